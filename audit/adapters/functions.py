@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import signal
-import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +21,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, ad
 from epsaudit.errors import AuditError, seconds_of
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
 from epsaudit.outputs.packed import frozen, pack, pack_frozen
+from epsaudit.outputs.unread import Unread
 
 
 @runtime_checkable
@@ -219,6 +219,7 @@ class _FunctionDistribution:
     takes: Takes
     time_limit: float | None = None
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
 
 
@@ -253,16 +254,17 @@ class _OneByOne(_FunctionDistribution):
         shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
         calls = tuple(side._run_on(data, rng) for side, data in zip(sides, shared, strict=True))
         keep = (values[0].append, values[1].append)
-        raised = False
         for which in coins:
             try:
                 value = calls[which]()
             except (KeyboardInterrupt, _TimeIsUp):
                 raise
             except BaseException as error:
-                value = Raised(type(error).__name__, "" if raised else _message(error))
-                raised = True
-            keep[which](value if type(value) is float else frozen(value))
+                value = Raised.of(error)
+            if type(value) is not float:
+                sides[which].unread.look(value)
+                value = frozen(value)
+            keep[which](value)
         for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
             if data is None or side.dataset.intact(data) or coins.count(which) <= 1:
                 continue
@@ -282,14 +284,6 @@ class _OneByOne(_FunctionDistribution):
         if self.dataset.changes:
             return lambda: call(self.dataset.copy(), *more)
         return functools.partial(call, data, *more)
-
-
-def _message(error: BaseException) -> str:
-    """What an exception of somebody else's says in a line, if it can."""
-    try:
-        return textwrap.shorten(str(error), 120, placeholder=" ...")
-    except Exception:
-        return ""
 
 
 class _TimeIsUp(BaseException):
@@ -349,6 +343,7 @@ class _Vectorized(_FunctionDistribution):
         outputs = self.takes.of(self.function)(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
+        self.unread.look_at(outputs)
         if isinstance(outputs, np.ndarray):
             return outputs
         with suppress(TypeError):

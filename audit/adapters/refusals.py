@@ -15,6 +15,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from textwrap import shorten
 from types import ModuleType
 from typing import Any
 
@@ -68,7 +69,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
             if not isinstance(output, (Raised, TimedOut)) or (first is not None and output != first):
                 return
             first = output
-            message = message or getattr(output, "message", "")
+            message = message or shorten(getattr(output, "message", ""), 120, placeholder=" ...")
         runs += len(block)
     if first is None:
         return

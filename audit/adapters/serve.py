@@ -140,7 +140,7 @@ class Server:
             try:
                 outputs = call(self.many, size)
             except (Exception, SystemExit) as error:
-                failed = type(error).__name__
+                failed = raised(error)
             else:
                 if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
                     raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
@@ -152,7 +152,7 @@ class Server:
             try:
                 output = call(self.function)
             except (Exception, SystemExit) as error:
-                encoded.append({"raises": type(error).__name__})
+                encoded.append({"raises": raised(error)})
             else:
                 encoded.append(output if type(output) is float else kept(output) if binary else plain(output))
         if failed is not None and any(line != {"raises": failed} for line in encoded):
@@ -352,7 +352,9 @@ def plain(value: Any) -> Any:
             return write(value)
     name = type(value).__module__.partition(".")[0] + "." + type(value).__name__
     if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
-        return {"items": [[plain(column), listed(value[column])] for column in value.columns]}
+        label = plain("index" if "index" not in value.columns else ("index",))
+        index = [] if labels(value) is None else [[label, listed(labels(value))]]
+        return {"items": index + [[plain(name), plain(with_categories(value[name]))] for name in value.columns]}
     if name in ("pandas.NAType", "pandas.NaTType"):
         return None if name == "pandas.NAType" else NAN
     if name in PANDAS:
@@ -362,8 +364,14 @@ def plain(value: Any) -> Any:
             return plain(getattr(value, holds)())
     if hasattr(value, "detach"):
         return plain(of_tensor(value))
+    if all(hasattr(value, part) for part in ("categories", "codes", "ordered")):  # a categorical of pandas
+        return plain(with_categories(value))
     if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars
-        return listed(value.to_list())
+        values, names = with_categories(value), labels(value)
+        if names is None or isinstance(values, dict):
+            return plain(values if names is None else {"index": names, **values})
+        pairs = [[plain(name), plain(values[place])] for place, name in enumerate(names)]
+        return pairs if len(set(names)) < len(names) else {"items": pairs}
     if hasattr(value, "dtype") and hasattr(value, "tolist") and type(value).__name__ != "MaskedConstant":
         if getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
             return plain(value.item() if type(value.item()) is not type(value) else float(value))
@@ -371,10 +379,41 @@ def plain(value: Any) -> Any:
         if getattr(value, "ndim", 1) > 1 and numbers and not hasattr(value, "mask"):
             return {"array": listed(value.ravel()), "shape": list(value.shape)}
         return listed(value)
+    if any(hasattr(value, name) for name in ("urn", "__fspath__", "exploded")):  # UUIDs, paths, addresses
+        return os.fspath(value) if hasattr(value, "__fspath__") else str(value)
+    if getattr(value, "__dict__", None) and not callable(value) and not isinstance(value, type(sys)):
+        return plain(vars(value))
     raise TypeError(
         f"the function returned {repr(value)[:200]} of type {type(value).__name__}; it must return numbers, strings, "
         "bytes, dates, None, or tuples, lists, sets, mappings, arrays and frames of these"
     )
+
+
+def labels(value: Any) -> list[Any] | None:
+    """Return the index of a frame or series of pandas, None where it only counts the rows."""
+    index: Any = getattr(value, "index", None)
+    found = index.to_list() if hasattr(index, "to_list") else []
+    return None if found == list(range(len(found))) else found
+
+
+def with_categories(column: Any) -> Any:
+    """Return the values of a series, and its categories where these say more than the values."""
+    values = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    categories: Any = getattr(getattr(column, "cat", column), "categories", None)
+    if not hasattr(categories, "to_list"):
+        return values
+    known = categories.to_list()
+    with contextlib.suppress(TypeError):  # of two kinds, which have no order
+        if set(known) <= set(values) and known == sorted(known):
+            return values
+    return {"categories": known, "values": values}
+
+
+def raised(error: BaseException) -> str:
+    """Return the name of an exception's type, of `SystemExit` with the status where that is not 0."""
+    name, code = type(error).__name__, error.code if isinstance(error, SystemExit) else None
+    status = code if isinstance(code, int) else int(code is not None)
+    return f"{name}({status})" if status else name
 
 
 def listed(values: Any) -> list[Any]:

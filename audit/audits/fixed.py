@@ -72,7 +72,8 @@ def audit(
         Parallel workers, as joblib's; by default every core, or the active `joblib.parallel_config`.
     witnesses : 'auto', 'all' or sequence of Family
         Where candidate events come from: 'auto' takes floating-point numbers for the real numbers that proofs speak
-        of; 'all' looks at their last bits too, where almost every sampler in double precision leaks.
+        of; 'all' looks at their last bits too, where almost every sampler in double precision leaks, and at
+        what exceptions say.
     progress : callable, optional
         Called with an `epsaudit.engine.sampling.Progress` as runs finish; `epsaudit.reporting.progress` has some.
     checkpoint : path, optional

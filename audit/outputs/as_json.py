@@ -67,7 +67,10 @@ def from_json(data: Any) -> Any:
 def block_to_json(outputs: Outputs) -> Any:
     """Write outputs so that `block_from_json` gives them back bit by bit."""
     if outputs.dtype == object:
-        return {"outputs": [to_json(value) for value in outputs.tolist()]}
+        values = outputs.tolist()
+        messages = [value.message if isinstance(value, Raised) else "" for value in values]
+        block_of_objects = {"outputs": list(map(to_json, values))}
+        return {**block_of_objects, "messages": messages} if any(messages) else block_of_objects
     block = io.BytesIO()
     np.lib.format.write_array(block, outputs, allow_pickle=False)
     return {"npy": base64.b64encode(block.getvalue()).decode("ascii")}
@@ -79,7 +82,10 @@ def block_from_json(data: Any) -> Outputs:
         block = io.BytesIO(base64.b64decode(data["npy"]))
         return normal_array(np.lib.format.read_array(block, allow_pickle=False))
     outputs = np.empty(len(data["outputs"]), dtype=object)
-    outputs[:] = [from_json(value) for value in data["outputs"]]
+    outputs[:] = list(map(from_json, data["outputs"]))
+    for place, message in enumerate(data.get("messages", ())):
+        if message and isinstance(outputs[place], Raised):
+            outputs[place] = Raised(outputs[place].exception, str(message))
     return outputs
 
 
@@ -121,7 +127,12 @@ def _parts(values: Any) -> list[Any]:
 _FORMS: dict[str, tuple[type, type, Any, Any]] = {
     "hex": (int, str, hex, lambda text: int(text, 16)),
     "float": (float, str, repr, float),
-    "items": (Items, list, lambda items: list(map(_parts, items)), lambda pairs: Items.of(map(_tuple, pairs))),
+    "items": (
+        Items,
+        list,
+        lambda items: list(map(_parts, items.as_given())),
+        lambda pairs: Items.of(map(_tuple, pairs)),
+    ),
     "set": (frozenset, list, lambda parts: sorted(_parts(parts), key=json.dumps), lambda parts: {*_tuple(parts)}),
     "timeout": (TimedOut, bool, lambda _: True, {True: TimedOut()}.__getitem__),
     "complex": (Complex, list, _parts, _complex),

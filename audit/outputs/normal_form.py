@@ -7,16 +7,18 @@ that equals only itself would make every output a new one.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
 import itertools
-import operator
+import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from types import ModuleType, NoneType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,17 +37,36 @@ MOST_OF_A_STREAM = 100_000
 """Items of an iterator that are read, for one may never end."""
 WHOLE_IN_FLOATS = 2**53
 """Whole numbers beyond are not all floats."""
+LONGEST_MESSAGE = 1000
+"""Characters of an exception's message that are kept."""
 
 
 @dataclass(frozen=True)
 class Raised:
-    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name.
+    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name alone.
 
-    The first of a chunk remembers the message, for people.
+    Of `SystemExit` the status is a part of the name. The message is for people, and for ``witnesses="all"``.
     """
 
     exception: str
     message: str = field(default="", compare=False)
+
+    @classmethod
+    def of(cls, error: BaseException) -> Raised:
+        """Return the outcome of a run that raised this.
+
+        Examples
+        --------
+        >>> Raised.of(KeyError("ann")), Raised.of(SystemExit()), Raised.of(SystemExit(3)), Raised.of(SystemExit("no"))
+        (raises KeyError, raises SystemExit, raises SystemExit(3), raises SystemExit(1))
+        """
+        name, message = type(error).__name__, ""
+        if isinstance(error, SystemExit):
+            status = error.code if isinstance(error.code, (int, NoneType)) else 1  # that of a text
+            name += f"({written(status)})" if status else ""
+        with contextlib.suppress(Exception):  # what somebody else's class makes of itself
+            message = str(error)[:LONGEST_MESSAGE]
+        return cls(name, message)
 
     def __repr__(self) -> str:
         return f"raises {self.exception}"
@@ -73,23 +94,49 @@ class _Marked(tuple[Any, ...]):
 
 
 class Items(_Marked):
-    """The outcome of a run that returned a mapping: its (key, value) pairs in a fixed order, so that it can be hashed.
+    """The outcome of a run that returned a mapping: its (key, value) pairs by key, and the order they came in.
+
+    Attributes
+    ----------
+    order : tuple of int, optional
+        Positions among the sorted pairs in the order that the mapping had; None where it was sorted.
 
     Examples
     --------
     >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
-    ({'ann': 1, 'bob': 2}, 1.0)
+    ({'bob': 2, 'ann': 1}, 1.0)
+    >>> Items.of({"bob": 2, "ann": 1}) == Items.of({"ann": 1, "bob": 2})
+    False
     """
 
-    __slots__ = ()
+    order: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
         """Freeze a mapping, or its (key, value) pairs."""
         pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
         found = [(normal(key), normal(value)) for key, value in pairs]
-        plain = set(map(type, (key for key, _ in found))) <= {str}
-        return cls(sorted(found, key=operator.itemgetter(0) if plain else lambda item: order_key(item[0])))
+        keys = [key for key, _ in found]
+        places, order = _sorted_places(keys if set(map(type, keys)) <= {str} else list(map(order_key, keys)))
+        return cls.in_order((found[place] for place in places), order)
+
+    @classmethod
+    def in_order(cls, pairs: Iterable[tuple[Hashable, Any]], order: tuple[int, ...] | None) -> Items:
+        """Return sorted pairs of normal forms that came in this order."""
+        items = cls(pairs)
+        if order is not None:
+            items.order = order
+        return items
+
+    def as_given(self) -> tuple[tuple[Hashable, Any], ...]:
+        """Return the pairs in the order that the mapping had."""
+        return tuple(self) if self.order is None else tuple(self[place] for place in self.order)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Items and tuple.__eq__(self, other) and self.order == other.order
+
+    def __hash__(self) -> int:
+        return hash(("Items", self.order, tuple.__hash__(self)))
 
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, None without."""
@@ -100,7 +147,7 @@ class Items(_Marked):
         return tuple(key for key, _ in self)
 
     def __repr__(self) -> str:
-        return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in self) + "}"
+        return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in self.as_given()) + "}"
 
 
 class Array(_Marked):
@@ -322,10 +369,9 @@ def _of_another_type(value: Any) -> Any:
     if type(value).__name__ == "NAType":  # what pandas puts into gaps
         return None
     if is_frame(value) and len(set(value.columns)) == len(value.columns):
-        rows = list(rows_of_frame(value))
-        return Items.of((name, [row[place] for row in rows]) for place, name in enumerate(value.columns))
+        return Items.of(_columns(value))
     if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
-        return normal(value.to_list())
+        return _series(value)
     for names, parts in {} if is_frame(value) else _HOLDERS.items():
         if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
             try:
@@ -333,7 +379,53 @@ def _of_another_type(value: Any) -> Any:
             except (AttributeError, TypeError, ValueError, RuntimeError) as error:
                 raise refused(value) from error
             return normal(held)
+    if getattr(value, "__dict__", None) and not (is_frame(value) or callable(value) or isinstance(value, ModuleType)):
+        with contextlib.suppress(AuditError):  # of a part, where the whole says more
+            return Items.of(vars(value))
     raise refused(value)
+
+
+def _columns(frame: Any) -> Iterator[tuple[Any, Any]]:
+    """The columns of a frame, and before them an index that is more than the numbers of the rows."""
+    labels = _labels(frame)
+    if labels is not None:
+        yield "index" if "index" not in frame.columns else ("index",), labels
+    rows = list(rows_of_frame(frame))
+    for place, name in enumerate(frame.columns):
+        yield name, _with_categories(frame[name], [row[place] for row in rows])
+
+
+def _series(series: Any) -> Any:
+    """The values of a series; the mapping of an index that is more than their numbers, or pairs where labels repeat."""
+    labels, values = _labels(series), _with_categories(series, series.to_list())
+    if labels is None:
+        return normal(values)
+    if isinstance(values, dict):
+        return normal({"index": labels, **values})
+    names = [normal(label) for label in labels]
+    pairs = list(zip(names, values, strict=True))
+    return Items.of(pairs) if len(set(names)) == len(names) else normal(pairs)
+
+
+def _labels(value: Any) -> list[Any] | None:
+    """The index of what has one, None where it is 0, 1, 2 and so on."""
+    index: Any = getattr(value, "index", None)
+    if not hasattr(index, "to_list"):  # of polars the method that a list has
+        return None
+    labels: list[Any] = index.to_list()
+    return None if labels == list(range(len(labels))) else labels
+
+
+def _with_categories(column: Any, values: list[Any]) -> Any:
+    """Values, and the categories that they are of where these say more: names of what is not there, or an order."""
+    categories: Any = getattr(getattr(column, "cat", column), "categories", None)
+    if not hasattr(categories, "to_list"):
+        return values
+    known: list[Any] = categories.to_list()
+    with contextlib.suppress(TypeError):  # of two kinds, which have no order
+        if set(known) <= set(values) and known == sorted(known):
+            return values
+    return {"categories": known, "values": values}
 
 
 def _names(value: Any) -> list[str]:
@@ -342,10 +434,15 @@ def _names(value: Any) -> list[str]:
 
 
 def _stream(items: Iterator[Any]) -> tuple[Any, ...]:
-    found = tuple(itertools.islice(items, MOST_OF_A_STREAM + 1))
+    found: list[Any] = []
+    try:
+        for item in itertools.islice(items, MOST_OF_A_STREAM + 1):
+            found.append(item)  # one by one, up to where it raises
+    except (Exception, SystemExit) as error:
+        found.append(Raised.of(error))
     if len(found) > MOST_OF_A_STREAM:
         raise AuditError(f"The stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at.")
-    return found
+    return tuple(found)
 
 
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
@@ -364,25 +461,35 @@ def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
 
 def _dict(mapping: dict[Any, Any]) -> Items:
     """The items of a plain dict, of which most have strings as keys, and the same as the one before."""
-    keys = _sorted_names(tuple(mapping))
-    if keys is None:
+    known = _sorted_names(tuple(mapping))
+    if known is None:
         return Items.of(mapping)
+    keys, order = known
     values = tuple(map(mapping.__getitem__, keys))
     if set(map(type, values)) == {float} and not np.isnan(values).any():
-        return Items(zip(keys, values, strict=True))
-    return Items(
-        [
-            (key, part if (type(part) is float and part == part) or type(part) is str else normal(part))
-            for key in keys
-            for part in (mapping[key],)
-        ]
-    )
+        return Items.in_order(zip(keys, values, strict=True), order)
+    pairs = [
+        (key, part if (type(part) is float and part == part) or type(part) is str else normal(part))
+        for key, part in zip(keys, values, strict=True)
+    ]
+    return Items.in_order(pairs, order)
 
 
 @functools.lru_cache(1024)
-def _sorted_names(keys: tuple[Any, ...]) -> tuple[str, ...] | None:
-    """The keys of a mapping in order, if all are strings."""
-    return tuple(sorted(keys)) if set(map(type, keys)) == {str} else None
+def _sorted_names(keys: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[int, ...] | None] | None:
+    """The keys of a mapping sorted, if all are strings, and where among these each one is, in the mapping's order."""
+    if set(map(type, keys)) != {str}:
+        return None
+    places, order = _sorted_places(keys)
+    return tuple(keys[place] for place in places), order
+
+
+def _sorted_places(keys: Sequence[Any]) -> tuple[list[int], tuple[int, ...] | None]:
+    """Where the smallest key is, the next and so on; and the rank of every key, None where they are sorted already."""
+    places = sorted(range(len(keys)), key=keys.__getitem__)
+    if places == list(range(len(keys))):
+        return places, None
+    return places, tuple(sorted(range(len(keys)), key=places.__getitem__))
 
 
 def _long_double(value: np.longdouble) -> Any:  # whose item is itself
@@ -423,6 +530,7 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _moment,
     datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
     datetime.timedelta: _duration,
+    SimpleNamespace: lambda value: Items.of(vars(value)),
 }
 """Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
 _EXACT: dict[type, Callable[[Any], Any]] = {
@@ -441,6 +549,10 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
     frozenset: _DERIVED[Set],
 }
 _HOLDERS: dict[str, Callable[[Any], Any]] = {
+    "hex urn fields": str,
+    "__fspath__": os.fspath,
+    "exploded version": str,
+    "categories codes ordered": lambda value: _with_categories(value, value.tolist()),
     "as_py cast": lambda value: value.as_py(),
     "toarray nnz": lambda value: value.toarray(),
     "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in _names(value)},
@@ -455,9 +567,9 @@ _HOLDERS: dict[str, Callable[[Any], Any]] = {
     "__next__ __iter__": lambda value: _stream(value),
     "__reversed__ __getitem__ __len__": tuple,
 }
-"""What objects hold that are known by their members alone: scalars of Arrow, sparse matrices, dataclasses, intervals
-and periods of pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is
-an array to numpy, streams, and sequences."""
+"""What objects hold that are known by their members alone: UUIDs, paths, addresses, categoricals, scalars of Arrow,
+sparse matrices, dataclasses, intervals and periods of pandas, classes of attrs, models of pydantic, tables and columns
+of Arrow, tensors of torch, what else is an array to numpy, streams, and sequences."""
 REAL = (float, int, Decimal, Fraction)
 _KINDS: dict[str, Any] = {
     "number": REAL,

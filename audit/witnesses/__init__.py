@@ -5,7 +5,7 @@ them by outputs that did not teach them, and `best_of` chooses the event that an
 fixed size the `Bound` that is predicted.
 """
 
-from epsaudit.witnesses.classifiers import Classifiers, FloatBits
+from epsaudit.witnesses.classifiers import Classifiers, FloatBits, Messages
 from epsaudit.witnesses.encoding import Encoding, Features, encode
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_dict, witness_from_dict
 from epsaudit.witnesses.scores import Family, LikelihoodRatio, Oracle, Score, Tails, candidate_scores
@@ -13,8 +13,8 @@ from epsaudit.witnesses.selection import ANYTHING, Bound, CandidateScore, Choice
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
-ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits())
-"""What 'all' stands for: an implementation audited to the last bit."""
+ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits(), Messages())
+"""What 'all' stands for: an implementation audited to the last bit, and to the text of its error messages."""
 __all__ = [
     "ALL_FAMILIES",
     "ANYTHING",
@@ -30,6 +30,7 @@ __all__ = [
     "FloatBits",
     "Interval",
     "LikelihoodRatio",
+    "Messages",
     "Objective",
     "Oracle",
     "Region",

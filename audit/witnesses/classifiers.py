@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.outputs.packed import are_numbers
+from epsaudit.outputs.packed import are_numbers, kinds_of
+from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.features import Coordinate, Exponent, Feature, LowestBit, NegativeZero, TrailingZeros, Value
+from epsaudit.witnesses.fields import Fields
 from epsaudit.witnesses.models import Additive, Filled, Term, Tree, hats, regress
 from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
 from epsaudit.witnesses.screening import cells, deviance, differences, screen, standardised, telling_coordinates, whole
@@ -181,6 +183,24 @@ class FloatBits(FromTable):
             features += bits
             yield from planted(data, (*bits, Exponent(feature), feature))
         yield from Tails().of(features, data, errors_of(3 * len(sources)))
+        yield from LikelihoodRatio().candidates(data.among(features))
+
+
+@dataclass(frozen=True)
+class Messages(FromTable):
+    """What exceptions say, read as text. By default they count by type alone, as most callers only see that one was
+    raised: ask for it where messages are passed on, as in logs and error pages.
+    """
+
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidates of numbers and symbols in messages; outputs of one type of exception are kept apart."""
+        if not any("raised" in kinds_of(side) for side in data.sides):
+            return
+        fields = Fields.of(*data.sides, (Reading("message"),))
+        data = encode(*data.sides, replace(data.features, tried=data.features.tried + fields.places), once=False)
+        features = screen([*fields.numbers, *fields.symbols], *data.sides, TELLING)
+        numbers = [feature for feature in features if feature in fields.numbers]
+        yield from Tails().of(numbers, data, errors_of(fields.places))
         yield from LikelihoodRatio().candidates(data.among(features))
 
 

@@ -135,15 +135,18 @@ class Fields:
     unseen: int = 0
 
     @classmethod
-    def of(cls, outputs: Outputs, outputs_prime: Outputs) -> Fields:
-        """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some."""
+    def of(cls, outputs: Outputs, outputs_prime: Outputs, start: Path = ()) -> Fields:
+        """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some.
+
+        With ``start`` only those of what lies there.
+        """
         few = max(holding(outputs, settings.MOST_NUMBERS), settings.LEAST_TO_LEARN)  # large documents take memory
         look = min(settings.LOOK, few)
         sides = outputs[:look], outputs_prime[:look]
         if look < settings.LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
         found, seen = cls(), 0
-        level: list[tuple[tuple[int, ...], Path]] = [((), ())]
+        level: list[tuple[tuple[int, ...], Path]] = [((), start)]
         entries: list[tuple[tuple[int, ...], Feature]] = []
         lengths: list[tuple[tuple[int, ...], Path]] = []
         while level:  # breadth first, so that no part hides what lies beside it
@@ -191,7 +194,7 @@ class Fields:
         inner = [*_readings(many, path)]
         if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
             self.texts.append(path)
-        return here, long, [*_steps(values), *inner]
+        return here, long, [*_steps(values), *inner, *([Reading("keys")] if _orders_vary(values) else [])]
 
 
 def _number_at(path: Path) -> Coordinate | At:
@@ -242,6 +245,14 @@ def _steps(values: list[Any]) -> Iterator[Hashable]:
     yield from range(max(sizes, default=0))
     if len(sizes) > 1:
         yield from range(-1, -settings.FROM_THE_END - 1, -1)
+
+
+def _orders_vary(values: list[Any]) -> bool:
+    """Whether mappings of the same keys hold them in different orders."""
+    orders = {(value.order, value.keys()) for value in values if isinstance(value, Items)}
+    if all(order is None for order, _ in orders):
+        return False
+    return len({keys for _, keys in orders}) < len(orders)
 
 
 def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Items, Raised
+from epsaudit.outputs.normal_form import Items, Raised, too_long, written
 from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Event, Interval, Region, Witness
 from epsaudit.witnesses.features import At, Contains, Coordinate, Deviation, Feature, HasKind, Length, LowestBit, Value
@@ -136,11 +136,11 @@ def literal(value: Any) -> str:
     ('[0.0] * 99 + [1.0, math.nan]', "{'a': (1,)}")
     """
     if value is None or isinstance(value, (bool, int, str, bytes)):
-        return repr(value)
+        return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value!r}"
     if isinstance(value, (Items, dict)):
-        items = value if isinstance(value, Items) else value.items()
+        items = value.as_given() if isinstance(value, Items) else value.items()
         return "{" + ", ".join(f"{literal(key)}: {literal(part)}" for key, part in items) + "}"
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(map(literal, value))) + "}" if value else "set()"
@@ -236,16 +236,23 @@ def _atoms(atoms: tuple[Hashable, ...]) -> str:
 def _atom(atom: Any) -> str:
     if atom is None:
         return "y is None"
+    if isinstance(atom, Raised) and atom.exception.startswith("SystemExit"):
+        status = atom.exception[len("SystemExit(") : -1] or "0"
+        return (
+            f"(isinstance(y, SystemExit) and (y.code if isinstance(y.code, int) else y.code is not None) == {status})"
+        )
     if isinstance(atom, Raised):
         return f"type(y).__name__ == {atom.exception!r}"
     if isinstance(atom, float):
         return "(isinstance(y, float) and math.isnan(y))" if math.isnan(atom) else f"number(y) == {literal(atom)}"
-    if isinstance(atom, (Items, frozenset)):
-        return f"(isinstance(y, ({'dict' if isinstance(atom, Items) else 'set, frozenset'},)) and y == {literal(atom)})"
+    if isinstance(atom, Items):
+        return f"(isinstance(y, dict) and [*y.items()] == [*{literal(atom)}.items()])"
+    if isinstance(atom, frozenset):
+        return f"(isinstance(y, (set, frozenset)) and y == {literal(atom)})"
     if type(atom) is tuple and all(isinstance(part, float) and math.isfinite(part) for part in atom):
         listed = f"[number(y, i) for i in range({len(atom)})] == {literal(list(atom))}"
         if not atom:
             return "(isinstance(y, (list, tuple)) and not y)"
         there = "getattr(y, 'ndim', 1) == 1 and hasattr(y, '__len__')"
         return f"({there} and len(y) == {len(atom)} and {listed})"
-    raise NotShort(f"the event names the output {atom!r}")
+    raise NotShort(f"the event names the output {written(atom)}")

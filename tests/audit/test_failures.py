@@ -142,9 +142,9 @@ def test_nothing_drawn_is_no_failure():
     assert refuse_if_all_failed("mine", []) is None
 
 
-def test_the_first_message_is_kept_and_makes_no_difference():
+def test_messages_are_kept_and_make_no_difference():
     outputs = black_box(always)(()).sample(3, np.random.default_rng(0))
-    assert [output.message for output in outputs] == ["unsupported operand for +", "", ""]
+    assert [output.message for output in outputs] == ["unsupported operand\nfor +"] * 3
     assert set(outputs) == {Raised("TypeError")}
 
 

@@ -2,13 +2,16 @@
 
 import ast
 import datetime
+import ipaddress
 import math
 import shutil
 import subprocess
 import sys
+import uuid
 from decimal import Decimal
 from fractions import Fraction
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -228,7 +231,7 @@ def test_a_column_may_have_the_name_of_a_number():
 
 
 def test_leaving_is_an_outcome():
-    assert outputs("registry:quits", size=2) == [Raised("SystemExit")] * 2
+    assert outputs("registry:quits", size=2) == [Raised("SystemExit(3)")] * 2
 
 
 @pytest.mark.parametrize(
@@ -280,6 +283,9 @@ def test_a_file_is_served_by_its_path_and_numpy_and_pandas_are_spoken(tmp_path):
             pd.DataFrame({"a": pd.cut([1.0, 2.0, 7.0], [0, 1, 3])}),
             pd.DataFrame({"t": [pd.Timedelta(1)]}),
         ),
+        *(pd.Series({"b": 1, "a": 2}), pd.Series([1, 2], index=["a", "a"]), pd.DataFrame({"a": [1]}, index=["b"])),
+        *(pd.Series(["a"], dtype=pd.CategoricalDtype(["b", "a"])), pd.Categorical(["a"], ["b", "a"]), {"b": 1, "a": 2}),
+        *(uuid.UUID(int=3), PurePosixPath("a/b"), ipaddress.ip_network("10.0.0.0/8"), SimpleNamespace(b=1, a=[2])),
         *(np.longdouble(1.5), pl.Series([1.0, 2.0]), pl.DataFrame({"a": [1]}), np.ma.array([1.0, 2.0], mask=[0, 1])),
     ],
     ids=repr,

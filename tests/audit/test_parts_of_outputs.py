@@ -1,0 +1,212 @@
+"""What an output carries beside its values: its index, its categories, the order of its keys, an exit code, a message.
+
+Each leaky function releases Laplace noise of a sound scale, and tells the dataset beside it, always: its true loss is
+infinite. Its sound twin does the same without telling. At 99.9 % an audit refutes a twin by chance once in a thousand.
+"""
+
+import datetime
+import ipaddress
+import pathlib
+import sys
+import types
+import uuid
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.outputs.as_json import block_from_json, block_to_json, from_json, to_json
+from epsaudit.outputs.normal_form import normal, written
+from epsaudit.outputs.packed import pack
+from epsaudit.witnesses import Region
+from epsaudit.witnesses.readable import NotShort, condition
+
+VOTES = DatasetPair(("ann", "ann", "bob"), ("bob", "bob", "ann"))
+
+
+def noisy(votes, rng):
+    return {name: votes.count(name) + rng.laplace(scale=4.0) for name in ("ann", "bob")}
+
+
+def counted(votes, rng):
+    """Noisy counts in the order of the true ones."""
+    true = pd.Series(votes).value_counts()
+    return true + rng.laplace(scale=4.0, size=len(true))
+
+
+def grouped(votes, rng):
+    """Sums of groups, of which the labels are those that the data have."""
+    sums = pd.DataFrame({"name": votes[:2], "n": 1}).groupby("name")["n"].sum()
+    return pd.Series(rng.laplace(scale=4.0), index=sums.index[:1])
+
+
+def frame(votes, rng):
+    return pd.DataFrame({"n": [rng.laplace(scale=4.0)]}, index=[votes[0]])
+
+
+def categories(votes, rng):
+    return pd.Series(pd.Categorical([str(rng.integers(2))], categories=["0", "1", votes[0]]))
+
+
+def ordered(votes, rng):
+    counts = noisy(votes, rng)
+    return {name: counts[name] for name, _ in Counter(votes).most_common()}
+
+
+def exits(votes, rng):
+    if rng.random() < 0.5:
+        sys.exit(3 if votes[0] == "ann" else 4)
+    return rng.laplace()
+
+
+def stream(votes, rng):
+    """A generator that ends, or raises, as the data say."""
+    yield rng.laplace(scale=4.0)
+    if votes[0] == "ann":
+        raise ValueError("ann")
+
+
+LEAKY = {
+    "index of value_counts()": counted,
+    "labels of groups": grouped,
+    "index of a frame": frame,
+    "categories": categories,
+    "order of a mapping": ordered,
+    "exit code": exits,
+    "a generator that raises": stream,
+    "UUID": lambda votes, rng: uuid.UUID(int=2 * int(rng.integers(4)) + (votes[0] == "ann")),
+    "path": lambda votes, rng: pathlib.Path("out") / votes[0] / str(rng.integers(4)),
+    "address": lambda votes, rng: ipaddress.ip_address(2 * int(rng.integers(4)) + (votes[0] == "ann")),
+    "namespace": lambda votes, rng: types.SimpleNamespace(first=votes[0], noise=rng.laplace()),
+    "object": lambda votes, rng: Released(votes[0], rng.laplace()),
+}
+BLIND = DatasetPair(VOTES.x, (*VOTES.x, "ann"))
+"""Between these, none tells more than noisy counts: whose votes come first, and who has more, is the same."""
+
+
+class Released:
+    """A plain object."""
+
+    def __init__(self, first, noise):
+        self.first, self.noise = first, noise
+
+
+@pytest.mark.parametrize("kind", LEAKY)
+def test_what_lies_beside_the_values_is_read(kind):
+    leaky = black_box(LEAKY[kind], claim=PureDP(1.0))
+    assert audit(leaky, VOTES, trials=2_000, seed=1, n_jobs=1).violates_claim
+    assert not audit(leaky, BLIND, trials=2_000, confidence=0.999, seed=1, n_jobs=1).violates_claim
+
+
+@pytest.mark.parametrize("kind", ["index of value_counts()", "order of a mapping", "exit code"])
+def test_a_sequential_audit_reads_it_too(kind):
+    leaky = black_box(LEAKY[kind], claim=PureDP(1.0))
+    assert audit_sequentially(leaky, VOTES, trials=4_000, seed=1, n_jobs=1).stopped == "refuted"
+
+
+def shuffled(votes, rng):
+    """Noisy counts in an order that only noise decides: sound at epsilon = 1 (each count has sensitivity 2 of 4)."""
+    counts = noisy(votes, rng)
+    return {name: counts[name] for name in sorted(counts, key=counts.get)}
+
+
+def named(votes, rng):
+    return pd.Series(noisy(votes, rng))
+
+
+@pytest.mark.parametrize("function", [shuffled, named])
+def test_an_order_or_an_index_that_tells_no_more_is_not_refuted(function):
+    sound = black_box(function, claim=PureDP(1.0))
+    for seed in range(3):
+        assert not audit(sound, VOTES, trials=10_000, confidence=0.999, seed=seed, n_jobs=1).violates_claim
+
+
+def test_an_order_that_never_varies_is_not_looked_at():
+    def mapping(first, second):
+        sides = {first: 0.3, second: 0.0}
+        return lambda votes, rng: {name: rng.laplace() + sides[name] * (votes[0] == "ann") for name in sides}
+
+    plain, turned = (
+        audit(black_box(mapping(*names), claim=PureDP(1.0)), VOTES, trials=4_000, seed=2, n_jobs=1)
+        for names in (("a", "b"), ("b", "a"))
+    )
+    assert "keys(" not in f"{plain.witness}{turned.witness}{plain.notes}{turned.notes}"
+
+
+def fails(votes, rng):
+    """Raises in half of the runs, on any dataset, with a message that tells."""
+    if rng.random() < 0.5:
+        raise ValueError(f"row {7 if votes[0] == 'ann' else 3}: {votes[0]} after {rng.integers(1000)} ms")
+    return rng.laplace()
+
+
+def test_messages_of_exceptions_are_read_where_all_is():
+    leaky = black_box(fails, claim=PureDP(1.0))
+    assert not audit(leaky, VOTES, trials=4_000, confidence=0.999, seed=1, n_jobs=1).violates_claim
+    found = audit(leaky, VOTES, trials=4_000, seed=1, n_jobs=1, witnesses="all")
+    assert found.violates_claim, found
+    assert "message(y)" in str(found.witness)
+    assert not audit(leaky, BLIND, trials=4_000, confidence=0.999, seed=1, n_jobs=1, witnesses="all").violates_claim
+
+
+ZONES = {True: datetime.UTC, False: datetime.timezone(datetime.timedelta(hours=1))}
+UNREAD = {
+    "time zone": lambda first: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).astimezone(ZONES[first]),
+    "digits of a Decimal": lambda first: [Decimal("1.0" if first else "1.00")],
+    "what lies under a mask": lambda first: np.ma.MaskedArray([1.0, float(first)], [False, True]),
+    "type of an object": lambda first: (Released if first else types.SimpleNamespace)(first=1.0, noise=2.0),
+}
+
+
+@pytest.mark.parametrize("kind", UNREAD)
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.nightly(seconds=20))])
+def test_a_note_says_what_is_not_read(kind, jobs):
+    def function(votes, rng):
+        return {"noise": rng.laplace(), "part": UNREAD[kind](votes[0] == "ann")}
+
+    def options(seed):
+        return {"claim": PureDP(1.0), "trials": 2_000, "seed": seed, "n_jobs": jobs}
+
+    assert any(kind in note for note in audit(black_box(function), VOTES, **options(1)).notes)
+    for seed in range(3):
+        assert not any("is not read" in note for note in audit(black_box(function), BLIND, **options(seed)).notes)
+
+
+def test_a_note_of_many_outputs_a_call_says_what_is_not_read():
+    masked = vectorized(
+        lambda votes, size, rng: np.ma.MaskedArray(np.where(rng.random(size) < 0.5, len(votes), 1.0), [True] * size)
+    )
+    assert "under a mask" in str(audit(masked, BLIND, claim=PureDP(1.0), trials=2_000, seed=1, n_jobs=1).notes)
+
+
+def test_order_and_messages_survive_files():
+    turned = normal({"b": 1, "a": [{"d": 1, "c": 2}]})
+    assert turned == from_json(to_json(turned)) != normal({"a": [{"d": 1, "c": 2}], "b": 1})
+    assert written(turned) == "{'b': 1, 'a': ({'d': 1, 'c': 2},)}"
+    outputs = black_box(fails)(VOTES.x).sample(20, np.random.default_rng(0))
+    again = block_from_json(block_to_json(outputs))
+    assert [getattr(one, "message", None) for one in again] == [getattr(one, "message", None) for one in outputs]
+
+
+def test_plain_series_and_frames_keep_their_normal_form():
+    assert normal(pd.Series([1.5, 2.5])) == (1.5, 2.5)
+    assert normal(pd.Series(["a", "b", "a"], dtype="category")) == ("a", "b", "a")
+    assert normal(pd.DataFrame({"a": [1], "b": ["x"]})) == normal({"a": (1.0,), "b": ("x",)})
+    assert normal(pd.Series([1, 2], index=["a", "a"])) == (("a", 1.0), ("a", 2.0))
+
+
+@pytest.mark.parametrize(
+    "value", [10**6000, (10**6000, "a"), {"n": 10**6000}, {10**6000}], ids=["alone", "tuple", "mapping", "set"]
+)
+def test_an_integer_of_6000_digits(value):
+    [atom] = [normal(value)]
+    with pytest.raises(NotShort):
+        condition(Region(intervals=(), included=(atom,)))
+    function = lambda data, rng: value if rng.random() < (0.9 if data else 0.1) else "no"  # noqa: E731
+    found = audit(black_box(function, claim=PureDP(1.0)), (0, 1), trials=2_000, seed=1, n_jobs=1)
+    assert found.violates_claim
+    assert "0x" in str(found.witness)
+    assert pack([value, "no"])[0] == atom
