@@ -17,10 +17,11 @@ import numpy as np
 from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
-from epsaudit.data.fresh import digest, given, refuse_if_consumed, same
+from epsaudit.data.fresh import given, refuse_if_consumed, same
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.copies import Copies, refuse_if_drawn_before, with_known_randomness
+from epsaudit.engine.identity import digest, fingerprint
 from epsaudit.engine.processes import copies_of
 from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import Sides, notes_on
@@ -70,11 +71,10 @@ class Question:
 
     @property
     def identity(self) -> Identity:
-        """The same by name, as a checkpoint remembers it; of code that of the mechanism's own functions and methods."""
+        """The same by name, as a checkpoint remembers it, with all code of the user's that the mechanism reaches."""
         return {
             "kind of audit": "fixed size",
             "mechanism": self.mechanism.name,
-            "the mechanism's code or parameters": digest(getattr(self.mechanism, "fingerprint", self.mechanism)),
             "claim": repr(self.claim),
             "pair": "; ".join(str(pair) for pair in self.pairs),
             "the datasets of the pair": digest([(pair.x, pair.x_prime) for pair in self.pairs]),
@@ -82,6 +82,7 @@ class Question:
             "confidence": self.confidence,
             "witnesses": self.witnesses if isinstance(self.witnesses, str) else digest(list(self.witnesses)),
             "chunks": Workers.suited_to(self.mechanism, None).least,
+            **fingerprint(self.mechanism, self.claim, [] if isinstance(self.witnesses, str) else list(self.witnesses)),
             **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy", "scikit-learn")},
         }
 

@@ -17,8 +17,8 @@ from typing import Any
 from epsaudit.audits.question import trials_of
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
-from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.engine.identity import digest
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, whole_at_least

@@ -14,8 +14,8 @@ from typing import Any
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.question import trials_of
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import Relation, adjacency_of
+from epsaudit.engine.identity import digest, fingerprint
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.description import Candidate, Description
 from epsaudit.hunting.parameters import Served, Values
@@ -137,7 +137,7 @@ class Target:
                 return str(error)
 
         mechanism = self._at(candidates[0].parameters)
-        code = digest(getattr(mechanism, "fingerprint", mechanism))
+        code = fingerprint(mechanism)
         tried = [(one.pair.x, one.pair.x_prime, dict(one.parameters), stated(one.parameters)) for one in candidates]
         chosen = str(options.adjacency), options.confidence, options.trials, options.audits, options.witnesses
         return digest([self.name, code, tried, chosen])

@@ -23,8 +23,8 @@ from epsaudit.claims import stated
 from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.candidates import drawn
-from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
+from epsaudit.engine.identity import digest
 from epsaudit.errors import AuditError, meant
 from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
 from epsaudit.hunting.relations import relation_named

@@ -323,7 +323,7 @@ def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[st
 def number_of(asker: Asker, *given: Any) -> int:
     """Number of this check among those of its test; under hypothesis, among the different ones."""
     if in_hypothesis():
-        from epsaudit.data.fresh import digest
+        from epsaudit.engine.identity import digest
 
         return asker.examples.setdefault(digest(given), len(asker.examples) + 1)
     asker.checks += 1

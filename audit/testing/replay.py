@@ -23,9 +23,9 @@ from epsaudit.audits.sequential.betting import Accounts, Bet
 from epsaudit.audits.sequential.drawing import STRATEGIES, Seen, counts_of, parts, play, tallies_of
 from epsaudit.audits.sequential.record import Round, StrategyRecord
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fresh import digest
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.identity import digest
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import Progress, ProgressCallback
 from epsaudit.errors import AuditError

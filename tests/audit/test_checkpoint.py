@@ -21,9 +21,9 @@ from recorded import copied, cut, put, records, rewrite
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
-from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.copies import COUNTED_AGAIN
+from epsaudit.engine.identity import digest
 from epsaudit.engine.streams import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut
@@ -335,7 +335,7 @@ log = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 def noisy(data, size, rng):
     key = rng.bit_generator.seed_seq.spawn_key
-    os.write(log, (json.dumps([attempt, list(key)]) + "\\n").encode())
+    os.write(log, (json.dumps([int(os.environ["ATTEMPT"]), list(key)]) + "\\n").encode())
     return len(data) + sum(rng.laplace(size=size) for _ in range(9)) / 9  # slow enough to be killed in the middle
 
 mechanism = vectorized(noisy, claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2))], name="noisy")
@@ -343,7 +343,7 @@ mechanism = vectorized(noisy, claim=PureDP(1.0), pairs=[DatasetPair((1,), (1, 2)
 def run(checkpoint):
     return audit(mechanism, trials=200_000, seed=3, n_jobs=2, witnesses=[Tails()], checkpoint=checkpoint)
 
-attempt = -1
+os.environ["ATTEMPT"] = "-1"  # what the function names itself would make it another function
 whole = run(sys.argv[1]).to_dict()
 total = len(records(sys.argv[1]))
 begun = next(i for i, (_, kind, _, _) in enumerate(records(sys.argv[1])) if kind == "counts")
@@ -353,6 +353,7 @@ killed = 0
 for attempt in range(100):
     if killed == int(sys.argv[3]):
         break
+    os.environ["ATTEMPT"] = str(attempt)
     least = max(len(records(sys.argv[1])) + 1, begun + 1 if attempt % 4 else 0)  # one in four is killed in training
     moment = moments.randint(least, max(least, total))  # how far it may come
     process = os.fork()
@@ -374,7 +375,7 @@ for attempt in range(100):
     if finished:
         assert done[-1][3] == whole
         os.unlink(sys.argv[1])  # finished: begin again
-attempt = 100
+os.environ["ATTEMPT"] = "100"
 assert run(sys.argv[1]).to_dict() == whole
 print("same")
 """
@@ -639,7 +640,7 @@ class TestFingerprints:
             """
             import numpy as np
             from epsaudit import PureDP, DatasetPair, vectorized
-            from epsaudit.data.fresh import digest
+            from epsaudit.engine.identity import digest
             def make(shift):
                 return lambda data, size, rng: data + shift + rng.laplace(size=size)
             law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from epsaudit.audits.sequential import betting
 from epsaudit.certificates import Counts
-from epsaudit.data.fresh import digest
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.identity import digest
 from epsaudit.engine.sampling import Sides, changed, draw_by_coins, learn, naming
 from epsaudit.engine.streams import STAGES, Chunk, stream
 from epsaudit.engine.workers import Workers
