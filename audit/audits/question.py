@@ -143,6 +143,7 @@ class Begun:
 def begun(question: Question, seed: int, n_jobs: int | None, record: Section) -> Begun:
     """Begin an audit: find out whose randomness the mechanism draws, and prepare both laws of every pair."""
     started = time.perf_counter()
+    provenance()  # asks git, which may hang: now, and not when the runs are done
     mechanism = with_known_randomness(question.mechanism, question.pairs[0], seed)
     workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
     if record.kept:

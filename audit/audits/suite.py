@@ -50,6 +50,7 @@ def run(
             own_seed = root if len(entries) == 1 else entry_seed(root, entry.name)
             yield _audit(entry, trials, each, own_seed, n_jobs, progress(entry.name), section)
         return
+    provenance()  # asks git: before the runs
     tasks = ((entry, trials, each, entry_seed(seed, entry.name), 1, progress(entry.name)) for entry in entries)
     for _, result in Workers(n_jobs, "processes").each(_audit_one, None, tasks, trials, in_order=True):
         known = {**result.execution, "command": command()}  # which a worker does not know

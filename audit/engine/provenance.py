@@ -23,22 +23,29 @@ from pathlib import Path
 from epsaudit.errors import AuditError
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
+PATIENCE = 3.0
+"""Seconds that git may take for an answer: a slow disk's, not that of a repository that hangs."""
 
 
 @functools.cache
 def provenance() -> dict[str, str]:
     """Versions of the harness, its libraries and Python, the platform, and in a checkout the commit.
 
-    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them; see `modified`.
+    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them; see `modified`. Audits ask
+    before their runs; a git that fails or hangs costs some seconds, and what it did not say is said to be unknown.
     """
     found = {name: version(name) for name in LIBRARIES}
     found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
     root = repository()
-    if root is not None:
+    if root is None:
+        return found
+    try:
+        found["commit"] = _git(root, "rev-parse", "--short=12", "HEAD").strip()
         changed = modified(root)
-        found["commit"] = _git(root, "rev-parse", "--short=12", "HEAD").strip() + "-dirty" * bool(changed)
-        if changed:
-            found["modified"] = ", ".join(changed)
+    except (OSError, subprocess.SubprocessError) as error:
+        changed = [f"unknown, as git did not say ({type(error).__name__})"]
+    if changed:
+        found |= {"commit": f"{found.get('commit', 'unknown')}-dirty", "modified": ", ".join(changed)}
     return found
 
 
@@ -61,7 +68,9 @@ def modified(root: Path) -> list[str]:
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     return done.stdout
 
 

@@ -130,6 +130,7 @@ def audit_one_run(
     if claim is None and _has_canaries(mechanism):
         claim = mechanism.claim
     terms = _checked(claim, guesses, method, confidence, canaries)
+    provenance()  # asks git: before the run
     seed = entropy(seed)
     flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
     included = flips.random(canaries) < 0.5
