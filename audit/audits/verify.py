@@ -1,32 +1,56 @@
-"""Verification: whether a stored result is what its counts say, and whether running it again gives it again."""
+"""Verification: whether a stored result is what its counts say, one that an audit can give, and one that runs again.
+
+What no audit can have given follows from what numbers mean and from the sizes that audits have, and is sure, or wrong
+less than once in a thousand million audits. A result that passes may still be made up: that events were learnt from
+other runs, and that the seed was not chosen for the bound that it gives, no file shows.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import audit
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.possible import impossible
-from epsaudit.audits.sequential import SequentialResult
+from epsaudit.audits.one_run.bounds import GuessBound, check_method
+from epsaudit.audits.question import LEAST_TRIALS
+from epsaudit.audits.sequential import SequentialResult, drawing
+from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
+from epsaudit.audits.sequential.learning import no_bet
+from epsaudit.audits.sequential.record import StrategyRecord
+from epsaudit.audits.training import training_runs, validation_runs
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.claims.definitions import Claim
 from epsaudit.engine.copies import with_known_randomness
-from epsaudit.errors import AuditError, clipped
+from epsaudit.errors import AuditError, clipped, confidence_of
+from epsaudit.outputs.packed import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
-from epsaudit.text import for_json, lower
+from epsaudit.text import for_json, lower, percent
 from epsaudit.truth import exact_parameter
+from epsaudit.witnesses import Event, Region, Witness
+from epsaudit.witnesses.events import VALUE
 
 Kind = AuditResult | SequentialResult | OneRunResult
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
+MOST_RUNS = 2**62
+"""More than anybody will ever make, and less than numpy overflows at."""
+FAIR = 1e-12
+"""Probability below which fair coins are not believed to have parted the runs so."""
+SLACK = 1e-9
+"""Difference that rounding may make to a rate."""
 EXACT = "the exact value"
 WORDS = "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
 UNCHECKED: dict[type, str] = {
@@ -90,8 +114,9 @@ def checked(stored: dict[str, Any], where: str) -> Kind:
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
-    Of a sequential result, the accounts are kept again from its rounds. Where the ``entry`` has the claim and the pair
-    of the result, the exact value is computed from its laws. It raises `AuditError` for what is no result.
+    Of a sequential result, the accounts are kept again from its rounds. Of the name of an ``entry`` the claim must be
+    the entry's. Where that has the pair of the result, and knows its laws, the exact value is computed, and a bound
+    above it is no bound to go by. It raises `AuditError` for what is no result.
 
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
@@ -103,15 +128,34 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     result = rebuild(stored)
     differences, possible = _differences(result, stored, lambda result: result.to_dict())
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
-    if not isinstance(result, OneRunResult) and result.exact is not None:
-        exact = None if entry is None else _exact(result, entry)
-        if exact is None:
-            unchecked.append(EXACT)
-        else:
-            how += " and laws"
-            if not _close(result.exact, exact):
-                differences.append(f"exact is stored as {result.exact!r}, and is {exact!r} by the mechanism's laws.")
+    if possible:
+        differences += _only_counted(result)
+    if entry is not None and entry.name == result.mechanism and entry.claim != result.claim:
+        differences.append(f"The claim is {result.claim}; {entry.name} is registered with {entry.claim}.")
+    exact = None if entry is None or isinstance(result, OneRunResult) else _exact(result, entry)
+    if exact is not None:
+        how += " and laws"
+        if result.exact is not None and not _close(result.exact, exact):
+            differences.append(f"exact is stored as {result.exact!r}, and is {exact!r} by the mechanism's laws.")
+        if possible and result.lower_bound > exact * (1.0 + TOLERANCE) and getattr(result, "families", "") != "all":
+            differences.append(
+                f"BEYOND THE TRUTH: the lower bound, {result.lower_bound:.6g}, exceeds the exact value of this pair, "
+                f"{exact:.6g}. Of bounds at {percent(result.confidence)} confidence a share of at most "
+                f"{1 - result.confidence:.3g} does: the seed or the event may have been chosen for it."
+            )
+    elif not isinstance(result, OneRunResult) and result.exact is not None:
+        unchecked.append(EXACT)
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
+
+
+def _only_counted(result: Kind) -> list[str]:
+    """Say of what `epsaudit.results.compare.recount` gave that it is there to be compared, not to be believed."""
+    if not (isinstance(result, AuditResult) and result.training_runs == 0):
+        return []
+    return [
+        f"No run chose the event, and {result.runs:,} counted it: no audit has such sizes. It is a recount, to be "
+        "compared with what it recounts; nothing shows that its seed and size were not chosen for the bound."
+    ]
 
 
 def _differences(
@@ -148,9 +192,9 @@ def _bounds(result: Kind) -> dict[str, Any]:
 
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
-    """The exact value by today's laws; None if none is known, or the entry audits another claim or has no such pair."""
+    """The exact value by today's laws; None if none is known, or the entry has no such pair."""
     pair = entry.pair_called(result.pair)
-    if entry.claim != result.claim or pair is None:
+    if pair is None:
         return None
     return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
 
@@ -160,7 +204,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
     What does not hold as `recompute` checks it is not run. Where today's mechanism draws its own randomness and the
     file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
-    'changed' of an unchanged mechanism with probability 1 % at most. What was only counted is counted again.
+    'changed' of an unchanged mechanism with probability 1 % at most.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -170,9 +214,8 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     pairs = entry.pairs or entry.mechanism.worst_pairs()
     mechanism = with_known_randomness(entry.mechanism, pairs[0], before.seed) if pairs else entry.mechanism
-    seeded = before.reproducible or bool(getattr(mechanism, "reproducible", True))  # whatever the file says
-    if before.training_runs == 0 or not seeded:
-        return _recount(found, before, entry, n_jobs, seeded=seeded)
+    if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
+        return _recount(found, before, entry, n_jobs)
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
     after = audit(
@@ -197,16 +240,10 @@ def _changes(before: AuditResult, after: AuditResult) -> list[str]:
     ]
 
 
-def _recount(
-    found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None, *, seeded: bool
-) -> Verification:
-    """Count the stored event again: from the seed that counted it, or, where none does, as independent runs."""
-    other = before.seed + 1
-    old, seed = (dataclasses.replace(before, seed=other), before.seed) if seeded else (before, other)
-    after = compare.recount(old, entry.mechanism, entry.pair_called(before.pair), seed=seed, n_jobs=n_jobs)
-    if seeded:
-        how = f"its event counted again from seed {seed}"
-        return Verification(after, tuple(_changes(before, after)), how, found.unchecked)
+def _recount(found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None) -> Verification:
+    """Count the stored event again, as independent runs."""
+    pair, seed = entry.pair_called(before.pair), before.seed + 1
+    after = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
     p_value = compare.p_value(before, after)
     differences = []
     if p_value <= LEVEL:
@@ -243,3 +280,218 @@ def load(path: Path) -> list[Result]:
     from its counts.
     """
     return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]
+
+
+def impossible(result: Kind) -> list[str]:
+    """Say what of the stored numbers no audit can have given; an empty list if all could be.
+
+    >>> import dataclasses
+    >>> from epsaudit import PureDP, audit_scores
+    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)
+    >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
+    ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
+    """
+    said = list(_anywhere(result))
+    if said:  # and nothing can be computed
+        return said
+    if isinstance(result, OneRunResult):
+        return _one_run(result)
+    return _sequential(result) if isinstance(result, SequentialResult) else _fixed_size(result)
+
+
+def _anywhere(result: Kind) -> Iterator[str]:
+    """Say what is impossible in a result of any kind."""
+    try:
+        confidence_of(result.confidence)
+    except AuditError as error:
+        yield str(error)
+    if result.seed < 0:
+        yield f"The seed is {result.seed}; it must be a whole number of at least 0."
+    if isinstance(result, OneRunResult):
+        if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
+            yield f"There were {result.canaries} canaries; there must be some, and guesses about some of them."
+        return
+    if result.exact is not None and not result.exact >= 0.0:
+        yield f"The exact value is {result.exact}; it must be a number of at least 0."
+    if not LEAST_TRIALS <= result.trials < MOST_RUNS and not _counted_again(result):
+        yield f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}."
+
+
+def _counted_again(result: AuditResult | SequentialResult) -> bool:
+    """Whether a result is of `epsaudit.results.compare.recount`, which may have any number of runs."""
+    return isinstance(result, AuditResult) and result.training_runs == 0 and 0 < result.trials < MOST_RUNS
+
+
+def _fixed_size(result: AuditResult) -> list[str]:
+    counts = result.counts
+    said = list(_certificate(result))
+    if result.families not in ("auto", "all", "own"):
+        said.append(f"The families are {result.families!r}; they must be 'auto', 'all' or 'own'.")
+    if counts.runs_x + counts.runs_x_prime != result.runs:
+        said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
+    chose, most = result.training_runs, training_runs(result.trials)
+    # what the pairs divide evenly: at least 8 runs on each side of each
+    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials):
+        said.append(f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}.")
+    return said + list(_counts(counts, result.witness))
+
+
+def _certificate(result: AuditResult) -> Iterator[str]:
+    """Say what of the certificate training cannot have chosen."""
+    certificate, witness = result.certificate, result.witness
+    if isinstance(certificate, MembershipGame):
+        if certificate.share != MembershipGame.share:
+            yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
+        if not _is_tangent(certificate.tangent, result.claim):
+            yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested so."
+    if isinstance(certificate, Box):
+        if certificate.split != Box.split:
+            yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
+        if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
+            yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
+
+
+def _is_tangent(tangent: float | None, claim: Claim) -> bool:
+    """Whether a claim is tested so: a whole curve at a tangent, an epsilon of at least 0, and others at their point."""
+    if tangent is None or claim.claimed_point is not None:
+        return (tangent is None) == (claim.claimed_point is not None)
+    return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
+
+
+def _one_run(result: OneRunResult) -> list[str]:
+    said = []
+    if result.given and result.reproducible:
+        said.append("The coins and scores are said to have been given, and to follow from the seed.")
+    try:
+        check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
+    except AuditError as error:
+        said.append(str(error))
+    bound = GuessBound(result.claim, result.method, result.confidence)
+    if not said and not result.rule.allows(result.counts, result.canaries, bound):
+        sets = ", ".join(f"{c.guessed_in:,} in and {c.guessed_out:,} out of {c.canaries:,}" for c in result.counts)
+        said.append(f"The guesses were {sets}; of {result.canaries:,} canaries, the rule does not give that.")
+    return said
+
+
+def _sequential(result: SequentialResult) -> list[str]:
+    said: list[str] = []
+    try:
+        refuse_if_irrefutable(result.claim)
+    except AuditError as error:
+        return [str(error)]
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {drawing.STRATEGIES}:
+        return [f"There must be rounds, and {drawing.STRATEGIES} strategies in each."]
+    before = 0
+    for round_ in result.rounds:
+        if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
+            said.append("The strategies of a round are said to have guessed in different runs.")
+        moments = {tuple(look[0] for look in one.looks) for one in round_.strategies}
+        if len(moments) != 1 or moments == {()}:
+            said.append("The strategies of a round are said to have been looked at after different runs, or never.")
+        for strategy in round_.strategies:
+            said += [
+                *_counts(strategy.counts, strategy.witness),
+                *_strategy(strategy, result.claim, before + round_.explored),
+            ]
+        before += round_.explored + round_.runs
+    if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
+        said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
+    if result.rounds[-1].pair != result.pair:
+        said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
+    return said or _ending(result)
+
+
+def _ending(result: SequentialResult) -> list[str]:
+    """Say where the reason to stop, the verdict, the bound and the evidence of the rounds contradict each other."""
+    said = []
+
+    def above(bound: float) -> bool:
+        return bound >= result.proven if result.proven > 0.0 else bound > 0.0
+
+    if above(result.lower_bound) and not result.violates_claim:
+        said.append(f"A bound of {result.lower_bound:.6g} refutes the claim; the rounds do not.")
+    if result.violates_claim and result.lower_bound < result.proven * (1.0 - 1e-9):
+        said.append(f"The rounds refute the claim; a bound of {result.lower_bound:.6g} does not.")
+    early = next((runs for runs, bound in result.path if runs < result.runs and above(bound)), None)
+    if early is not None:
+        said.append(f"The claim was refuted after {early:,} runs, yet the audit is said to have gone on.")
+    if (result.stopped == "refuted") != result.violates_claim:
+        said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
+    if result.stopped == "runs" and result.runs != result.trials:
+        said.append(f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped.")
+    return said
+
+
+def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[str]:
+    """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
+    seen = [(0, 0, 0), *strategy.looks]
+    rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
+    if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
+        yield "The interim looks of a strategy go back, or have more guesses than runs."
+    counts = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
+    if seen[-1] != counts:
+        yield f"The interim looks of a strategy end with {seen[-1]}, its counts are {counts}: runs, correct and wrong."
+    if not 0 <= strategy.past <= before:
+        yield f"The rates that a strategy bet on are said to come from {strategy.past} runs, of {before:,} before it."
+    if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):
+        yield f"A strategy bet on the rates {strategy.correct} and {strategy.wrong}; they must be probabilities."
+    nothing = no_bet(claim)
+    if strategy.past == 0 and (strategy.correct, strategy.wrong) != (nothing.correct, nothing.wrong):
+        yield "A bet is said to have been planned from nothing."
+    elif strategy.past > 0 and strategy.correct + strategy.wrong > 1.0 + SLACK:
+        yield f"Guesses are correct at a rate of {strategy.correct} and wrong at {strategy.wrong}: over 1 together."
+    if not _is_tangent(strategy.tangent, claim):
+        yield f"{claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
+
+
+def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
+    for side, runs, seen in (
+        ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
+        ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
+    ):
+        if min(*seen, runs) < 0 or sum(seen) > runs:
+            yield f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}."
+    if counts.events != witness.events:
+        yield f"The counts are of {counts.events} events, and the witness has {witness.events}."
+    for guess, event, seen in (
+        ("x", witness.guess_x, (counts.guess_x_on_x, counts.guess_x_on_x_prime)),
+        ("x'", witness.guess_x_prime, (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)),
+    ):
+        if event is None and seen != (0, 0):
+            yield f"{sum(seen):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
+        if isinstance(event, Region) and any(seen) and not (event.included or _numbers(event).any()):
+            yield f"{sum(seen):,} outputs are said to be in {event}, which holds no output."
+    if _overlap(witness.guess_x, witness.guess_x_prime):
+        yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
+    from scipy.stats import binom  # slow to import
+
+    fewer, runs = min(counts.runs_x, counts.runs_x_prime), counts.runs_x + counts.runs_x_prime
+    if fewer >= 0 and 2.0 * float(binom.cdf(fewer, runs, 0.5)) < FAIR:
+        yield f"{counts.runs_x:,} runs were on x and {counts.runs_x_prime:,} on x'; fair coins do not part them so."
+
+
+def _overlap(first: Event | None, second: Event | None) -> bool:
+    """Whether some output lies in both events: a single one that either includes, or a number that both hold."""
+    if not (isinstance(first, Region) and isinstance(second, Region)):
+        return False
+    single = pack([*first.included, *second.included])
+    if len(single) and bool((first.contains(single) & second.contains(single)).any()):
+        return True
+    return first.feature == second.feature and bool(_numbers(first, second).any())
+
+
+def _numbers(*events: Region) -> NDArray[np.bool_]:
+    """Which numbers all events of one feature hold, of those at and beside every end of an interval.
+
+    They suffice: whatever events have in common starts at one of them. Single outputs are numbers of the feature only
+    if it is the output itself.
+    """
+    ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
+    taken = [atom for event in events for atom in event.excluded if type(atom) is float]
+    at = np.array([0.0, *ends, *taken])
+    numbers = np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
+    held = np.ones(len(numbers), bool)
+    for event in events:
+        excluded = event.excluded if event.feature == VALUE else ()
+        held &= Region(intervals=event.intervals, excluded=excluded).contains(numbers)
+    return held

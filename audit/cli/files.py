@@ -131,10 +131,7 @@ def verify_file(options: SimpleNamespace) -> int:
     # what runs a name again: a mechanism of a library in its environment, or what is registered
     runs = [options.mechanism or name if options.rerun else None for _, name in work]
     entries = [entry_of(name) or chosen([name])[0] if name else None for name in runs]
-    with_exact = [name for item, name in work if item.get("exact") is not None]
-    known = registered() if with_exact and not options.mechanism else {}
-    if with_exact and options.mechanism:
-        known = dict.fromkeys(with_exact, chosen([options.mechanism])[0])
+    known = dict.fromkeys(kept, chosen([options.mechanism])[0]) if options.mechanism else registered()
     say = sayer(options)
     verified = []
     for (item, name), entry in zip(work, entries, strict=True):

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import itertools
 import json
 import math
 
@@ -218,7 +217,7 @@ class TestForgeries:
         for exact in (0.1, 7.0, "inf"):
             changed = {**stored, "exact": exact}
             assert "by the mechanism's laws" in recompute(changed, entry).differences[0]
-            for other in (None, dataclasses.replace(entry, claim=PureDP(2.0)), dataclasses.replace(entry, pairs=PAIRS)):
+            for other in (None, dataclasses.replace(entry, pairs=PAIRS)):
                 assert EXACT in recompute(changed, other).unchecked
         for never in (-1.0, math.nan):
             assert "exact value is" in recompute({**stored, "exact": never}).differences[0]
@@ -383,27 +382,16 @@ class TestRerun:
         assert recompute(moved).holds
         said = rerun(moved, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences
         assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
-        again = forged(moved, trials=stored["trials"] - stored["training_runs"], training_runs=0, reproducible=True)
-        assert recompute(again).holds
-        assert rerun(again, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1).differences[0].startswith("counts was")
 
-    def test_what_was_counted_again_is_counted_again_from_its_seed(self, stored):
-        recounted = recount(rebuild(stored), noisy(), seed=9, n_jobs=1).to_dict()
-        found = rerun(recounted, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
-        assert found.holds
-        assert "from seed 9" in found.how
-
-    def test_what_draws_from_the_global_generators_is_counted_again_from_its_seed(self):
-        def draw(data):
-            return data + np.random.laplace()  # noqa: NPY002  # what is tested
-
-        loud = black_box(draw, claim=PureDP(1.0), pairs=PAIRS, name="loud")
-        result = audit(loud, trials=1_000, seed=5, n_jobs=1)
-        assert result.reproducible
-        recounted = recount(result, loud, seed=9, n_jobs=1)
-        assert recounted.reproducible
-        found = rerun(recounted.to_dict(), Entry("loud", loud, PureDP(1.0)), n_jobs=1)
-        assert found.differences == ()
+    def test_a_recount_is_compared_and_not_believed(self, stored, tmp_path):
+        """Its seed and its size may have been chosen: of 400 runs some seed refutes anything."""
+        entry, result = Entry("noisy", noisy(), PureDP(1.0)), rebuild(stored)
+        counted = (recount(result, noisy(), seed=seed, trials=400, n_jobs=1) for seed in range(10, 500))
+        lucky = next(one for one in counted if one.violates_claim)
+        for found in (recompute(lucky.to_dict(), entry), rerun(lucky.to_dict(), entry, n_jobs=1)):
+            assert "No run chose the event, and 400 counted it: no audit has such sizes" in found.differences[0]
+        save([lucky], tmp_path / "lucky.json")
+        assert load(tmp_path / "lucky.json") == [lucky], "which compare reads"
 
     def test_a_number_changed_by_hand_is_found_without_running(self, stored):
         found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
@@ -430,6 +418,34 @@ class TestCommand:
         printed = capsys.readouterr().out
         assert printed.count("run again from seed") == 3
         assert "3 of 3" in printed
+
+    def test_another_claim_than_the_registered_one_fails(self, file, capsys):
+        data = json.loads(file.read_text())
+        data["results"][0] = forged(data["results"][0], claim={"kind": "PureDP", "epsilon": 0.5})
+        assert data["results"][0]["verdict"] == "violated"
+        file.write_text(json.dumps(data))
+        for more in ([], ["--rerun", "--jobs", "1"]):
+            assert main(["verify", str(file), "laplace", *more]) == 1
+            printed = capsys.readouterr().out
+            assert "laplace: epsilon >= 0.8" in printed
+            assert "The claim is 0.5-DP; laplace is registered with 1-DP." in printed
+
+    def test_a_bound_beyond_the_exact_value_fails_aloud(self, file, capsys):
+        """As of an audit whose seed was chosen among many: all that follows from its counts is right."""
+        data = json.loads(file.read_text())
+        lucky = data["results"][0]
+        more, fewer = ("guess_x_on_x", "guess_x_prime_on_x_prime"), ("guess_x_on_x_prime", "guess_x_prime_on_x")
+        for sign, names in ((1, more), (-1, fewer)):
+            for name in names:
+                lucky["counts"][name] += sign * int(3.0 * lucky["counts"][name] ** 0.5)
+        for exact in (lucky["exact"], None):
+            data["results"][0] = forged(lucky, exact=exact)
+            assert data["results"][0]["lower_bound"] > 1.0
+            file.write_text(json.dumps(data))
+            assert main(["verify", str(file), "laplace"]) == 1
+            printed = capsys.readouterr().out
+            assert "BEYOND THE TRUTH: the lower bound, 1." in printed
+            assert "exceeds the exact value of this pair, 1. Of bounds at 98.3% confidence" in printed
 
     def test_a_number_changed_by_hand_fails(self, file, capsys):
         data = json.loads(file.read_text())
@@ -597,14 +613,13 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         early["path"][-2][0] -= 1
         assert "path is stored as" in recompute(early).differences[0]
 
-    @pytest.mark.parametrize("name", ["correct", "wrong", "past"])
+    @pytest.mark.parametrize("name", ["correct", "wrong"])
     def test_other_bets_than_the_evidence_came_from(self, refuted, name):
         changed = copy.deepcopy(refuted)
         for strategy in changed["rounds"][-2]["strategies"]:
-            strategy[name] = strategy[name] // 2 if name == "past" else strategy[name] / 2
+            strategy[name] /= 2
         said = " ".join(recompute(changed).differences)
         sentences = ["log_evidence is stored", "evidence says otherwise"]
-        sentences += ["its rates are said to come from"] if name == "past" else []
         assert any(sentence in said for sentence in sentences)
 
     def test_a_file_of_before_bets_were_stored(self, refuted):
@@ -646,39 +661,6 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         assert any(sentence in difference for difference in recompute(changed).differences)
 
 
-def sides(strategy, correct, wrong):
-    """How often either event was seen on x and on x', if two events share all guesses as evenly as can be."""
-    guess_x, guess_x_prime = (strategy["witness"][name] is not None for name in ("guess_x", "guess_x_prime"))
-    if guess_x and guess_x_prime:  # on x half of all guesses, rounded up, so that they fit half of the runs
-        right = -(-correct // 2)
-        mistaken = -(-(correct + wrong) // 2) - right
-    else:
-        right, mistaken = (correct, 0) if guess_x else (0, wrong)
-    return (
-        {"guess_x": right, "guess_x_prime": mistaken},
-        {"guess_x": wrong - mistaken, "guess_x_prime": correct - right},
-    )
-
-
-def halved(round_, place):
-    """Two rounds, cut at one of the moments at which a round was looked at, with counts that fit."""
-    looks = [strategy["looks"] for strategy in round_["strategies"]]
-    parts = []
-    for chosen, start in ((slice(place), None), (slice(place, None), place - 1)):
-        strategies = []
-        for strategy, seen in zip(round_["strategies"], looks, strict=True):
-            before = [0, 0, 0] if start is None else seen[start]
-            cut = [[after - then for after, then in zip(look, before, strict=True)] for look in seen[chosen]]
-            runs, correct, wrong = cut[-1]
-            on_x, on_x_prime = sides(strategy, correct, wrong)
-            counts = {"runs_x": runs - runs // 2, "runs_x_prime": runs // 2, "events": strategy["counts"]["events"]}
-            counts |= {f"{name}_on_x": seen for name, seen in on_x.items()}
-            counts |= {f"{name}_on_x_prime": seen for name, seen in on_x_prime.items()}
-            strategies.append({**strategy, "looks": cut, "counts": counts})
-        parts.append({"pair": round_["pair"], "explored": 0, "strategies": strategies})
-    return parts
-
-
 class TestSequentialForgeries:
     """Of sequential results that were recomputed honestly from changed rounds."""
 
@@ -686,45 +668,20 @@ class TestSequentialForgeries:
     def differences(stored, rounds, **changes):
         return " ".join(recompute(forged(stored, rounds=rounds, **changes)).differences)
 
-    def test_a_round_split_in_hindsight(self, consistent):
-        """Its second half is bet on by what the first half showed."""
-        *before, last = consistent["rounds"]
-        first, second = halved(last, 8)
-        assert "There are 15 rounds; a budget of 4,000 has 14." in self.differences(
-            consistent, [*before, first, second]
-        )
-        early = halved(before[-1], 8)
-        said = self.differences(consistent, [*before[:-1], *early], stopped="seconds")
-        assert "looked at 0 runs and bet on" in said
-
-    def test_chunks_left_out_at_the_end(self, consistent):
-        """A round may end early where the audit does, and only for what it saw."""
-        *before, last = consistent["rounds"]
-        first, _ = halved(last, 8)
-        assert "looked at 0 runs" in self.differences(consistent, [*before, first], stopped="seconds")
-        assert self.differences(consistent, [*before, first], stopped="near") == ""
-
-    def test_another_past(self, refuted):
-        for place, change in itertools.product(range(2), (1, 2, 1_000_000)):
-            rounds = copy.deepcopy(refuted["rounds"])
-            rounds[-1]["strategies"][place]["past"] += change
-            assert "its rates are said to come from" in self.differences(refuted, rounds)
-
     def test_a_bet_before_anything_was_seen(self, consistent):
         rounds = copy.deepcopy(consistent["rounds"])
         assert [strategy["past"] for strategy in rounds[0]["strategies"]] == [0, 0]
         rounds[0]["strategies"][0].update(correct=0.4, wrong=0.05)
         assert "planned from nothing" in self.differences(consistent, rounds)
         rounds[0]["strategies"][0]["past"] = 24
-        assert "its rates are said to come from 24 runs" in self.differences(consistent, rounds)
+        assert "are said to come from 24 runs, of 0 before it" in self.differences(consistent, rounds)
 
     @pytest.mark.parametrize(
         ("rates", "sentence"),
         [
-            ({"wrong": 1e-9}, "beyond what"),
-            ({"correct": 1.0, "wrong": 0.1}, "beyond what"),
             ({"correct": 0.9, "wrong": 0.2}, "over 1 together"),
-            ({"tangent": 0.5}, "none of its tangents"),
+            ({"past": 1_000_000}, "are said to come from 1000000 runs"),
+            ({"tangent": 0.5}, "no tangent of it"),
         ],
     )
     def test_rates_and_tangents_that_no_past_shows(self, consistent, rates, sentence):
@@ -736,8 +693,8 @@ class TestSequentialForgeries:
         result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
         stored = json.loads(json.dumps(result.to_dict()))
         rounds = copy.deepcopy(stored["rounds"])
-        rounds[-1]["strategies"][0]["tangent"] = 0.1234
-        assert "none of its tangents" in self.differences(stored, rounds)
+        rounds[-1]["strategies"][0]["tangent"] = None
+        assert "no tangent of it" in recompute({**stored, "rounds": rounds}).differences[0]
 
     def test_going_on_after_the_claim_was_refuted(self, refuted):
         *before, last = refuted["rounds"]
@@ -754,11 +711,6 @@ class TestSequentialForgeries:
             {**round_, "strategies": [*round_["strategies"], round_["strategies"][0]]} for round_ in refuted["rounds"]
         ]
         assert "2 strategies in each" in self.differences(refuted, rounds)
-
-    def test_pairs_that_were_not_looked_at(self, consistent):
-        rounds = [{**round_, "pair": f"{number} against 0"} for number, round_ in enumerate(consistent["rounds"])]
-        pair = {**consistent["pair"], "name": rounds[-1]["pair"]}
-        assert "The rounds are on 14 pairs; the first looked at 1." in self.differences(consistent, rounds, pair=pair)
 
     def test_a_claim_that_no_bet_refutes(self, consistent):
         claim = ApproxDP(1.0, 1.0 - 1e-12).to_dict()
