@@ -5,10 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test nightly results status lint types docs check benchmark clean
+.PHONY: audit test nightly results lint types docs check benchmark clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
+	$(BIN)/python -m epsaudit.experiments.front results
 
 test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
@@ -21,15 +22,13 @@ nightly: $(VENV)/installed
 
 # Everything under results/, about three hours on two cores: sequential-validity and claims-that-do-not-survive half an
 # hour and twenty minutes, power, library-bugs (which installs released libraries), interactive, shuffling and
-# conversions ten to twenty each, the others less than ten. `make status` says what is stale, and how long each took.
+# conversions ten to twenty each, the others less than ten.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
 	$(BIN)/python -m epsaudit.experiments.benchmark_public --seed $(SEED) --runs 43000000 --out results/public-benchmark-43M \
 	  --only Laplace 'sparse vector 2' 'sparse vector 3 and 4' 'sparse vector 4' 'report noisy max 1' 'report noisy max 2' 'report noisy max 3'
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
-
-status: $(VENV)/installed
-	$(BIN)/epsaudit experiment status
+	$(BIN)/python -m epsaudit.experiments.front results
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

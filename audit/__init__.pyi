@@ -4,8 +4,7 @@ from .adapters.wrappers import estimator
 from .audits.fixed import audit as audit
 from .audits.one_run import OneRunResult, audit_one_run, audit_scores
 from .audits.sequential import SequentialResult, audit_sequentially
-from .claims.curves import ApproxZCDP, TradeOff
-from .claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
 from .results.result import AuditResult

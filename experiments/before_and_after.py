@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_json, write_table
-from epsaudit.reporting.tables import Column
+from epsaudit.experiments.studies import add_options, run, write_data, write_json, write_table
+from epsaudit.reporting.tables import Column, print_table
 
 QUESTION = "What did a change of the whole machinery do to bounds, to time and to the size of the code?"
 FOLDERS = ("audit", "mechanisms", "experiments", "tests")
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_options(parser, "results/before-and-after")
     chosen = parser.parse_args(arguments)
     both = functools.partial(compare, chosen.before, chosen.after)
-    run(both, chosen.out, chosen.seed, chosen.quick, chosen.allow_modified)
+    run(both, chosen.out, chosen.seed, chosen.quick)
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import oracle_bound, tails_of
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import add_options, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
+from epsaudit.reporting.tables import Column, print_table
 
 QUESTION = "How do certified bounds compare with published ones, an oracle's and the exact values?"
 CONFIDENCE = 0.95
@@ -161,4 +161,4 @@ if __name__ == "__main__":
     parser.add_argument("--only", nargs="*", default=(), choices=[row.name for row in rows()], metavar="ROW")
     given = parser.parse_args()
     chosen = partial(main, runs=given.runs, only=given.only)
-    run(chosen, given.out, given.seed, given.quick, given.allow_modified)
+    run(chosen, given.out, given.seed, given.quick)

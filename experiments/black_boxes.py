@@ -23,9 +23,9 @@ import numpy as np
 from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import add_options, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
+from epsaudit.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -189,4 +189,4 @@ if __name__ == "__main__":
     parser.add_argument("--boxes", nargs="*", default=(), choices=list(BOXES), metavar="BOX")
     given = parser.parse_args()
     chosen = partial(main, runs=given.runs, only=given.boxes)
-    run(chosen, given.out, given.seed, given.quick, given.allow_modified)
+    run(chosen, given.out, given.seed, given.quick)

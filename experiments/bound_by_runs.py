@@ -21,9 +21,9 @@ from matplotlib.figure import Figure
 from epsaudit import ApproxDP, AuditResult, Claim, Mechanism, PureDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark import oracle
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
 from epsaudit.reporting.tables import Column, Row
 from epsaudit.text import SYMBOLS, lower, percent, plain

@@ -30,12 +30,12 @@ from epsaudit import ApproxDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper

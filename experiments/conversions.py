@@ -24,6 +24,7 @@ from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.definitions import Claim
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.analysts import Doubler
 from epsaudit.mechanisms.base import Reference
@@ -35,7 +36,6 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,

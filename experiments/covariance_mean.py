@@ -26,12 +26,12 @@ from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
 from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.pruned_mean import PrunedMean
 from epsaudit.mechanisms.tukey_mean import TukeyMean
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import MARKERS, TWO_COLUMNS, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 

@@ -18,11 +18,11 @@ import numpy as np
 
 from epsaudit import AuditResult, Claim, GaussianDP, Mechanism, audit
 from epsaudit.audits.suite import entry_seed
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.reporting.figures import allowed_trade_off, certified_profile, privacy_profile, trade_off
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain, upper
 

@@ -33,6 +33,7 @@ from epsaudit import audit
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_figures import draw_loss, draw_tau, draw_towers
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
+from epsaudit.experiments.studies import run_as_script, write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
@@ -51,7 +52,6 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.reporting.studies import run_as_script, write_json, write_table
 from epsaudit.reporting.tables import Column, to_latex
 
 QUESTION = "Do the accuracy theorems and step counts of down sensitivity hold as published?"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from epsaudit.reporting.studies import write_figure
+from epsaudit.experiments.studies import write_figure
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled
 
 Rows = list[dict[str, Any]]

@@ -34,8 +34,8 @@ from epsaudit import ZCDP, Mechanism, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,

@@ -39,12 +39,12 @@ from epsaudit.experiments.hunts_targets import Target
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.options import Options
 from epsaudit.hunting.outcome import Hunt
 from epsaudit.hunting.parameters import candidates, read_schema, served
 from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 from epsaudit.text import percent
 from epsaudit.witnesses.readable import PARTS

@@ -28,6 +28,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
@@ -41,7 +42,6 @@ from epsaudit.mechanisms.budgets import (
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain

@@ -30,8 +30,8 @@ from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.findings import findings
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import save
 from epsaudit.text import lower, markdown, percent, plain

@@ -37,10 +37,10 @@ from epsaudit.experiments.one_run_training import (
     median_row,
     training,
 )
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA

@@ -24,9 +24,9 @@ from epsaudit.audits.one_run import CanaryMechanism, Threshold, bounds
 from epsaudit.audits.one_run.play import Guesses
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.learning import affairs
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
 QUESTION = "How often does a bound that a one-run audit certifies exceed the truth?"

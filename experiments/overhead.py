@@ -18,7 +18,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from epsaudit.reporting.studies import add_options, run, write_data
+from epsaudit.experiments.studies import add_options, run, write_data
 
 QUESTION = "How much processor time do the safeguards cost: copies, seeds of global generators, tests of dependence?"
 ROUNDS = 21
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_options(parser, "results/overhead")
     chosen = parser.parse_args(arguments)
     measured = functools.partial(compare, chosen.before, chosen.after, chosen.rounds)
-    run(measured, chosen.out, chosen.seed, chosen.quick, chosen.allow_modified)
+    run(measured, chosen.out, chosen.seed, chosen.quick)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import joblib
 from epsaudit import AuditError, audit, audit_sequentially
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
 QUESTION = "Is a verdict right, or refused with a reason, however awkward the code around a release is?"

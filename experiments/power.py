@@ -27,11 +27,11 @@ from scipy.stats import binom
 
 from epsaudit import Claim, DatasetPair, Mechanism, PureDP, audit, black_box
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute, tails_of
+from epsaudit.experiments.studies import add_options, run, write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.registry import entries
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
+from epsaudit.reporting.tables import Column, print_table
 from epsaudit.truth import exact_parameter
 
 QUESTION = "What share of an oracle's bound does an audit find, on every mechanism whose law is known?"
@@ -267,4 +267,4 @@ if __name__ == "__main__":
     add_options(parser, "results/power")
     given = parser.parse_args()
     chosen = partial(main, parts=given.parts or tuple(COLUMNS))
-    run(chosen, given.out, given.seed, given.quick, given.allow_modified)
+    run(chosen, given.out, given.seed, given.quick)

@@ -21,9 +21,9 @@ from epsaudit import audit
 from epsaudit.experiments.benchmark_public import CONFIDENCE, RUNS
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, repeated, tails_of
-from epsaudit.reporting.studies import add_options, print_table, run, write_data, write_figure, write_table
+from epsaudit.experiments.studies import add_options, run, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
+from epsaudit.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,4 +141,4 @@ if __name__ == "__main__":
     parser.add_argument("--rows", nargs="*", default=(), choices=[row.name for row in rows()], metavar="ROW")
     given = parser.parse_args()
     chosen = partial(main, runs=given.runs, seeds=given.seeds, only=given.rows)
-    run(chosen, given.out, given.seed, given.quick, given.allow_modified)
+    run(chosen, given.out, given.seed, given.quick)

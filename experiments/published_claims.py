@@ -29,6 +29,7 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
@@ -54,7 +55,6 @@ from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
 from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
 QUESTION = "Which statements of teaching material fail, and do the corrected ones hold?"

@@ -7,7 +7,7 @@ int = 0, quick: bool = False) -> None`` and list it.
 
 from __future__ import annotations
 
-from epsaudit.reporting.studies import Study
+from epsaudit.experiments.studies import Study
 
 
 def studies() -> list[Study]:

@@ -28,11 +28,11 @@ from epsaudit.audits.sequential import betting
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.experiments.sequential_published import published
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.figures import sequential_path
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain

@@ -22,9 +22,9 @@ from scipy.stats import binom
 from epsaudit import Claim, Mechanism, PureDP, audit_sequentially
 from epsaudit.audits.sequential import betting
 from epsaudit.experiments.drawing import wrong_bounds
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
 QUESTION = "How often does a sequential audit at 95 % ever refute a claim that is exactly true?"

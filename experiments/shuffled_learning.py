@@ -28,12 +28,12 @@ from matplotlib.figure import Figure
 
 from epsaudit import AuditError
 from epsaudit.audits.suite import entry_seed
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeric
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain

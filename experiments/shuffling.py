@@ -27,6 +27,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import AuditError, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     closed_form,
@@ -36,7 +37,6 @@ from epsaudit.mechanisms.amplification import (
     variation_ratio,
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper

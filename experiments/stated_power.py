@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 from epsaudit import Claim, GaussianDP, Mechanism, SequentialResult, audit_sequentially
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.library_rules import Rule, rules
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain

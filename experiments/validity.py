@@ -16,10 +16,10 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, Mechanism, PureDP, RenyiDP, audit
 from epsaudit.experiments.drawing import wrong_bounds
+from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
 QUESTION = "How often does a bound that an audit of fixed size certifies exceed the exact value?"

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.claims.curves import TradeOff
-from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.claims import accounting
-from epsaudit.claims.curves import ApproxZCDP
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError, fraction
+from epsaudit.mechanisms import accounting
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.laws import FiniteLaw
 

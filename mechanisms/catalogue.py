@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from epsaudit.claims.curves import ApproxZCDP
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.mechanisms.additive import (
     DiscreteLaplace,

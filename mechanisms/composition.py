@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import Mechanism, OutputDistribution
-from epsaudit.claims import accounting
-from epsaudit.claims.accounting import INTERVAL
-from epsaudit.claims.curves import TradeOff
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.mechanisms import accounting
+from epsaudit.mechanisms.accounting import INTERVAL
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
@@ -107,7 +106,7 @@ class Sequential(Reference):
         return tuple(found)
 
     def advanced(self, delta: float) -> ApproxDP:
-        """Claim by advanced composition; see `epsaudit.claims.accounting.advanced`."""
+        """Claim by advanced composition; see `epsaudit.mechanisms.accounting.advanced`."""
         points = self._of(PureDP, ApproxDP)
         if points is None:
             raise AuditError("Advanced composition needs parts with pure or approximate DP claims.")
@@ -115,11 +114,11 @@ class Sequential(Reference):
 
     def numeric(self, delta: float) -> ApproxDP:
         """Claim by numeric composition of the parts' privacy loss distributions; see
-        `epsaudit.claims.accounting.numeric`."""
+        `epsaudit.mechanisms.accounting.numeric`."""
         return accounting.numeric(self._distributions, delta)
 
     def trade_off(self, epsilons: Sequence[float]) -> TradeOff:
-        """Claim of a trade-off curve by numeric composition; see `epsaudit.claims.accounting.trade_off`."""
+        """Claim of a trade-off curve by numeric composition; see `epsaudit.mechanisms.accounting.trade_off`."""
         return accounting.trade_off(self._distributions, epsilons)
 
     @property

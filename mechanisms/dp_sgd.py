@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from epsaudit.audits.one_run.play import StepCallback
-from epsaudit.claims.accounting import INTERVAL, library
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.mechanisms.accounting import INTERVAL, library
 from epsaudit.mechanisms.base import positive
 
 Floats = NDArray[np.float64]

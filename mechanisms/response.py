@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 
 from epsaudit.claims.conversions import pure_to_zcdp
-from epsaudit.claims.curves import ApproxZCDP
-from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import ApproxDP, ApproxZCDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference

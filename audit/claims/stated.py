@@ -1,7 +1,7 @@
 """What a library says of its own privacy, in numbers: one short reader for each, of its documented interface.
 
 ``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, under a library's own Python from 3.8 on, prints what a function
-says at each parameter. Nothing of epsaudit is imported; `epsaudit.claims.accounting` makes claims of the numbers.
+says at each parameter. Nothing of epsaudit is imported; `epsaudit.claims.definitions` makes claims of the numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The subcommands of ``epsaudit``: here the kinds of words that they take, their defaults, and how they answer.
+"""What the subcommands of ``epsaudit`` share: the options that several take, and how they answer.
 
-These extend click by what its help and its types lack; `epsaudit.cli.main` makes commands of them. What a command does
-is in the modules of this package: it takes its options as one object and returns an exit status. What it says goes
-through `sayer`, so that names are printed as they are, whatever signs are in them.
+`Command` extends click by what its help lacks. A command is a function of its arguments and options, by their names,
+that returns an exit status; what it says goes through `sayer`.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from epsaudit.errors import AuditError, meant
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, fraction, meant
 from epsaudit.text import for_json
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
@@ -32,15 +30,14 @@ AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS
 what shells say of a program whose output nobody reads any more."""
 
 
-def sayer(options: Any) -> Callable[[str], None]:
-    """Return what prints a line as it is; with ``--quiet`` and ``--json``, what does nothing."""
-    silent = options.quiet or getattr(options, "json", False)
+def sayer(silent: bool) -> Callable[[str], None]:
+    """Return what prints a line as it is; if ``silent``, what does nothing."""
     return (lambda text: None) if silent else partial(print, flush=True)
 
 
-def say_json(options: Any, data: Any) -> None:
+def say_json(asked: bool, data: Any) -> None:
     """Print ``data`` as JSON if that was asked for, infinite numbers as text."""
-    if options.json:
+    if asked:
         print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
@@ -101,7 +98,7 @@ def argument(name: str, about: str, **settings: Any) -> click.Argument:
 
 
 class Command(click.Command):
-    """A command that a function of this package runs, named 'module.function', which is imported only then.
+    """A command that a function runs; one named 'module.function' of this package is imported only then.
 
     Its help sets some options under headings of their own, and ends in examples.
     """
@@ -109,18 +106,28 @@ class Command(click.Command):
     def __init__(
         self,
         name: str,
-        runs: str,
+        runs: str | Callable[..., int],
         about: str,
         params: Sequence[click.Parameter],
         headed: Mapping[str, Sequence[click.Option]] | None = None,
         examples: str = "",
     ) -> None:
         self._headed, self._examples = headed or {}, examples.strip().splitlines()
+
+        def run(**options: Any) -> int:
+            function = runs
+            if isinstance(function, str):
+                module, _, attribute = function.partition(".")
+                function = getattr(import_module(f"epsaudit.cli.{module}"), attribute)
+            status = int(function(**options))
+            sys.stdout.flush()  # so that a reader who has gone is noticed here
+            return status
+
         super().__init__(
             name,
             params=[*params, *itertools.chain(*self._headed.values())],
             help=about,
-            callback=_later(runs),
+            callback=run,
             context_settings={"show_default": True, "max_content_width": 100, "help_option_names": ["-h", "--help"]},
         )
 
@@ -140,33 +147,24 @@ class Command(click.Command):
                     formatter.write(f"{'':{formatter.current_indent}}{line.strip()}\n")
 
 
-def _later(runs: str) -> Callable[..., int]:
-    module, _, function = runs.partition(".")
-
-    def call(**options: Any) -> int:
-        run = getattr(import_module(f"epsaudit.cli.{module}"), function)
-        status = int(run(SimpleNamespace(**options, typed=partial(_typed, click.get_current_context()))))
-        sys.stdout.flush()  # so that a reader who has gone is noticed here
-        return status
-
-    return call
-
-
-def _typed(context: click.Context, **known: Any) -> str:
-    """Write the command that repeats this one: what was typed, what stands in pyproject.toml, and what is known now."""
-    words = context.command_path.split()
+def recorded(seed: int) -> str:
+    """Return the command as it was typed, with what stands in pyproject.toml and the seed, if it was not given."""
+    context = click.get_current_context()
+    typed: list[str] = context.find_root().obj
+    added: list[str] = []
     for param in context.command.params:
-        name = str(param.name)
-        if name not in known and context.get_parameter_source(name) is ParameterSource.DEFAULT:
-            continue
-        value = known.get(name, context.params[name])
-        if isinstance(param, click.Option) and param.is_flag:
-            words += param.opts[:1] if context.params[name] else []
-            continue
-        for one in value if param.multiple else [value]:
-            words += param.opts[:1] if isinstance(param, click.Option) else []
-            words += [str(part).removesuffix(".0") for part in (one if param.nargs != 1 else [one])]
-    return shlex.join(words)
+        source = context.get_parameter_source(str(param.name))
+        if source is ParameterSource.DEFAULT_MAP:
+            value = (context.default_map or {})[param.name]  # as one would type it
+            if isinstance(value, bool):
+                added += param.opts[:1] * value
+                continue
+            for one in value if param.multiple else [value]:
+                words = one if isinstance(one, list) else [one]
+                added += [*param.opts[:1], *words] if isinstance(param, click.Option) else words
+        elif source is ParameterSource.DEFAULT and param.name == "seed":
+            added += ["--seed", str(seed)]
+    return shlex.join(["epsaudit", *typed[:1], *added, *typed[1:]])
 
 
 def completing(module: str, function: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -177,6 +175,25 @@ def completing(module: str, function: str) -> Callable[[click.Context, click.Par
         return [name for name in names if name.startswith(incomplete)]
 
     return complete
+
+
+PATH, ABOVE_0, CHANCE = NamedPath(), Number(finite_at_least, least=0.0), Number(fraction, open_below=True)
+MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
+QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
+PRINTED = option("--json", "Print the result as JSON, and nothing else.", name="as_json"), QUIET
+SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
+JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
+DRAWN = SEED, JOBS
+
+
+def trials(about: str, default: int | None = None) -> click.Option:
+    """Make the option of how many runs there are."""
+    return option("--trials", about, type=ABOVE_0, default=default)
+
+
+def confidence(about: str) -> click.Option:
+    """Make the option of a confidence."""
+    return option("--confidence", about, type=Number(confidence_of), default=0.95)
 
 
 def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, Any]:

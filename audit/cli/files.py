@@ -19,14 +19,13 @@ import sys
 from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, SURPRISED, say_json, sayer, those
+from epsaudit.cli import AS_EXPECTED, SURPRISED, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import typed, write_whole
 from epsaudit.engine.streams import entropy
@@ -34,7 +33,7 @@ from epsaudit.errors import AuditError, OwnCodeError, meant, needs
 from epsaudit.hunting.parameters import FILE, python_of
 from epsaudit.reporting import methods, tables
 from epsaudit.reporting.reproducer import Function, Reproducer
-from epsaudit.reporting.studies import print_table
+from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
@@ -56,34 +55,35 @@ SECONDS = 300.0
 """How long the import of a served function may take."""
 
 
-def report(options: SimpleNamespace) -> int:
-    """Write what is asked for."""
-    everything = load(options.file)
+def report(
+    file: Path, *, only: tuple[str, ...], html: Path | None, figure: Path | None, kind: str, **texts: str | None
+) -> int:
+    """Write what is asked for; ``texts`` are the kinds of `TEXTS`, each with a path or '-'."""
+    everything = load(file)
     family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
-    names = _matching([result.mechanism for result in everything], options.only, options.file)
+    names = _matching([result.mechanism for result in everything], only, file)
     kept = [result for result in everything if result.mechanism in names]
-    known = (*TEXTS, "html", "figure")
-    if all(getattr(options, name) is None for name in known):
-        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in known)}.")
+    if html is None and figure is None and not any(target is not None for target in texts.values()):
+        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
     for name, write in TEXTS.items():
-        target = getattr(options, name)
+        target = texts[name]
         if target == "-":
             sys.stdout.write(write(kept, family))
         elif target == "":
             raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
         elif target is not None:
             write_whole(Path(target), write(kept, family))
-    if options.html is not None:
+    if html is not None:
         with needs("report"):
             from epsaudit.reporting import page
-        write_whole(options.html, page.render(kept, family, str(options.file)))
-    if options.figure is not None:
+        write_whole(html, page.render(kept, family, str(file)))
+    if figure is not None:
         with needs("report"):
             from epsaudit.reporting import style
-        ending = options.figure.suffix.removeprefix(".").lower()
+        ending = figure.suffix.removeprefix(".").lower()
         if ending not in style.FORMATS:
-            raise AuditError(f"{options.figure} must end in one of {', '.join(f'.{one}' for one in style.FORMATS)}.")
-        write_whole(options.figure, style.render(_draw(options.kind, kept, family), ending))
+            raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in style.FORMATS)}.")
+        write_whole(figure, style.render(_draw(kind, kept, family), ending))
     return AS_EXPECTED
 
 
@@ -122,20 +122,29 @@ def _exact(result: AuditResult) -> Profile | None:
     return exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
 
 
-def verify_file(options: SimpleNamespace) -> int:
+def verify_file(
+    file: Path,
+    names: tuple[str, ...],
+    *,
+    rerun: bool,
+    mechanism: str | None,
+    jobs: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
     """Recompute results from their counts, or run them again; one line each says whether they are as stored."""
-    items = results.read(options.file)
-    names = [verify.rebuild(item).mechanism for item in items]
-    kept = set(_matching(names, options.names, options.file))
-    work = [(item, name) for item, name in zip(items, names, strict=True) if name in kept]
+    items = results.read(file)
+    found_names = [verify.rebuild(item).mechanism for item in items]
+    kept = set(_matching(found_names, names, file))
+    work = [(item, name) for item, name in zip(items, found_names, strict=True) if name in kept]
     # what runs a name again: a mechanism of a library in its environment, or what is registered
-    runs = [options.mechanism or name if options.rerun else None for _, name in work]
+    runs = [mechanism or name if rerun else None for _, name in work]
     entries = [entry_of(name) or chosen([name])[0] if name else None for name in runs]
-    known = dict.fromkeys(kept, chosen([options.mechanism])[0]) if options.mechanism else registered()
-    say = sayer(options)
+    known = dict.fromkeys(kept, chosen([mechanism])[0]) if mechanism else registered()
+    say = sayer(quiet or as_json)
     verified = []
     for (item, name), entry in zip(work, entries, strict=True):
-        found = verify.rerun(item, entry, options.jobs) if entry else verify.recompute(item, known.get(name))
+        found = verify.rerun(item, entry, jobs) if entry else verify.recompute(item, known.get(name))
         verified.append(found)
         say(_line(found))
         for difference in found.differences:
@@ -145,7 +154,7 @@ def verify_file(options: SimpleNamespace) -> int:
     for what in sorted({what for found in verified for what in found.unchecked}):
         say(f"Not checked: {what}.")
     facts = ("holds", "how", "differences", "unchecked")
-    say_json(options, [{"mechanism": one.result.mechanism, **those(one, *facts)} for one in verified])
+    say_json(as_json, [{"mechanism": one.result.mechanism, **those(one, *facts)} for one in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
 
 
@@ -159,62 +168,69 @@ def _line(found: verify.Verification) -> str:
     return f"{name}: {certified}, {found.how}{exact}: {'as stored' if found.holds else 'DIFFERENT'}"
 
 
-def compare_files(options: SimpleNamespace) -> int:
+def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: bool) -> int:
     """Say which bounds moved beyond chance."""
-    drift = compare.compare(load(options.old), load(options.new), options.error)
-    if (rows := drift.rows()) and not (options.quiet or options.json):
+    drift = compare.compare(load(old), load(new), error)
+    silent = quiet or as_json
+    if (rows := drift.rows()) and not silent:
         print_table(rows, tables.DRIFT)
     for note in drift.notes():
-        sayer(options)(note)
+        sayer(silent)(note)
     if not rows:
-        raise AuditError(f"Nothing in {options.new} can be compared with {options.old}.")
-    say_json(options, dataclasses.asdict(drift))
+        raise AuditError(f"Nothing in {new} can be compared with {old}.")
+    say_json(as_json, dataclasses.asdict(drift))
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
-def recount(options: SimpleNamespace) -> int:
+def recount(old: Path, *, out: Path, seed: int | None, jobs: int | None, quiet: bool) -> int:
     """Count the events of old results on today's code."""
-    seed = entropy(options.seed)
-    old = [result for result in load(options.old) if isinstance(result, AuditResult)]
-    if not old:
-        raise AuditError(f"{options.old} has no result of an audit of fixed size; only their events are counted again.")
-    entries = {result.mechanism: chosen([result.mechanism])[0] for result in old}
+    root = entropy(seed)
+    known = [result for result in load(old) if isinstance(result, AuditResult)]
+    if not known:
+        raise AuditError(f"{old} has no result of an audit of fixed size; only their events are counted again.")
+    entries = {result.mechanism: chosen([result.mechanism])[0] for result in known}
     counted = []
-    for result in old:
-        entry, own = entries[result.mechanism], suite.entry_seed(seed, result.mechanism)
+    for result in known:
+        entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
         pair = entry.pair_called(result.pair)
-        counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=options.jobs))
-    with typed(options.typed(seed=seed)):
-        results.save(counted, options.out)
+        counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=jobs))
+    with typed(recorded(root)):
+        results.save(counted, out)
     count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
-    sayer(options)(f"{count} recounted with seed {seed}: {options.out}")
+    sayer(quiet)(f"{count} recounted with seed {root}: {out}")
     return AS_EXPECTED
 
 
-def serve(options: SimpleNamespace) -> int:
+def serve(function: str | None, parameters: str | None, *, python: str | None, data: str) -> int:
     """Become the program."""
-    if options.function is None:
+    if function is None:
         print(FILE)
         return AS_EXPECTED
-    python = options.python or sys.executable
+    python = python or sys.executable
     if shutil.which(python) is None:
         raise AuditError(f"--python is {python!r}, which is no program that may be run.")
-    words = [str(FILE), options.function, options.parameters or "{}", "--data", options.data]
-    os.execvp(python, [python, *words])
+    os.execvp(python, [python, str(FILE), function, parameters or "{}", "--data", data])
 
 
-def reproduce(options: SimpleNamespace) -> int:
+def reproduce(
+    file: Path,
+    name: str | None,
+    *,
+    out: Path | None,
+    issue: Path | None,
+    function: str | None,
+    pair: tuple[str, str] | None,
+) -> int:
     """Write the script and the issue."""
-    result = _chosen(load(options.file), options.name, options.file)
-    recorded = _recorded(result.execution.get("command", ""))
-    words = shlex.split(options.function) if options.function else recorded.served
-    pairs = [options.pair] if options.pair else recorded.pair
-    reproducer = Reproducer(result, _pair(result, pairs), _function(words) if words else None)
-    if options.issue is not None:
-        write_whole(options.issue, reproducer.issue())
-    if options.out is not None:
-        write_whole(options.out, reproducer.script())
-    elif options.issue is None:
+    result = _chosen(load(file), name, file)
+    known = _recorded(result.execution.get("command", ""))
+    words = shlex.split(function) if function else known.served
+    reproducer = Reproducer(result, _pair(result, [pair] if pair else known.pair), _function(words) if words else None)
+    if issue is not None:
+        write_whole(issue, reproducer.issue())
+    if out is not None:
+        write_whole(out, reproducer.script())
+    elif issue is None:
         sys.stdout.write(reproducer.script())
     for sentence in reproducer.left_out():
         print(f"epsaudit: {sentence}", file=sys.stderr)

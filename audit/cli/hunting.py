@@ -7,11 +7,8 @@ import dataclasses
 import io
 import json
 import shlex
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from epsaudit.audits.question import trials_of
@@ -30,8 +27,8 @@ from epsaudit.hunting.outcome import Hunt, reserved
 from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
 from epsaudit.hunting.relations import NAMED, relation_named
 from epsaudit.reporting import tables
-from epsaudit.reporting.progress import LOG_SECONDS
-from epsaudit.reporting.studies import print_table
+from epsaudit.reporting.progress import Display
+from epsaudit.reporting.tables import print_table
 from epsaudit.results import result as results
 from epsaudit.text import for_json
 
@@ -48,61 +45,82 @@ WIDTH = 80
 """Characters of a line of a terminal."""
 
 
-def run(options: SimpleNamespace) -> int:
+def run(
+    words: tuple[str, ...],
+    *,
+    out: Path | None,
+    checkpoint: Path | None,
+    as_json: bool,
+    quiet: bool,
+    schema: Path | None,
+    pair: Sequence[tuple[str, str]],
+    parameters: str | None,
+    adjacency: str | None,
+    data: str | None,
+    audits: int,
+    trials: float,
+    seconds: float | None,
+    witnesses: str,
+    timeout: float,
+    confidence: float,
+    seed: int | None,
+    jobs: int | None,
+    claim: str | None,
+    **numbers: float | None,
+) -> int:
     """Hunt, print and write, where no other hunt does."""
-    out, checkpoint = options.out, options.checkpoint
     if out is not None and checkpoint is not None and out.resolve() == checkpoint.resolve():
         raise AuditError(f"--out and --checkpoint are both {out}; give two folders.")
     with contextlib.nullcontext() if out is None else reserved(out):
-        return _run(options)
-
-
-def _run(options: SimpleNamespace) -> int:
-    words = options.words
-    if len(words) not in (1, 2):
-        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
-    environment, function = words if len(words) == 2 else (None, words[0])
-    numbers = numbers_of_claim(options)
-    if options.claim is not None and numbers:
-        raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
-    claim: Any = None if options.claim is not None else claim_of(numbers, "A hunt")
-    known, describe, adjacency, data = _candidates(options)
-    if options.claim is not None:
-        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
-        claim = stated_claims(options.claim, environment, values, timeout=options.timeout)
-    seed = entropy(options.seed) if options.seed is not None or options.checkpoint is None else None
-    with _progress(options) as say:
-        asked = Options(
-            adjacency=adjacency,
-            describe=describe,
-            audits=whole_at_least(options.audits, 1, "--audits"),
-            trials=trials_of(options.trials, "--trials"),
-            seed=seed,
-            n_jobs=options.jobs,
-            progress=say,
-            name=function,
-            **those(options, "confidence", "seconds", "witnesses", "checkpoint"),
-        )
-        target = served(function, environment, data=data, timeout=options.timeout)
-        found = hunt(target, known, claim=claim, options=asked)
-    given = {
-        **{name: repr(number) for name, number in numbers.items()},
-        "claim": options.claim,
-        "adjacency": next((name for name, relation in NAMED.items() if relation == adjacency), None),
-        **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
-    }
-    command = ["epsaudit", "hunt", *words, "--data", data]
-    command += [word for name, one in given.items() if one is not None for word in (f"--{name}", one)]
-    findings = [_with_command(one, command, found.seed) for one in found.findings]
-    if options.out is not None:
-        _write(found, findings, options.out)
-    say_json(options, {**_facts(found), "findings": [one.to_dict() for one in findings]})
-    tell = sayer(options)
-    for one in findings:
-        tell(f"{one}\n")
-    if found.attempts:
-        tell(_table(found.rows()))
-    tell(f"{found.sentence()} Seed {found.seed}.")
+        if len(words) not in (1, 2):
+            raise AuditError(
+                f"hunt takes an environment and module:function, or this alone; these are {len(words)} words."
+            )
+        environment, function = words if len(words) == 2 else (None, words[0])
+        given = numbers_of_claim(numbers)
+        if claim is not None and given:
+            raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
+        claimed: Any = None if claim is not None else claim_of(given, "A hunt")
+        known, describe, relation, form = _candidates(schema, pair, parameters, adjacency, data)
+        if claim is not None:
+            values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
+            claimed = stated_claims(claim, environment, values, timeout=timeout)
+        with Display(quiet=quiet or as_json) as display:
+            asked = Options(
+                adjacency=relation,
+                describe=describe,
+                audits=whole_at_least(audits, 1, "--audits"),
+                trials=trials_of(trials, "--trials"),
+                confidence=confidence,
+                seconds=seconds,
+                witnesses=witnesses,
+                checkpoint=checkpoint,
+                seed=entropy(seed) if seed is not None or checkpoint is None else None,
+                n_jobs=jobs,
+                progress=display.say,
+                name=function,
+            )
+            target = served(function, environment, data=form, timeout=timeout)
+            found = hunt(target, known, claim=claimed, options=asked)
+        options = {
+            "data": form,
+            **{name: repr(number) for name, number in given.items()},
+            "claim": claim,
+            "adjacency": next((name for name, one in NAMED.items() if one == relation), None),
+            **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
+        }
+        command = ["epsaudit", "hunt", *words]
+        command += [word for name, one in options.items() if one is not None for word in (f"--{name}", one)]
+        findings = [_with_command(one, command, found.seed) for one in found.findings]
+        if out is not None:
+            _write(found, findings, out)
+        say_json(as_json, {**_facts(found), "findings": [one.to_dict() for one in findings]})
+        say = sayer(quiet or as_json)
+        for one in findings:
+            say(f"{one}\n")
+        if found.attempts:
+            say(_table(found.rows()))
+        say(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
     if not found.audits:  # which refutes nothing, and shows nothing either
@@ -122,21 +140,21 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _candidates(
-    options: SimpleNamespace,
+    schema_file: Path | None, pair: Sequence[tuple[str, str]], given: str | None, relation: str | None, form: str | None
 ) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
     """Candidates, what describes their data, the claim's relation, and what the function takes data as."""
-    adjacency = None if options.adjacency is None else relation_named(options.adjacency)
-    parameters = read_json(options.parameters or "{}", "--parameters")
-    if (options.schema is None) == (not options.pair):
+    adjacency = None if relation is None else relation_named(relation)
+    parameters = read_json(given or "{}", "--parameters")
+    if (schema_file is None) == (not pair):
         raise AuditError("Give either --schema FILE, a description of the data, or --pair X X_PRIME.")
-    if options.pair:
-        pairs = [DatasetPair(*(read_json(one, "--pair") for one in pair)) for pair in options.pair]
+    if schema_file is None:
+        pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
         known = [dataclasses.replace(candidate_of(pair, adjacency), parameters=parameters) for pair in pairs]
-        return known, None, adjacency, options.data or "plain"
-    schema = read_schema(options.schema)
+        return known, None, adjacency, form or "plain"
+    schema = read_schema(schema_file)
     adjacency = adjacency or schema.adjacency
     forms: dict[str, Any] = {"array": "list", "frame": "columns"}  # as the protocol sends what the child makes these of
-    data = options.data or "plain"
+    data = form or "plain"
 
     def describe(values: Any) -> Description:
         nonlocal data
@@ -149,28 +167,6 @@ def _candidates(
     values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
     known = candidates(describe, values)  # which says what the data are
     return known, describe, adjacency, data
-
-
-@contextlib.contextmanager
-def _progress(options: SimpleNamespace) -> Iterator[Callable[[str], None] | None]:
-    """A line that changes on a terminal, one now and then in a log."""
-    if options.quiet or options.json:
-        yield None
-    elif sys.stderr.isatty():
-        from rich.console import Console
-
-        with Console(stderr=True).status("screen") as status:
-            yield lambda sentence: status.update(sentence.replace("[", "\\["))
-    else:
-        said = -LOG_SECONDS
-
-        def say(sentence: str) -> None:
-            nonlocal said
-            if time.monotonic() - said >= LOG_SECONDS:
-                said = time.monotonic()
-                print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
-
-        yield say
 
 
 def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:

@@ -13,36 +13,37 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import click
 
 from epsaudit.cli import (
+    ABOVE_0,
     AS_EXPECTED,
     BAD_INPUT,
+    CHANCE,
+    DRAWN,
     INTERNAL,
     INTERRUPTED,
+    JOBS,
+    LIBRARIES,
+    MECHANISMS,
     NOBODY_READS,
     OWN_CODE,
+    PATH,
+    PRINTED,
+    QUIET,
+    SEED,
     Command,
-    NamedPath,
-    Number,
     argument,
-    completing,
+    confidence,
     defaults,
     option,
+    trials,
 )
-from epsaudit.errors import (
-    AuditError,
-    LeftOut,
-    OwnCodeError,
-    Unusable,
-    confidence_of,
-    finite_at_least,
-    fraction,
-    own_lines,
-)
+from epsaudit.errors import AuditError, LeftOut, OwnCodeError, Unusable, own_lines
 
 NOTES = """\b
 Exit status:
@@ -64,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left_out: list[Warning | str] = []
     try:
         with _sentences(left_out):
-            words = None if arguments is None else list(arguments)
-            status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False) or AS_EXPECTED
+            words = sys.argv[1:] if arguments is None else list(arguments)
+            status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False, obj=words) or AS_EXPECTED
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "epsaudit"
         return _complain(f"{error.format_message().rstrip()} See '{where} --help'.", BAD_INPUT)
@@ -113,15 +114,8 @@ def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
         yield
 
 
-PATH, ABOVE_0, CHANCE = NamedPath(), Number(finite_at_least, least=0.0), Number(fraction, open_below=True)
 FORM = click.Choice(["plain", "array", "frame"])
-MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
 NAMES = {"nargs": -1, "metavar": "[NAME]..."}
-QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
-PRINTED = option("--json", "Print the result as JSON, and nothing else."), QUIET
-SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
-JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
-DRAWN = SEED, JOBS
 RESULT = argument("file", "A result file.", type=PATH, metavar="RESULT.json")
 OLD = argument("old", "A result file.", type=PATH, metavar="OLD.json")
 
@@ -152,8 +146,8 @@ AUDIT = Command(
             shell_complete=MECHANISMS,
             **NAMES,
         ),
-        option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
-        option("--confidence", "Of all bounds together.", type=Number(confidence_of), default=0.95),
+        trials("Runs of each.  [default: 1e6; 1e5 with --library]"),
+        confidence("Of all bounds together."),
         *DRAWN,
         option("--stop-early", "End each audit when its claim is refuted; it takes --trials at most."),
         option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
@@ -191,7 +185,7 @@ FREEZE = Command(
     [
         argument("names", "One registered name, or package.module:object.", shell_complete=MECHANISMS, **NAMES),
         option("--out FILE", "What is written, a witness.json.", type=PATH, required=True),
-        option("--trials", "Runs to learn from.", type=ABOVE_0, default=100_000),
+        trials("Runs to learn from.", 100_000),
         option("--runs", "Runs that the test may take.", type=int, default=20_000),
         option("--false-alarm", "Probability at most that the test refutes a true claim.", type=CHANCE, default=1e-6),
         SEED,
@@ -345,7 +339,7 @@ HUNT = Command(
         option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
         option("--data", "What the function takes a dataset as.  [default: as the schema says]", type=FORM),
         option("--audits", "Candidates that are audited at most.", type=int, default=6),
-        option("--trials", "Runs of each audit at most.", type=ABOVE_0, default=50_000),
+        trials("Runs of each audit at most.", 50_000),
         option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),
         option(
             "--witnesses",
@@ -354,7 +348,7 @@ HUNT = Command(
             default="auto",
         ),
         option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
-        option("--confidence", "That no claim that holds is refuted.", type=Number(confidence_of), default=0.95),
+        confidence("That no claim that holds is refuted."),
         *DRAWN,
     ],
     {
@@ -377,58 +371,6 @@ HUNT = Command(
     epsaudit hunt env library.tools:mean --schema schema.toml --epsilon 1 --seconds 120 --out found
     """,
 )
-BISECT = Command(
-    "bisect",
-    "listing.bisect",
-    "Find the first and the last released version of a library that is affected. What pip knows is installed and "
-    "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
-    "not (docs: how-to/released-libraries).",
-    [
-        argument("library", "As for audit --library.", shell_complete=LIBRARIES),
-        argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
-        option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
-        option("--all", "Audit every version, and assume nothing of those between.", name="every"),
-        option(
-            "--trials",
-            "Runs of each version at most; without --all 16 times as many as refute the first are enough.",
-            type=ABOVE_0,
-            default=100_000,
-        ),
-        option("--confidence", "Of all verdicts together.", type=Number(confidence_of), default=0.95),
-        *DRAWN,
-        *PRINTED,
-    ],
-    examples="""
-    epsaudit bisect smartnoise-synth covariance
-    epsaudit bisect opendp laplace-bits --from 0.4.0
-    """,
-)
-STUDIES = Command("list", "listing.list_studies", "List the studies.", PRINTED)
-RUN = Command(
-    "run",
-    "listing.run_studies",
-    "Run one study or all; the same seed gives the same data.",
-    [
-        argument("name", "A study of the list, or 'all'.", shell_complete=completing("reporting.studies", "studies")),
-        option("--quick", "A few seconds instead of minutes, for a look."),
-        option("--seed", "Root of all random streams.", type=int, default=0),
-        option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
-        option("--allow-modified", "Write although sources differ from the commit, which the results name then."),
-        QUIET,
-    ],
-)
-STATUS = Command(
-    "status",
-    "listing.status",
-    "Say which stored results are older than the code that they depend on.",
-    [argument("folder", "What holds them: results if it is not given.", type=PATH, default="results"), *PRINTED],
-)
-EXPERIMENT = click.Group(
-    "experiment",
-    [STUDIES, RUN, STATUS],
-    help="List or run the published studies. Or say which results are stale.",
-    no_args_is_help=False,
-)
 
 
 def _read_defaults() -> None:
@@ -437,7 +379,7 @@ def _read_defaults() -> None:
 
 EPSAUDIT = click.Group(
     "epsaudit",
-    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, BISECT, REPRODUCE, SERVE, EXPERIMENT],
+    [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, REPRODUCE, SERVE],
     callback=_read_defaults,
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
@@ -445,6 +387,8 @@ EPSAUDIT = click.Group(
     context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]},
 )
 click.version_option(package_name="epsaudit", message="%(prog)s %(version)s")(EPSAUDIT)
+for contributed in entry_points(group="epsaudit.commands"):
+    EPSAUDIT.add_command(contributed.load())
 
 
 if __name__ == "__main__":

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 from epsaudit.adapters.external import CommandMechanism, command
 from epsaudit.claims import stated
-from epsaudit.claims.accounting import CLAIMS, claim_from_numbers
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.candidates import drawn
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
 from epsaudit.engine.identity import digest

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from epsaudit.claims.curves import lower_hull
-from epsaudit.claims.definitions import ApproxDP, Claim
+from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.reporting import style
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled, words
 from epsaudit.reporting.tables import runs_each
-from epsaudit.text import SYMBOLS, count, lower, percent, plain
+from epsaudit.text import SYMBOLS, count, percent
 from epsaudit.truth import Profile
 
 if TYPE_CHECKING:
@@ -34,23 +33,6 @@ STYLE = {"consistent": (style.BLUE, "o"), "violated": (style.VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
 ROWS = 54
 """Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
-FRONT = 5.0
-"""Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""
-TELLING = {
-    "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
-    "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
-    "rappor": "no exact value is known: the bound alone says what is surely lost",
-    "sparse-vector-1": "outputs that are lists of symbols, of varying length",
-    "shuffled-response": "a claim from a numeric bound that is not attained",
-    "anes96/median-age-inverse-sensitivity": "a real survey's most influential person loses half of the claim",
-    "broken/laplace-half-noise": "the plainest bug: half the noise, twice the loss",
-    "broken/gaussian-classical": "a formula used outside its range, a quarter too little noise",
-    "broken/binary-search-published": "a published algorithm that makes one comparison more than was counted",
-    "broken/ratio-bounded-published": "published code with two bounds exchanged",
-    "broken/sparse-vector-5": "a sparse vector without noise on its queries: no finite epsilon",
-    "broken/laplace-in-doubles": "right on paper, and told apart by the last bits of floating point",
-}
-"""Rows of the front page's picture and why: what agrees, what cannot, and mistakes from small to boundless."""
 Floats = NDArray[np.float64]
 ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
 """Where curves are drawn, dense near 0."""
@@ -99,7 +81,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     if len(drawn) < len(shown):
         rows.append([[row for row in shown if row[1].of_nothing]])
     rows = [panels for panels in rows if any(panels)] or [[[]]]
-    short = max((len(_name(*row)) for row in shown), default=0) <= 24
+    short = max((len(shown_name(*row)) for row in shown), default=0) <= 24
     width = ONE_COLUMN if max(map(len, rows)) == 1 and short else style.TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
@@ -110,7 +92,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     about = f"Certified lower bounds on privacy loss, {runs_each(results)} each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
-    _legend(figure.axes[0], shown)
+    name_marks(figure.axes[0], shown)
     legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
 
@@ -123,11 +105,12 @@ def _arranged(groups: list[Rows]) -> list[list[Rows]]:
     return [[group[:half], group[half:]] for group, half in zip(groups, halves, strict=True)]
 
 
-def _name(result: Result, share: Shares) -> str:
+def shown_name(result: Result, share: Shares) -> str:
+    """Write the name of a row."""
     return words(result.mechanism) + " (in δ)" * share.in_delta
 
 
-def _legend(axes: Axes, shown: Rows) -> None:
+def name_marks(axes: Axes, shown: Rows) -> None:
     """Name the marks that occur, and no others."""
     for verdict in dict.fromkeys(result.verdict for result, _ in shown):
         colour, marker = STYLE[verdict]
@@ -152,18 +135,19 @@ def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
         right = 1.15 * max([0.1, greatest, *exact])
     elif panel and panel[0][0].violates_claim:
         left, right = 0.8, 1.5 * max(2.0, greatest)
-        _logarithmic(axes)
+        logarithmic(axes)
     for height, row in enumerate(panel):
-        _row(axes, height, *row, right)
+        draw_row(axes, height, *row, right)
     axes.axvline(0.0 if of_nothing else 1.0, clip_on=False, **PROVEN)
-    axes.set_yticks(range(len(panel)), [_name(*row) for row in panel])
+    axes.set_yticks(range(len(panel)), [shown_name(*row) for row in panel])
     axes.set_ylim(tallest - 0.4, -0.6)
     axes.set_xlim(left, right)
     axes.set_xlabel("certified; the claim is 0" if of_nothing else "certified / proven")
     axes.tick_params(labelsize=6.5)
 
 
-def _row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
+def draw_row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
+    """Draw one result: its bound, the interval up to the right end, and the exact value."""
     colour, marker = STYLE[result.verdict]
     axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
     axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
@@ -173,48 +157,12 @@ def _row(axes: Axes, height: float, result: Result, share: Shares, right: float)
         axes.plot(right, height, marker=">", color="black", linestyle="none", clip_on=False)
 
 
-def _logarithmic(axes: Axes) -> None:
+def logarithmic(axes: Axes) -> None:
+    """Give an axis of shares its logarithmic scale."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-@styled()
-def front(results: Sequence[Result], family_confidence: float) -> Figure:
-    """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
-
-    ``family_confidence`` is of all results together, of which these are a part.
-    """
-    found = {result.mechanism: result for result in results}
-    rows = [(found[name], share) for name in TELLING if name in found and not (share := shares(found[name])).of_nothing]
-    figure = blank(FRONT, 1.2 + 0.26 * len(rows))
-    axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
-    _logarithmic(axes)
-    axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    right = 1.4 * max([2.0, *(share.bound for _, share in rows)])
-    lines = [("claim", "exact", "certified")]
-    for height, (result, share) in enumerate(rows):
-        _row(axes, height, result, share, right)
-        claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
-        exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
-        lines.append((claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
-    for height, line in enumerate(lines, start=-1):
-        for place, text in zip((0.36, 0.64, 1.0), line, strict=True):
-            weight = "bold" if height < 0 else "normal"
-            numbers.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
-    numbers.set_axis_off()
-    axes.axvline(1.0, **PROVEN)
-    names = [_name(*row) for row in rows]
-    axes.set_yticks(range(len(rows)), [name if len(name) <= 32 else name.replace("/", "/\n", 1) for name in names])
-    axes.tick_params(axis="y", labelsize=7.5, length=0)
-    axes.set_ylim(len(rows) - 0.4, -1.6)
-    axes.set_xlim(0.4, right)
-    axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
-    _legend(axes, rows)
-    legend_below(figure, 3)
-    return figure
 
 
 def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:

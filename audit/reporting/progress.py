@@ -1,36 +1,24 @@
-"""Progress of an audit: a bar on a terminal, a line now and then in a log, a callback anywhere else.
+"""Progress in one line: it changes on a terminal, is printed now and then in a log, and is a callback anywhere else.
 
 A bound on the way is called 'so far': only that of the last run is certified.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import struct
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TextIO
-
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
 
 from epsaudit.engine.sampling import Progress as Step
 from epsaudit.engine.sampling import ProgressCallback
 from epsaudit.text import lower
 
+if TYPE_CHECKING:
+    from rich.status import Status
+
 LOG_SECONDS = 30.0
 """Seconds between two lines of a log: 120 an hour."""
-DRAW_SECONDS = 0.2
-"""Seconds between two drawings of the bar: five a second look like motion."""
-AFTER_SECONDS = 2.0
-"""Seconds before anything is drawn: what is done by then needs no bar."""
-WORD = struct.Struct("<d120s")
-"""What an audit says of itself: the share of its runs that is done, and how fast it is, in words."""
 
 
 class Pace:
@@ -87,112 +75,67 @@ class Lines:
         """Print how far it is, if it is time."""
         if self._clock() - self._said >= self._every:
             self._said = self._clock()
-            done, total = step.runs_done, step.runs_total
-            head = f"{self.name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"
-            print(_joined(head, self._pace.describe(step)), file=self._stream or sys.stderr, flush=True)
+            print(self.describe(step), file=self._stream or sys.stderr, flush=True)
+
+    def describe(self, step: Step) -> str:
+        """Write how far it is."""
+        done, total = step.runs_done, step.runs_total
+        head = f"{self.name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"
+        return ", ".join(filter(None, (head, self._pace.describe(step))))
 
 
-class Row:
-    """A progress callback that leaves word in a file, for the board that another process on this machine draws."""
+class Display:
+    """What a command shows on standard error while it works: a line that changes on a terminal, a few lines in a log.
 
-    def __init__(self, path: str, place: int) -> None:
-        self._path, self._place = path, place
-        self._pace = Pace()
-        self._written = -DRAW_SECONDS
+    It is a context: the line goes when it ends. ``total`` audits, which may run in other processes, are counted.
+    """
 
-    def __call__(self, step: Step) -> None:
-        """Write how far it is, if it is time; on another machine there is no such file."""
+    def __init__(self, total: int = 1, quiet: bool = False) -> None:
+        self._total, self._done, self._quiet = total, 0, quiet
+        self._began = self._said = time.monotonic()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Display:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console  # slow to import
+
+            self._status = Console(stderr=True, markup=False, emoji=False).status("")
+            self._status.start()
+            self._count()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, sentence: str) -> None:
+        """Show what is being done, if it is time."""
         now = time.monotonic()
-        if now - self._written >= DRAW_SECONDS or step.runs_done >= step.runs_total:
-            self._written = now
-            # training is a fraction of all runs that only certification knows: the bar waits for it
-            share = step.runs_done / step.runs_total if step.stage == "certification" else 0.0
-            words = _joined(step.stage, self._pace.describe(step))
-            with contextlib.suppress(OSError), open(self._path, "r+b", buffering=0) as file:
-                file.seek(self._place * WORD.size)
-                file.write(WORD.pack(share, words.encode()))
+        if self._status is not None:
+            from rich.text import Text
 
-
-class Board:
-    """Where audits are followed: a line now and then for each, in a log; or not at all."""
-
-    def __init__(self, quiet: bool = False) -> None:
-        self._quiet = quiet
+            self._status.update(Text(sentence))
+        elif not self._quiet and now - self._said >= LOG_SECONDS:
+            self._said = now
+            print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
 
     def of(self, name: str) -> ProgressCallback | None:
-        """Return the callback of one audit, which may be sent to another process."""
-        return None if self._quiet else Lines(name=name)
+        """Return the callback of one audit. In a log it may be sent to another process, and prints there."""
+        lines = None if self._quiet else Lines(name=name)
+        if lines is None or self._status is None:
+            return lines
+        return None if self._total > 1 else lambda step: self.say(lines.describe(step))
 
-    def ended(self, name: str) -> None:
+    def ended(self) -> None:
         """Take note that an audit is done."""
-
-
-class Drawn(Progress):
-    """A board on a terminal, which `drawn` makes: a bar for each audit that runs, one for all with the time left."""
-
-    def __init__(
-        self, names: Sequence[str], path: Path, console: Console, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._names, self._path = list(names), path
-        self._clock, self._began, self._done = clock, clock(), 0
-        self._all: TaskID | None = None  # rich asks for what to draw before there is anything
-        super().__init__(
-            BarColumn(bar_width=10),
-            TextColumn("{task.percentage:>3.0f}%", markup=False),
-            TextColumn("{task.description}", markup=False),
-            TextColumn("{task.fields[pace]}", style="dim", markup=False),
-            console=console,
-            transient=True,
-        )
-        self._bars = {name: self.add_task(name, total=1.0, visible=False, pace="") for name in names}
-        self._all = self.add_task("", total=float(len(names)), visible=len(names) > 1, pace="")
-
-    def of(self, name: str) -> Row:
-        return Row(str(self._path), self._names.index(name))
-
-    def ended(self, name: str) -> None:
-        """Take the audit's bar away."""
         self._done += 1
-        self.remove_task(self._bars.pop(name))
+        if self._status is not None:
+            self._count()
 
-    def get_renderables(self) -> Iterable[RenderableType]:
-        """Draw what has been written, once it is time."""
-        if self._all is None or self._clock() - self._began < AFTER_SECONDS:
-            return
-        written = self._path.read_bytes()
-        completed = float(self._done)
-        for name, bar in list(self._bars.items()):
-            share, words = WORD.unpack_from(written, self._names.index(name) * WORD.size)
-            completed += share
-            pace = words.rstrip(b"\0").decode(errors="replace")
-            self.update(bar, completed=share, visible=bool(pace), pace=pace)
-        pace = f"{self._done} done"
-        if completed:
-            pace += f", {clock_time((len(self._names) - completed) * (self._clock() - self._began) / completed)} left"
-        self.update(self._all, description=f"{len(self._names)} audits", completed=completed, pace=pace)
-        yield self.make_tasks_table(self.tasks)
-
-
-@contextmanager
-def drawn(names: Sequence[str], console: Console | None = None) -> Iterator[Drawn]:
-    """Draw a board of these audits while they run, by default on standard error."""
-    handle, path = tempfile.mkstemp(prefix="epsaudit-")
-    try:
-        os.write(handle, bytes(WORD.size * len(names)))
-        os.close(handle)
-        with Drawn(names, Path(path), console or Console(stderr=True)) as board:
-            yield board
-    finally:
-        Path(path).unlink()
-
-
-def board(names: Sequence[str], *, quiet: bool = False) -> contextlib.AbstractContextManager[Board | Drawn]:
-    """Follow the audits of these names: drawn on a terminal after a few seconds, else by a line now and then."""
-    return contextlib.nullcontext(Board(quiet)) if quiet or not sys.stderr.isatty() else drawn(names)
-
-
-def _joined(*parts: str) -> str:
-    return ", ".join(filter(None, parts))
+    def _count(self) -> None:
+        if self._total > 1:
+            left = (self._total - self._done) * (time.monotonic() - self._began) / max(self._done, 1)
+            self.say(f"{self._done} of {self._total} audits" + f", {clock_time(left)} left" * bool(self._done))
 
 
 def _short(number: float) -> str:

@@ -13,7 +13,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
 from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
@@ -333,3 +333,23 @@ def _entry(begun: str, text: str) -> str:
     return textwrap.TextWrapper(WIDTH, begun, " " * len(begun), break_long_words=False, break_on_hyphens=False).fill(
         text
     )
+
+
+def print_table(
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    title: str = "",
+    file: IO[str] | None = None,
+    width: int | None = None,
+) -> None:
+    """Print a table to the terminal, or a file, its numbers rounded by kind."""
+    from rich.console import Console  # slow to import
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=Text(title) if title else None)  # Text, as rich takes [words] and :words: for markup
+    for column in columns:
+        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(column.show(row)) for column in columns))
+    Console(file=file, width=width).print(shown)

@@ -162,8 +162,7 @@ def _earlier(file: str) -> list[Result]:
 
 def _write_comparison(terminalreporter: Any, config: pytest.Config) -> None:
     """Write the bounds of the checks that are in both files, and how many are in one only."""
-    from epsaudit.reporting.studies import print_table
-    from epsaudit.reporting.tables import DRIFT
+    from epsaudit.reporting.tables import DRIFT, print_table
     from epsaudit.results.compare import compare
 
     earlier, now = config.stash[_EARLIER], list(config.stash[_CERTIFIED].values())

@@ -6,8 +6,8 @@ satisfy them. Needs the extra ``accounting``.
 
 from __future__ import annotations
 
-from epsaudit.claims import accounting
 from epsaudit.claims.definitions import ApproxDP
+from epsaudit.mechanisms import accounting
 
 
 def gaussian(scale: float, delta: float) -> ApproxDP:

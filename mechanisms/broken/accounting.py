@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from epsaudit.claims.curves import TradeOff
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, TradeOff
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.mechanisms.analysts import RepeatedResponse
 from epsaudit.mechanisms.budgets import Ledger, Request, StopAt, SubSessions, TotalFilter, covers

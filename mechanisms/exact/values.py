@@ -18,8 +18,7 @@ from scipy.special import ndtri_exp
 
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
-from epsaudit.claims.curves import ApproxZCDP, TradeOff
-from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
+from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.mechanisms.exact.convolution import LEAST_DELTA

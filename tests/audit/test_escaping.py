@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, vectorized
+from epsaudit.experiments import studies
 from epsaudit.reporting import figures, page, style, tables
-from epsaudit.reporting.studies import print_table
-from epsaudit.reporting.tables import Column, to_csv, to_latex, to_markdown
-from epsaudit.results import stored
+from epsaudit.reporting.tables import Column, print_table, to_csv, to_latex, to_markdown
 from epsaudit.text import csv_cell, latex, markdown, visible
 
 HOSTILE = [
@@ -154,7 +153,8 @@ class TestNamesStayAsTheyAre:
 
     def test_in_the_readme_of_a_study(self, tmp_path):
         ran = {"seconds": 3.0, "started": "2026-01-01T00:00:00Z", "command": "x"}
-        stored.write_readme(tmp_path, "Is <b> *it*?", "a_b, [c](d) and `e`.", {"commit": "abc", "execution": ran})
+        studies.write_json(tmp_path / "provenance.json", {"commit": "abc", "execution": ran})
+        studies.write_readme(tmp_path, "Is <b> *it*?", "a_b, [c](d) and `e`.")
         written = (tmp_path / "README.md").read_text()
         assert r"Is &lt;b&gt; \*it\*?" in written
         assert r"a\_b, \[c\](d) and \`e\`." in written

@@ -6,16 +6,13 @@ from types import SimpleNamespace as Thing
 
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, PureDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, PureDP
 from epsaudit.claims import stated
-from epsaudit.claims.accounting import (
-    from_diffprivlib,
-    from_dp_accounting,
-    from_opendp,
-    from_pipelinedp,
-    from_smartnoise,
-    from_tumult,
-)
+from epsaudit.claims.definitions import claim_from_numbers
+
+
+def claim_of(*said):
+    return claim_from_numbers(stated.numbers_of(said))
 
 
 class Exact:
@@ -47,27 +44,27 @@ def measurement(measure, loss):
     ],
 )
 def test_opendp(measure, loss, claim):
-    assert from_opendp(measurement(measure, loss), 2, delta=0.1) == claim
+    assert claim_of(measurement(measure, loss), 2, 0.1) == claim
 
 
 def test_what_is_not_known_is_a_sentence():
-    with pytest.raises(AuditError, match="output measure is RenyiDivergence"):
-        from_opendp(measurement("RenyiDivergence()", lambda d: None))
-    with pytest.raises(AuditError, match="give delta for a curve"):
-        from_opendp(measurement("SmoothedMaxDivergence()", lambda d: None))
-    with pytest.raises(AuditError, match="keeps no _total_epsilon"):
-        from_pipelinedp(Thing())
-    with pytest.raises(AuditError, match="output measure is Thing; it must be PureDP"):
-        from_tumult(Thing(output_measure=type("Thing", (), {})(), privacy_function=lambda d: d))
+    with pytest.raises(ValueError, match="output measure is RenyiDivergence"):
+        claim_of(measurement("RenyiDivergence()", lambda d: None))
+    with pytest.raises(ValueError, match="give delta for a curve"):
+        claim_of(measurement("SmoothedMaxDivergence()", lambda d: None))
+    with pytest.raises(ValueError, match="keeps no _total_epsilon"):
+        stated.of_pipelinedp(Thing())
+    with pytest.raises(ValueError, match="output measure is Thing; it must be PureDP"):
+        claim_of(Thing(output_measure=type("Thing", (), {})(), privacy_function=lambda d: d))
 
 
 def test_accountants_and_readers():
-    assert from_diffprivlib(Thing(total=lambda: (1.5, 0))) == PureDP(1.5)
-    assert from_diffprivlib(Thing(total=lambda: (1.5, 1e-5))) == ApproxDP(1.5, 1e-5)
-    assert from_pipelinedp(Thing(_total_epsilon=1, _total_delta=1e-6)) == ApproxDP(1.0, 1e-6)
+    assert claim_of(Thing(total=lambda: (1.5, 0))) == PureDP(1.5)
+    assert claim_of(Thing(total=lambda: (1.5, 1e-5))) == ApproxDP(1.5, 1e-5)
+    assert claim_of(Thing(_total_epsilon=1, _total_delta=1e-6)) == ApproxDP(1.0, 1e-6)
     asked = []
     reader = Thing(get_privacy_cost=lambda query: asked.append(query) or (2.0, 0.0))
-    assert from_smartnoise(reader, "SELECT COUNT(*) FROM people") == PureDP(2.0)
+    assert claim_of(reader, "SELECT COUNT(*) FROM people") == PureDP(2.0)
     assert asked == ["SELECT COUNT(*) FROM people"]
 
 
@@ -81,12 +78,12 @@ def test_accountants_and_readers():
 )
 def test_tumult_rounds_up(measure, loss, claim):
     of_measure = type(measure, (), {})()
-    assert from_tumult(Thing(output_measure=of_measure, privacy_function=lambda d_in: loss)) == claim
+    assert claim_of(Thing(output_measure=of_measure, privacy_function=lambda d_in: loss)) == claim
 
 
 def test_dp_accounting_itself():
     dp_accounting = pytest.importorskip("dp_accounting")
-    claim = from_dp_accounting(dp_accounting.LaplaceDpEvent(1.0), 1e-9)
+    claim = claim_of(dp_accounting.LaplaceDpEvent(1.0), 1e-9)
     assert claim.epsilon == pytest.approx(1.0, abs=1e-3)
     assert claim.delta == 1e-9
 

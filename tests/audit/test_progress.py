@@ -6,14 +6,13 @@ import sys
 
 import pytest
 from recorded import cut, records
-from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.certificates import Counts
 from epsaudit.engine.sampling import Progress
-from epsaudit.reporting.progress import WORD, Board, Drawn, Lines, Pace, Row, board, drawn
+from epsaudit.reporting.progress import Display, Lines, Pace
 
 NOISE = vectorized(
     lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"
@@ -110,55 +109,37 @@ class TestCallback:
         assert steps[0].runs_before > 100_000
 
 
-class TestBoard:
-    def test_a_line_for_each_audit_that_runs_and_one_for_all(self, tmp_path):
-        clock, screen = Clock(), io.StringIO()
-        (tmp_path / "words").write_bytes(bytes(3 * WORD.size))
-        names = ["lib:m", "[b]", "c"]
-        console = Console(file=screen, force_terminal=True, width=100, markup=False, emoji=False)
-        with Drawn(names, tmp_path / "words", console, clock) as made:
-            rows = [pickle.loads(pickle.dumps(made.of(name))) for name in names]
-            rows[0](step(250))
-            rows[1](Progress("training", 10, 100))
-            made.refresh()
-            assert "lib:m" not in screen.getvalue()  # too soon
-            clock.now = 10.0
-            made.refresh()
-            made.ended("lib:m")
-            clock.now = 20.0
-            made.refresh()
-        drawn = screen.getvalue()
-        assert " 25% lib:m" in drawn
-        assert "  0% [b]" in drawn
-        assert "certification, " in drawn
-        assert "bound so far 0.9876" in drawn
-        assert "3 audits" in drawn
-        assert "0 done, 0:01:50 left" in drawn  # a quarter of an audit in ten seconds
-        assert "1 done, 0:00:40 left" in drawn
-        assert " c " not in drawn  # it does not run yet
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
-    def test_it_is_drawn_on_a_terminal_alone_and_never_where_quiet_is_asked_for(self, monkeypatch):
-        for terminal, quiet, kind in ((True, False, Drawn), (False, False, Board), (True, True, Board)):
-            monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
-            with board(["one"], quiet=quiet) as made:
-                assert type(made) is kind
-                assert (made.of("one") is None) == quiet
 
-    def test_no_file_is_no_harm(self, tmp_path):
-        there = tmp_path / "there"
-        there.touch()
-        for path in (tmp_path / "elsewhere", there):  # on a worker of a cluster, and here
-            Row(str(path), 0)(step(10))
-        assert list(tmp_path.iterdir()) == [there]
-        assert there.read_bytes()
+class TestDisplay:
+    def test_one_audit_is_told_of_in_a_line_that_changes(self, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", screen := Terminal())
+        with Display() as display:
+            display.of("[b]:c")(step(250))
+        assert "[b]:c: certification, 250 of 1,000 runs (25%)" in screen.getvalue()
 
-    def test_side_by_side_each_audit_is_told_of_by_name(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("epsaudit.reporting.progress.AFTER_SECONDS", 0.0)
-        screen = io.StringIO()
+    def test_many_are_counted_wherever_they_run(self, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", screen := Terminal())
         entries = [Entry(name, NOISE, NOISE.claim) for name in ("first", "second")]
-        with drawn(["first", "second"], Console(file=screen, force_terminal=True, width=100)) as made:
-            for result in suite.run(entries, trials=2_000_000, seed=1, n_jobs=2, progress=made.of):
-                made.refresh()
-                made.ended(result.mechanism)
-        assert "% first" in screen.getvalue()
-        assert "% second" in screen.getvalue()
+        with Display(2) as display:
+            for _ in suite.run(entries, trials=20_000, seed=1, n_jobs=2, progress=display.of):
+                display.ended()
+        assert "1 of 2 audits, 0:00:" in screen.getvalue()
+
+    def test_in_a_log_each_audit_prints_its_own_lines_also_from_another_process(self, capsys):
+        with Display(2) as display:
+            lines = pickle.loads(pickle.dumps(display.of("mine")))
+            display.say("too soon")
+        lines(step(10))
+        assert lines.name == "mine"
+        assert capsys.readouterr().err == ""
+
+    def test_nothing_is_shown_where_quiet_is_asked_for(self, monkeypatch):
+        monkeypatch.setattr(sys, "stderr", screen := Terminal())
+        with Display(quiet=True) as display:
+            assert display.of("one") is None
+            display.say("screen")
+        assert screen.getvalue() == ""

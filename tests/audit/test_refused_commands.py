@@ -323,8 +323,6 @@ OTHERS = [
     ("experiment run validty", "'validty' is not a study"),
     ("experiment run validty", "Did you mean 'validity'"),
     ("experiment run validity --seed x", "'x' is not a valid integer"),
-    ("experiment status folder", "folder has no stored results"),
-    ("experiment status nowhere", "nowhere"),
 ]
 
 
@@ -428,7 +426,7 @@ class TestWords:
         assert main(["audit", "--seed", "4"]) == AS_EXPECTED
         (result,) = json.loads(capsys.readouterr().out)["results"]
         assert (result["trials"], result["seed"]) == (2000, 4)
-        command = "epsaudit audit mine:sound --trials 2000 --seed 4 --jobs 1 --json"
+        command = "epsaudit audit mine:sound --trials 2000 --jobs 1 --json --seed 4"
         assert result["execution"]["command"] == command
 
     def test_what_is_printed_and_recorded_repeats_an_audit_without_a_seed(self, here, capsys):

@@ -15,6 +15,7 @@ from epsaudit import ApproxDP, PureDP
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
+from epsaudit.experiments import front
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
@@ -148,7 +149,7 @@ class TestFigure:
         stored = load(Path(__file__).parents[2] / "results" / "audit.json")
         panels = figures.certified_against_proven(stored, 0.95).axes
         assert sum(len(axes.get_yticks()) for axes in panels) == len(stored)
-        assert not any(figures.shares(result).of_nothing for result in stored if result.mechanism in figures.TELLING)
+        assert not any(figures.shares(result).of_nothing for result in stored if result.mechanism in front.TELLING)
 
     @pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])
     def test_the_legend_names_the_marks_that_occur_and_no_others(self, results, chosen):
@@ -167,9 +168,9 @@ class TestFigure:
         assert [axes.get_xlim() for axes in panels[::2]] == [axes.get_xlim() for axes in panels[1::2]]
 
     def test_the_front_page_names_rows_of_the_registry_and_shows_their_numbers(self, results):
-        assert set(figures.TELLING) <= set(registered())
-        told = [replace(results[name.startswith("broken")], mechanism=name) for name in figures.TELLING]
-        drawn = figures.front([*results, *told], 0.95)
+        assert set(front.TELLING) <= set(registered())
+        told = [replace(results[name.startswith("broken")], mechanism=name) for name in front.TELLING]
+        drawn = front.front([*results, *told], 0.95)
         assert drawn.get_size_inches()[0] * 160 == 800
         words = [text.get_text() for text in drawn.axes[1].texts]
         assert words.count(f"≥ {lower(told[0].lower_bound, 3)}") == sum(

@@ -12,7 +12,7 @@ import pytest
 
 from epsaudit import AuditError
 from epsaudit.cli.main import main
-from epsaudit.reporting.studies import Study, studies
+from epsaudit.experiments.studies import Study, studies
 
 STUDIES = studies()
 QUICK = {"shuffling"}
@@ -126,9 +126,7 @@ def test_errors_are_sentences_before_any_work(tmp_path, capsys):
 
 def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys):
     ran = []
-    monkeypatch.setattr(
-        Study, "run", lambda self, out, seed, quick, allow_modified: ran.append((self.name, out.name, seed, quick))
-    )
+    monkeypatch.setattr(Study, "run", lambda self, out, seed, quick: ran.append((self.name, out.name, seed, quick)))
     monkeypatch.chdir(tmp_path)
     assert main(["experiment", "run", "all", "--seed", "5", "--quick"]) == 0
     assert ran == [(name, name, 5, True) for name in STUDIES]

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, audit, vectorized
-from epsaudit.claims.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
 from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.mechanisms import exact
+from epsaudit.mechanisms.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.composition import ProductLaw, Sequential
 from epsaudit.mechanisms.response import RandomisedResponse

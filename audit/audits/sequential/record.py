@@ -19,8 +19,7 @@ from scipy.special import ndtr, ndtri
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts, Bet, point
 from epsaudit.certificates import Counts
-from epsaudit.claims.curves import ApproxZCDP
-from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, RenyiDP
+from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
 from epsaudit.results.result import PairResult
 from epsaudit.witnesses import Witness, witness_from_dict

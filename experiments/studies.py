@@ -11,17 +11,16 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from epsaudit.adapters.registry import collected
-from epsaudit.engine.provenance import execution, write_whole
+from epsaudit.engine.provenance import execution, provenance, write_whole
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
-from epsaudit.results import stored
-from epsaudit.text import for_json
+from epsaudit.text import for_json, markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,14 +38,14 @@ class Study:
     summary: str
     """In one line, what is measured."""
 
-    def run(self, out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
+    def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
         """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
         try:
             with needs("studies"):
                 main = importlib.import_module(self.module).main
         except (ImportError, AttributeError) as error:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
-        run(main, Path(out), seed, quick, allow_modified)
+        run(main, Path(out), seed, quick)
 
 
 def studies() -> dict[str, Study]:
@@ -54,26 +53,43 @@ def studies() -> dict[str, Study]:
     return collected("epsaudit.experiments", "studies", Study)
 
 
-def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False, allow_modified: bool = False) -> None:
+def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False) -> None:
     """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
 
-    `AuditError` if the seed is no whole number of at least 0, or ``out`` cannot be written to or, without
-    ``allow_modified`` or ``quick``, is among the results of a checkout that is not as committed.
+    `AuditError` if the seed is no whole number of at least 0, or ``out`` cannot be written to.
     """
-    seed = whole_at_least(seed, 0, "seed")
-    if not (quick or allow_modified):
-        stored.check_unmodified(out)
-    module = sys.modules[getattr(main, "func", main).__module__]  # some of its arguments may be given already
-    script = module.__spec__ if module.__name__ == "__main__" else None
-    facts = {"seed": seed, "quick": quick, **stored.provenance_of(script.name if script else module.__name__)}
-    stored.write_provenance(out, facts)
+    facts = {"seed": whole_at_least(seed, 0, "seed"), "quick": quick, **provenance()}
+    write_json(out / "provenance.json", facts)  # until the study has ended, that is all that is said of the folder
     started = time.perf_counter()
     answer = main(out, seed=seed, quick=quick)
-    seconds = time.perf_counter() - started
-    facts |= {"execution": {**execution(seconds), "seconds": round(seconds, 1)}}
-    stored.write_provenance(out, facts)
+    stamp(out, facts, time.perf_counter() - started)
     if answer is not None:
-        stored.write_readme(out, module.QUESTION, answer, facts)
+        module = sys.modules[getattr(main, "func", main).__module__]  # some of its arguments may be given already
+        write_readme(out, module.QUESTION, answer)
+
+
+def stamp(out: Path, facts: Mapping[str, Any], seconds: float) -> None:
+    """Write provenance.json: versions, commit and what else ``facts`` say, and when, where and by what it was made."""
+    write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
+
+
+def write_readme(out: Path, question: str, answer: str) -> None:
+    """Write README.md: question and answer, which are plain text, what provenance.json says, a link to a page.md."""
+    facts = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
+    ran = facts["execution"]
+    quick = " (a quick look, not a result)" if facts.get("quick") else ""
+    changed = f", with changes to {facts['modified']}" if "modified" in facts else ""
+    took = f", {ran['seconds'] / 60:.0f} minutes" if ran["seconds"] >= 90 else f", {ran['seconds']:.0f} seconds"
+    lines = [
+        f"# {out.name}\n",
+        f"- **Question**: {markdown(question)}",
+        f"- **Answer**{quick}: {markdown(answer)}",
+        f"- **Command**: `{ran.get('command', '')}`",
+        f"- **Date**: {ran['started'][:10]}{took}",
+        f"- **Commit**: {markdown(facts.get('commit', 'not of a checkout') + changed)}",
+    ]
+    page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
+    write_whole(out / "README.md", "\n".join(lines + page) + "\n")
 
 
 def run_as_script(main: Callable[..., Any], description: str | None, out: str) -> None:
@@ -84,11 +100,10 @@ def run_as_script(main: Callable[..., Any], description: str | None, out: str) -
 
 
 def add_options(parser: argparse.ArgumentParser, out: str) -> None:
-    """Add --out, --seed, --quick and --allow-modified, which every study has."""
+    """Add --out, --seed and --quick, which every study has."""
     parser.add_argument("--out", type=Path, default=Path(out), help=f"folder to write to (default {out})")
     parser.add_argument("--seed", type=int, default=0, help="root of all random streams (default 0)")
     parser.add_argument("--quick", action="store_true", help="a few seconds, for a look")
-    parser.add_argument("--allow-modified", action="store_true", help=stored.ALLOW_MODIFIED)
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
@@ -114,25 +129,5 @@ def write_figure(path: Path, figure: Figure) -> None:
 
 
 def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str) -> None:
-    """Write table.tex; the caption is plain text and says confidence and runs. See `epsaudit.reporting.tables`."""
+    """Write table.tex; the caption is plain text and says confidence and runs."""
     write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
-
-
-def print_table(
-    rows: Sequence[Row],
-    columns: Sequence[Column],
-    title: str = "",
-    file: IO[str] | None = None,
-    width: int | None = None,
-) -> None:
-    """Print a table to the terminal, or a file, its numbers rounded by kind."""
-    from rich.console import Console  # slow to import
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(title=Text(title) if title else None)  # Text, as rich takes [words] and :words: for markup
-    for column in columns:
-        shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*(Text(column.show(row)) for column in columns))
-    Console(file=file, width=width).print(shown)

@@ -1,0 +1,184 @@
+"""What the studies add to the ``epsaudit`` command: ``experiment`` and ``bisect``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from epsaudit.cli import (
+    AS_EXPECTED,
+    DRAWN,
+    LIBRARIES,
+    PATH,
+    PRINTED,
+    QUIET,
+    SURPRISED,
+    Command,
+    argument,
+    completing,
+    confidence,
+    option,
+    say_json,
+    sayer,
+    those,
+    trials,
+)
+from epsaudit.errors import AuditError, meant
+
+if TYPE_CHECKING:
+    from epsaudit.adapters.registry import Listed
+    from epsaudit.experiments.libraries.bisecting import Tried
+
+
+def list_studies(*, as_json: bool, quiet: bool) -> int:
+    """List the studies."""
+    from epsaudit.experiments.studies import studies
+
+    found = studies().values()
+    first = max((len(study.name) for study in found), default=0)
+    for study in found:
+        sayer(quiet or as_json)(f"{study.name:<{first}}  {study.summary}")
+    say_json(as_json, [{"name": study.name, "summary": study.summary} for study in found])
+    return AS_EXPECTED
+
+
+def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: bool) -> int:
+    """Run one study or all."""
+    from epsaudit.experiments.studies import studies
+
+    found = studies()
+    if name != "all" and name not in found:
+        there = ", ".join(found)
+        raise AuditError(f"{name!r} is not a study; there are {there}, and 'all'.{meant(name, [*found, 'all'])}")
+    if out is None:
+        out = Path("results-quick" if quick else "results")
+    say = sayer(quiet)
+    for study in found.values() if name == "all" else [found[name]]:
+        started = time.perf_counter()
+        say(f"{study.name}: {study.summary}")
+        study.run(out / study.name, seed=seed, quick=quick)
+        say(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds")
+    return AS_EXPECTED
+
+
+def bisect(
+    library: str,
+    row: str,
+    *,
+    start: str | None,
+    every: bool,
+    trials: float,
+    confidence: float,
+    seed: int | None,
+    jobs: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Search the versions of a library for those that are affected, and print what was found."""
+    from epsaudit.audits.question import jobs_of, trials_of
+    from epsaudit.experiments.libraries import bisecting
+    from epsaudit.reporting.tables import Column, print_table
+
+    affected = _affected(library, row)
+    if not isinstance(affected, bisecting.Row):
+        raise AuditError(
+            f"{affected.name} does not say what it is installed from; bisect takes epsaudit's own rows alone."
+        )
+    silent = quiet or as_json
+    found = bisecting.bisect(
+        affected,
+        start=start,
+        every=every,
+        trials=trials_of(trials, "--trials"),
+        confidence=confidence,
+        seed=seed,
+        n_jobs=jobs_of(jobs, "--jobs"),
+        progress=None if silent else _tell,
+    )
+    fields = [field.name for field in dataclasses.fields(found) if field.name != "tried"]
+    facts = those(found, "first_affected", "last_affected", "first_not_refuted", *fields)
+    say_json(as_json, {**facts, "sentence": found.sentence(), "tried": found.rows()})
+    if not silent:
+        kinds = {"certified": "lower", "runs": "count", "seconds": "count"}
+        names = ("version", "verdict", "claim", "certified", "runs", "seconds")
+        columns = [Column(name, name, kinds.get(name, "text")) for name in names]  # type: ignore[arg-type]
+        print_table(found.rows(), columns, f"{found.package}/{found.label}")
+    say = sayer(silent)
+    for one in found.tried:
+        if one.reason:
+            say(f"{one.version} {one.verdict}: {one.reason}")
+    for name, text in found.lines():
+        say(f"{name:<17}  {text}")
+    say(f"{found.sentence()} Seed {found.seed}.")
+    return AS_EXPECTED if found.affected else SURPRISED
+
+
+def _affected(name: str, pattern: str) -> Listed:
+    """The mechanism of the library, or of another version where it has none or none with a known fault."""
+    from epsaudit.adapters.registry import libraries, library, matching
+
+    named = library(name)
+    package = named.version.rpartition("-")[0]
+    others = [one for one in libraries().values() if one.version.rpartition("-")[0] == package]
+    known = [named, *(one for one in others if one.version != named.version and named.name != named.version)]
+    rows: Sequence[Listed] = [row for found in matching(known, [pattern]).values() for row in found]
+    if len(labels := dict.fromkeys(row.name.partition("/")[2] for row in rows)) > 1:
+        raise AuditError(f"{pattern!r} names {', '.join(labels)}; name one.")
+    return next((row for row in rows if row.expected == "violated"), rows[0])
+
+
+def _tell(one: Tried) -> None:
+    print(f"epsaudit: {one.version}: {one.verdict}, {one.seconds:.0f} s", file=sys.stderr, flush=True)
+
+
+BISECT = Command(
+    "bisect",
+    bisect,
+    "Find the first and the last released version of a library that is affected. What pip knows is installed and "
+    "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
+    "not (docs: how-to/released-libraries).",
+    [
+        argument("library", "As for audit --library.", shell_complete=LIBRARIES),
+        argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
+        option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
+        option("--all", "Audit every version, and assume nothing of those between.", name="every"),
+        trials("Runs of each version at most; without --all 16 times as many as refute the first are enough.", 100_000),
+        confidence("Of all verdicts together."),
+        *DRAWN,
+        *PRINTED,
+    ],
+    examples="""
+    epsaudit bisect smartnoise-synth covariance
+    epsaudit bisect opendp laplace-bits --from 0.4.0
+    """,
+)
+EXPERIMENT = click.Group(
+    "experiment",
+    [
+        Command("list", list_studies, "List the studies.", PRINTED),
+        Command(
+            "run",
+            run_studies,
+            "Run one study or all; the same seed gives the same data.",
+            [
+                argument(
+                    "name",
+                    "A study of the list, or 'all'.",
+                    shell_complete=completing("experiments.studies", "studies"),
+                ),
+                option("--quick", "A few seconds instead of minutes, for a look."),
+                option("--seed", "Root of all random streams.", type=int, default=0),
+                option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
+                QUIET,
+            ],
+        ),
+    ],
+    help="List or run the published studies.",
+    no_args_is_help=False,
+)

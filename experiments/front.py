@@ -1,0 +1,95 @@
+"""The front page's picture, and what results/ says of itself: made of what `epsaudit audit --out FOLDER` found.
+
+``python -m epsaudit.experiments.front results`` reads FOLDER/audit.json, which `make audit` has just written.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from epsaudit.audits.verify import load
+from epsaudit.experiments.studies import write_figure, write_json, write_readme
+from epsaudit.reporting import tables
+from epsaudit.reporting.figures import PROVEN, draw_row, logarithmic, name_marks, shares, shown_name
+from epsaudit.reporting.style import blank, legend_below, styled
+from epsaudit.results.result import Result
+from epsaudit.text import SYMBOLS, lower, percent, plain
+
+QUESTION = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
+FRONT = 5.0
+"""Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""
+TELLING = {
+    "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
+    "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
+    "rappor": "no exact value is known: the bound alone says what is surely lost",
+    "sparse-vector-1": "outputs that are lists of symbols, of varying length",
+    "shuffled-response": "a claim from a numeric bound that is not attained",
+    "anes96/median-age-inverse-sensitivity": "a real survey's most influential person loses half of the claim",
+    "broken/laplace-half-noise": "the plainest bug: half the noise, twice the loss",
+    "broken/gaussian-classical": "a formula used outside its range, a quarter too little noise",
+    "broken/binary-search-published": "a published algorithm that makes one comparison more than was counted",
+    "broken/ratio-bounded-published": "published code with two bounds exchanged",
+    "broken/sparse-vector-5": "a sparse vector without noise on its queries: no finite epsilon",
+    "broken/laplace-in-doubles": "right on paper, and told apart by the last bits of floating point",
+}
+"""Rows of the front page's picture and why: what agrees, what cannot, and mistakes from small to boundless."""
+
+
+@styled()
+def front(results: Sequence[Result], family_confidence: float) -> Figure:
+    """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
+
+    ``family_confidence`` is of all results together, of which these are a part.
+    """
+    found = {result.mechanism: result for result in results}
+    rows = [(found[name], share) for name in TELLING if name in found and not (share := shares(found[name])).of_nothing]
+    figure = blank(FRONT, 1.2 + 0.26 * len(rows))
+    axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
+    logarithmic(axes)
+    axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    right = 1.4 * max([2.0, *(share.bound for _, share in rows)])
+    lines = [("claim", "exact", "certified")]
+    for height, (result, share) in enumerate(rows):
+        draw_row(axes, height, result, share, right)
+        claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
+        exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
+        lines.append((claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
+    for height, line in enumerate(lines, start=-1):
+        for place, text in zip((0.36, 0.64, 1.0), line, strict=True):
+            weight = "bold" if height < 0 else "normal"
+            numbers.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
+    numbers.set_axis_off()
+    axes.axvline(1.0, **PROVEN)
+    names = [shown_name(*row) for row in rows]
+    axes.set_yticks(range(len(rows)), [name if len(name) <= 32 else name.replace("/", "/\n", 1) for name in names])
+    axes.tick_params(axis="y", labelsize=7.5, length=0)
+    axes.set_ylim(len(rows) - 0.4, -1.6)
+    axes.set_xlim(0.4, right)
+    axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
+    name_marks(axes, rows)
+    legend_below(figure, 3)
+    return figure
+
+
+def main(folder: Path) -> None:
+    """Draw the picture, and write README.md and provenance.json: what the results themselves record of their making."""
+    results = load(folder / "audit.json")
+    family = tables.family_confidence(results)
+    write_figure(folder / "front", front(results, family))
+    begun = [datetime.fromisoformat(result.execution["started"]) for result in results]
+    ended = [start + timedelta(seconds=result.seconds) for start, result in zip(begun, results, strict=True)]
+    execution = {**results[0].execution, "seconds": round((max(ended) - min(begun)).total_seconds(), 1)}
+    write_json(folder / "provenance.json", {**results[0].provenance, "execution": execution})
+    write_readme(folder, QUESTION, tables.caption(results, family))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
