@@ -1,4 +1,4 @@
-"""Privacy as a regression test: the pytest fixture, frozen tests, and refuted events that are tried first.
+"""Privacy as a regression test: the pytest fixture, and frozen tests.
 
 Nothing is imported here, for pytest loads the `plugin` wherever the package is installed.
 """

@@ -1,16 +1,21 @@
 """What the fixture ``privacy_audit`` gives a test: sequential audits under the test's terms, which fail, pass or warn.
 
-A check fails with an explanation, or tells the terminal what it would have caught.
+A check fails with an explanation, or tells the terminal what it would have caught. Its terms come from the call, the
+marker and the command line, in this order; the least false-alarm probability counts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import math
+import shlex
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -22,37 +27,31 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
-from epsaudit.engine.copies import with_known_randomness
+from epsaudit.engine.identity import digest
 from epsaudit.engine.provenance import provenance
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness
-from epsaudit.testing import counting
+from epsaudit.testing import frozen
 from epsaudit.testing.plugin import (
     ALARM,
-    LEAST_FALSE_ALARM,
+    FALSE_ALARM,
     PROPERTY,
-    Terms,
+    RUNS,
+    SECONDS,
+    Asker,
     asking,
     certified,
-    command_of,
-    in_hypothesis,
-    number_of,
-    plain,
-    reporting,
-    salt_of,
-    seed_of,
-    terms_of,
+    option,
+    read,
 )
-from epsaudit.testing.replay import SHARE, Failures, Kept, replayed
 
 QUIET_SECONDS = 3.0
 """Seconds of a check after which a terminal is told how far it is."""
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
-KNOWN = (
-    "this event refuted the claim in an earlier run, so it was tried first; pytest -p no:cacheprovider learns afresh"
-)
+LEAST_FALSE_ALARM = 1e-15
+"""Of one check: 1 minus less is hardly told from 1 in floating point."""
 
 
 class _Spent(TypedDict, total=False):
@@ -81,7 +80,6 @@ class PrivacyAudit:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._failures = Failures(_folder(config))
 
     @overload
     def check(
@@ -96,7 +94,7 @@ class PrivacyAudit:
         *,
         witness: str | Path,
         **spent: Unpack[_Spent],
-    ) -> counting.Verdict: ...
+    ) -> frozen.Verdict: ...
 
     def check(
         self,
@@ -112,7 +110,7 @@ class PrivacyAudit:
         seconds: float | None = None,
         false_alarm: float | None = None,
         witness: str | Path | None = None,
-    ) -> SequentialResult | counting.Verdict:
+    ) -> SequentialResult | frozen.Verdict:
         """Fail the test if the mechanism provably leaks more than its claim; warn if it could not have been caught.
 
         Parameters
@@ -153,7 +151,7 @@ class PrivacyAudit:
         *,
         witness: str | Path,
         **spent: Unpack[_Spent],
-    ) -> counting.Verdict: ...
+    ) -> frozen.Verdict: ...
 
     def must_fail(
         self,
@@ -168,7 +166,7 @@ class PrivacyAudit:
         seconds: float | None = None,
         false_alarm: float | None = None,
         witness: str | Path | None = None,
-    ) -> SequentialResult | counting.Verdict:
+    ) -> SequentialResult | frozen.Verdict:
         """Fail the test unless `check` would fail: a positive control for a mechanism that is known to be bad.
 
         Parameters are those of `check`.
@@ -179,101 +177,61 @@ class PrivacyAudit:
         return self._audit(call) if witness is None else self._count(call, Path(witness))
 
     def _audit(self, call: _Call) -> SequentialResult:
-        """Audit what is asked, after the event of an earlier failure; an error shows the user's code alone."""
+        """Audit what is asked; an error shows the user's code alone."""
         __tracebackhide__ = True
         asker = asking(self._config)
         try:
-            number = number_of(asker, call.mechanism, call.pairs, *call.asked.values())
-            check = f"{plain(asker.name)}:{'given' if in_hypothesis() else number}"  # known so from run to run
-            terms = terms_of(self._config, asker, number, call.given)
+            terms = terms_of(self._config, asker, number_of(asker, call), call.given)
+            mechanism, claim, pairs = call.read()
             with _progress(self._config, terms) as step:
-                tried = _Tried(terms) if call.control else self._try_first(call, terms, check, step)
-                result = tried.result or audit_sequentially(
-                    call.mechanism,
-                    call.pairs,
-                    **call.asked,
+                result = audit_sequentially(
+                    mechanism,
+                    pairs,
+                    claim=claim,
+                    near=call.asked.get("near"),
                     trials=terms.runs,
-                    seconds=max(terms.seconds - tried.seconds, terms.seconds / 2.0),
-                    confidence=tried.terms.confidence,
+                    seconds=terms.seconds,
+                    confidence=terms.confidence,
                     seed=terms.seed,
                     progress=step,
                 )
         except AuditError as error:
             raise without_internals(error) from error.__cause__
-        terms = tried.terms
-        ran = {**result.execution, "command": command_of(self._config, asker, terms)}
-        named = dataclasses.replace(result, mechanism=plain(asker.name) + terms.which, execution=ran)
-        certified(self._config, named)
-        self._tell(call, result, tried)
-        if result.violates_claim != call.control:
-            pytest.fail(self._failure(call, result, tried, check), pytrace=False)
-        if tried.over:
-            self._failures.forget(check)
+        command = command_of(self._config, asker, terms)
+        ran = {**result.execution, "command": command}
+        certified(self._config, dataclasses.replace(result, mechanism=plain(asker.name) + terms.which, execution=ran))
+
+        caught = result.violates_claim
+        verdict = "caught" if caught else result.describe_detectable()
+        if call.control:
+            verdict = "caught, as it must be" if caught else "not caught"
+        what = f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}"
+        said = "; ".join([verdict, *result.notes])
+        self._report(call, terms, f"{what}, false alarms {terms.false_alarm:.2g}: {said}")
+        if caught != call.control:
+            sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
+            if call.control:
+                sentence = (
+                    f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
+                    f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or "
+                    "a worse bug."
+                )
+            pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+            lines = [
+                *([("check", f"number {terms.number} of this test")] if terms.which else []),
+                *lines_of(result, pair, terms.false_alarm, terms.seconds),
+                ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
+                versions(result.provenance),
+            ]
+            pytest.fail(failure(sentence, lines, command), pytrace=False)
+
         telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
         seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
         if not seen and not call.control:
             warnings.warn(weakness(result, terms.seconds, telling), PowerWarning, stacklevel=3)
         return result
 
-    def _try_first(self, call: _Call, terms: Terms, check: str, step: Callable[[Progress], None]) -> _Tried:
-        """Count the event of an earlier failure in fresh runs, if there is one, for a share of the false alarms."""
-        kept, said = (None, "") if reporting(self._config) else self._failures.of(check)
-        if kept is None or SHARE * terms.false_alarm < LEAST_FALSE_ALARM:
-            return _Tried(terms, said, over=bool(said))
-        known, claim, listed = call.read()
-        if why := kept.why_stale(claim, listed):
-            if in_hypothesis():  # which shows every check other datasets
-                return _Tried(terms)
-            return _Tried(terms, f"the event kept of an earlier failure was ignored: {why}", over=True)
-        seed = seed_of(asking(self._config).name, terms.number, salt_of(self._config), "replay", kept.text())
-        first = dataclasses.replace(terms, share=SHARE, seed=seed)
-        began, after = time.monotonic(), dataclasses.replace(terms, share=1.0 - SHARE)
-        try:
-            result, runs = replayed(
-                kept,
-                known,
-                claim,
-                next(pair for pair in listed if kept.is_of(pair)),
-                trials=terms.runs,
-                seconds=terms.seconds / 2.0,
-                confidence=first.confidence,
-                seed=first.seed,
-                progress=step,
-            )
-        except AuditError as error:
-            return _Tried(after, f"the event kept of an earlier failure was ignored: {error}", over=True)
-        if result is not None:
-            return _Tried(first, "the event of an earlier failure was tried first", result)
-        said = f"the event of an earlier failure was tried first, in {runs:,} runs, and does not refute the claim now"
-        return _Tried(after, said, None, time.monotonic() - began, over=True)
-
-    def _failure(self, call: _Call, result: SequentialResult, tried: _Tried, check: str) -> str:
-        """Say why the test fails, and keep what refuted the claim."""
-        terms, pair = tried.terms, call.pair(result)
-        sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
-        if call.control:
-            sentence = (
-                f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
-                f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a "
-                "worse bug."
-            )
-        elif tried.result is None and pair is not None and self._failures.folder is not None:
-            with contextlib.suppress(Exception):  # the failure is told, whatever becomes of its entry
-                known = mechanism_of(call.mechanism, call.asked["adjacency"])
-                known = with_known_randomness(known, pair, result.seed)
-                if not getattr(known, "copies_repeat", False):  # else its next process might draw the very same noise
-                    self._failures.keep(check, Kept.of(check, result, pair))
-        seed = f"{terms.seed}, from the test's name" + (" and the event" if tried.result is not None else "")
-        lines = [
-            *([("check", f"number {terms.number} of this test")] if terms.which else []),
-            *lines_of(result, pair, terms.level, terms.seconds),
-            *([("before", KNOWN)] if tried.result is not None else []),
-            ("seed", seed + ("" if result.reproducible else "; not reproducible")),
-            versions(result.provenance),
-        ]
-        return failure(sentence, lines, command_of(self._config, asking(self._config), terms))
-
-    def _count(self, call: _Call, witness: Path) -> counting.Verdict:
+    def _count(self, call: _Call, witness: Path) -> frozen.Verdict:
         """Run a frozen test on the terms given, and fail the test if it refutes its claim, a control if not."""
         __tracebackhide__ = True
         asker = asking(self._config)
@@ -282,9 +240,8 @@ class PrivacyAudit:
                 raise AuditError(
                     f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
                 )
-            test = counting.read(witness)
-            number = number_of(asker, call.mechanism, call.pairs, witness)
-            terms = terms_of(self._config, asker, number, call.given, test.runs)
+            test = frozen.read(witness)
+            terms = terms_of(self._config, asker, number_of(asker, call), call.given, test.runs)
             test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
             verdict = test.counted(call.mechanism, call.pairs, seed=terms.seed, seconds=terms.seconds)
         except AuditError as error:
@@ -309,15 +266,6 @@ class PrivacyAudit:
             warnings.warn(verdict.doubt, PowerWarning, stacklevel=3)
         return verdict
 
-    def _tell(self, call: _Call, result: SequentialResult, tried: _Tried) -> None:
-        terms, caught = tried.terms, result.violates_claim
-        verdict = "caught" if caught else result.describe_detectable()
-        if call.control:
-            verdict = "caught, as it must be" if caught else "not caught"
-        said = "; ".join([verdict, *([tried.said] if tried.said else []), *result.notes])
-        what = f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}"
-        self._report(call, terms, f"{what}, false alarms {terms.false_alarm:.2g}: {said}")
-
     def _report(self, call: _Call, terms: Terms, said: str) -> None:
         asker = asking(self._config)
         print(line := f"{asker.name}{terms.which}: {said}")  # captured: -rP shows it beside the test, as a failure does
@@ -331,36 +279,107 @@ class _Call:
 
     mechanism: Any
     pairs: Any
-    asked: dict[str, Any]
-    given: dict[str, Any]
+    asked: Mapping[str, Any]
+    given: Mapping[str, Any]
     control: bool = False
 
-    def __post_init__(self) -> None:
-        if isinstance(self.pairs, Iterator):  # which is read again
-            object.__setattr__(self, "pairs", list(self.pairs))
-
     def read(self) -> tuple[Mechanism, Claim, list[DatasetPair]]:
-        """What it is about, as an audit reads it: the mechanism, the claim, and the pairs in their order."""
-        known, asked = mechanism_of(self.mechanism, self.asked["adjacency"]), self.asked
-        return known, claim_of(known, asked["claim"], asked["epsilon"], asked["delta"]), pairs_of(known, self.pairs)
-
-    def pair(self, result: SequentialResult) -> DatasetPair | None:
-        """The pair that a result is about."""
-        with contextlib.suppress(Exception):  # which would hide the failure that it is to describe
-            return next(pair for pair in self.read()[2] if str(pair) == result.pair)
-        return None
+        """What it is about: the mechanism, the claim, and the pairs in their order."""
+        asked = self.asked
+        mechanism = mechanism_of(self.mechanism, asked["adjacency"])
+        claim = claim_of(mechanism, asked["claim"], asked["epsilon"], asked["delta"])
+        return mechanism, claim, pairs_of(mechanism, self.pairs)
 
 
 @dataclass(frozen=True)
-class _Tried:
-    """What the event of an earlier failure came to: the result if it refuted, the terms left, and a sentence."""
+class Terms:
+    """What one audit may spend, how often the test and this check of it may be wrong, and its seed."""
 
-    terms: Terms
-    said: str = ""
-    result: SequentialResult | None = None
-    seconds: float = 0.0
-    over: bool = False
-    """Whether a check that passes now removes the entry."""
+    runs: int
+    seconds: float
+    test_false_alarm: float
+    false_alarm: float
+    seed: int
+    number: int = field(default=1, repr=False)
+    """Of the check among those of its test."""
+
+    @property
+    def which(self) -> str:
+        """What a check is called beside its test's name: nothing if it is the first."""
+        return f", check {self.number}" if self.number > 1 else ""
+
+    @property
+    def confidence(self) -> float:
+        """1 - false_alarm, rounded up: no more false alarms than allowed."""
+        confidence = 1.0 - self.false_alarm
+        return confidence if 1.0 - confidence <= self.false_alarm else math.nextafter(confidence, 1.0)
+
+
+def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[str, Any], runs: int = RUNS) -> Terms:
+    """The call's terms before the marker's before the command line's before ``runs``; the least false alarms."""
+    marker = asker.node.get_closest_marker("privacy_audit")
+    marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
+    if unknown := sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others:
+        raise pytest.UsageError(
+            f"The marker privacy_audit takes runs=, seconds= and false_alarm=; {unknown} was given."
+        )
+    said = {name: read(name, value, name) for name, value in given.items() if value is not None}
+    for name, value in marked.items():
+        if value is not None:
+            said.setdefault(name, read(name, value, f"{name} of the marker privacy_audit"))
+    ceilings = said.get("false_alarm"), option(config, "false-alarm")
+    test_alarm = min((value for value in ceilings if value is not None), default=FALSE_ALARM)
+    alarm = test_alarm / (number * (number + 1))
+    if alarm < LEAST_FALSE_ALARM:
+        raise AuditError(
+            f"The false-alarm probability left for check {number} of this test is {alarm:.2g}; it must be "
+            f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
+        )
+    return Terms(
+        int(said.get("runs") or option(config, "runs") or runs),
+        float(said.get("seconds") or option(config, "seconds") or SECONDS),
+        test_alarm,
+        alarm,
+        seed_of(asker.name, number, salt_of(config)),
+        number,
+    )
+
+
+def number_of(asker: Asker, call: _Call) -> int:
+    """Number of this check among those of its test; under hypothesis, among the different ones."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is not None and hypothesis.currently_in_test_context():
+        given = digest((call.mechanism, call.pairs, call.asked))
+        return asker.examples.setdefault(given, len(asker.examples) + 1)
+    asker.checks += 1
+    return asker.checks
+
+
+def salt_of(config: pytest.Config) -> int:
+    """What --privacy-seed mixes into every seed."""
+    return int(option(config, "seed") or 0)
+
+
+def seed_of(name: str, check: int, salt: int) -> int:
+    """Seed of one check of a test: a hash of the test's name, so that it is the same on every machine."""
+    text = f"{salt}:{plain(name)}:{check}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big")
+
+
+def plain(node_id: str) -> str:
+    """The node id without the '@group' that pytest-xdist's loadgroup adds to it; folders and parameters keep theirs."""
+    name = max(node_id.rfind("::"), node_id.rfind("]"), 0)
+    return node_id[:name] + node_id[name:].partition("@")[0]
+
+
+def command_of(config: pytest.Config, asker: Asker, terms: Terms) -> str:
+    """Write the command that runs a test again on the same terms."""
+    options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
+    if terms.seconds != SECONDS:
+        options.append(f"--privacy-seconds={terms.seconds:g}")
+    if salt_of(config):
+        options.append(f"--privacy-seed={salt_of(config)}")
+    return shlex.join(["pytest", plain(asker.item.nodeid), *options])
 
 
 @contextlib.contextmanager
@@ -391,11 +410,3 @@ def _progress(config: pytest.Config, terms: Terms) -> Iterator[Callable[[Progres
     finally:
         if drawn:
             draw("")
-
-
-def _folder(config: pytest.Config) -> Path | None:
-    """Where refuted events are kept, beside what pytest's --lf knows; None with -p no:cacheprovider."""
-    cache = getattr(config, "cache", None)
-    with contextlib.suppress(OSError):
-        return None if cache is None else Path(cache.mkdir("epsaudit"))
-    return None

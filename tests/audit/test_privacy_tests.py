@@ -9,6 +9,8 @@ import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training
 import epsaudit.testing.fixture  # noqa: F401
+from epsaudit.audits.verify import load
+from epsaudit.cli.main import main
 
 pytest_plugins = ["pytester"]
 
@@ -243,6 +245,29 @@ def test_a_failure_pastes_as_an_issue_and_says_where_long_datasets_differ(suite)
     )
     said = " ".join(result.stdout.str().split())
     assert "; record 98 is 0 against 1 (99 against 99 records) event {y <= " in said
+
+
+def test_a_session_writes_what_it_certified_and_two_are_compared(suite, pytester, capsys):
+    """A test's name gives its seed: the same code gives the same counts."""
+    body = """
+    def test_count(privacy_audit):
+        privacy_audit.check(leak, PAIR, epsilon=1.0, runs=1_000)
+    """
+    for name, scale in (("old", 0.4), ("same", 0.4), ("less", 1.0)):
+        suite(
+            body.replace("leak", f"lambda people, size, rng: len(people) + rng.laplace(scale={scale}, size=size)"),
+            f"--privacy-report={name}.json",
+        )
+    (result,) = load(pytester.path / "old.json")
+    assert (result.mechanism, result.verdict) == ("test_mine.py::test_count", "violated")
+    assert result.execution["command"].startswith("pytest test_mine.py::test_count --privacy-runs=1000")
+    capsys.readouterr()
+    assert main(["compare", "old.json", "same.json"]) == 0
+    assert "no, the same runs" in capsys.readouterr().out
+    main(["compare", "old.json", "less.json"])
+    assert "other counts: the same seed and budget gave other counts than before" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 FROZEN = """

@@ -12,14 +12,16 @@ import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.training  # noqa: F401
-from epsaudit.testing.plugin import confidence_of, plain, seed_of
+from epsaudit.audits.verify import load
+from epsaudit.testing.fixture import Terms, plain, seed_of
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
     from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
-    from epsaudit.testing.plugin import asking, terms_of
+    from epsaudit.testing.fixture import terms_of
+    from epsaudit.testing.plugin import asking
 
     def noisy(scale):
         def count(people, size, rng):
@@ -71,7 +73,7 @@ def test_the_line_that_reproduces_does(suite, pytester):
     def test_leak(privacy_audit, scale):
         privacy_audit.check(noisy(scale), epsilon=1.0, pairs=PAIRS)
     """
-    first = suite(body, "--privacy-suite-false-alarm=1e-4", "--privacy-seed=3").stdout.str()
+    first = suite(body, "--privacy-false-alarm=1e-4", "--privacy-seed=3").stdout.str()
     line = re.search(r"reproduce  pytest (.*)", first).group(1)
     assert line.startswith("'test_leaks.py::test_leak[a b]' ")
     import shlex
@@ -203,7 +205,6 @@ TERMS = """
             [(1_000_000, 5.0, 1e-6 / 12), (500, 5.0, 5e-4), (700, 2.0, 5e-10)],
         ),
         (["--privacy-false-alarm=1e-4"], [(100_000, 60.0, 1e-4 / 12), (500, 60.0, 5e-5), (700, 2.0, 5e-10)]),
-        (["--privacy-suite-false-alarm=3e-5"], [(100_000, 60.0, 1e-5 / 12), (500, 60.0, 5e-6), (700, 2.0, 5e-10)]),
     ],
 )
 def test_terms_come_from_the_call_the_marker_and_the_command_line(suite, options, terms):
@@ -221,31 +222,6 @@ def test_terms_from_the_ini_file(suite, pytester):
     assert "Terms(runs=20000, seconds=60.0, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
 
 
-def test_what_the_suite_allows_is_shared_by_those_who_asked_beforehand(suite):
-    body = """
-    @pytest.fixture
-    def auditor(privacy_audit):
-        return privacy_audit
-
-    @pytest.mark.parametrize("number", range(3))
-    def test_unannounced(request, number):
-        request.getfixturevalue("privacy_audit").check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
-
-    def test_by_a_fixture(auditor):
-        assert auditor.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200).confidence == pytest.approx(1 - 2.5e-5)
-
-    def test_announced(request, privacy_audit):
-        assert request.getfixturevalue("privacy_audit") is privacy_audit
-        result = privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=200)
-        assert result.confidence == pytest.approx(1 - 2.5e-5, rel=1e-12)
-    """
-    result = suite(body, "--privacy-suite-false-alarm=1e-4")
-    result.assert_outcomes(passed=2, failed=3)
-    assert result.stdout.str().count("this one fetched it while it ran") >= 3
-    assert "Traceback" not in result.stdout.str()
-    suite(body, "-k", "unannounced").assert_outcomes(passed=3)
-
-
 def test_checks_need_not_be_counted(suite):
     # 1/2 + 1/6 + 1/12 + ... = 1
     suite("""
@@ -260,7 +236,7 @@ def test_checks_need_not_be_counted(suite):
 
 @pytest.mark.parametrize("alarm", [0.3, 1e-6, 1e-12, 3.3e-15])
 def test_no_more_false_alarms_than_allowed(alarm):
-    assert 0.9 * alarm < 1.0 - confidence_of(alarm) <= alarm
+    assert 0.9 * alarm < 1.0 - Terms(100, 1.0, alarm, alarm, 0).confidence <= alarm
 
 
 def test_a_false_alarm_that_rounds_to_none_is_a_sentence(suite):
@@ -280,8 +256,7 @@ def test_a_false_alarm_that_rounds_to_none_is_a_sentence(suite):
         ("--privacy-seconds=0", "--privacy-seconds is 0; it must be above 0"),
         ("--privacy-seconds=-1", "--privacy-seconds is -1; it must be a finite number"),
         ("--privacy-false-alarm=0", "--privacy-false-alarm is 0; it must be strictly between 0 and 1"),
-        ("--privacy-suite-false-alarm=0", "--privacy-suite-false-alarm is 0; it must be strictly between"),
-        ("--privacy-suite-false-alarm=nan", "--privacy-suite-false-alarm is nan; it must be strictly between"),
+        ("--privacy-false-alarm=nan", "--privacy-false-alarm is nan; it must be strictly between"),
         ("--privacy-seed=x", "--privacy-seed is 'x'; it must be a whole number"),
     ],
 )
@@ -292,8 +267,8 @@ def test_what_an_option_cannot_be_is_said_before_any_test(suite, option, words):
 
 
 def test_what_the_ini_file_cannot_say(suite, pytester):
-    pytester.makeini("[pytest]\nprivacy_suite_false_alarm = 2\n")
-    assert "privacy_suite_false_alarm in the ini file is 2; it must be" in suite(TERMS).stderr.str()
+    pytester.makeini("[pytest]\nprivacy_false_alarm = 2\n")
+    assert "privacy_false_alarm in the ini file is 2; it must be" in suite(TERMS).stderr.str()
 
 
 def test_what_a_term_cannot_be_is_said_before_any_run(suite):
@@ -369,8 +344,9 @@ def test_under_xdist_the_same_is_found_and_said(suite):
     def test_right(privacy_audit):
         privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=2_000)
     """
-    alone = suite(body, "-v", "--privacy-suite-false-alarm=1e-4")
-    together = suite(body, "-v", "--privacy-suite-false-alarm=1e-4", "-n", "2", inprocess=False)
+    alone = suite(body, "-v", "--privacy-false-alarm=1e-4")
+    together = suite(body, "-v", "--privacy-false-alarm=1e-4", "--privacy-report=both.json", "-n", "2", inprocess=False)
+    assert {one.mechanism for one in load("both.json")} == {f"test_leaks.py::test_{name}" for name in ("leak", "right")}
     together.assert_outcomes(passed=1, failed=1)
     said = [
         sorted(line for line in outcome.stdout.lines if ": count, 1-DP, " in line and line.startswith("test_leaks"))

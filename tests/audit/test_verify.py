@@ -751,7 +751,7 @@ class TestSequentialForgeries:
         assert main(["verify", file]) == 0
         assert main(["compare", file, file]) == 0
         assert main(["report", file, "--markdown"]) == 0
-        assert load(file)[0] == result  # as --privacy-compare does
+        assert load(file)[0] == result
         capsys.readouterr()
         assert main(["reproduce", file]) == 2
         assert "The claim of passes is not refuted" in capsys.readouterr().err
