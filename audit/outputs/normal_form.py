@@ -32,6 +32,10 @@ Outputs = NDArray[Any]
 
 An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
 """
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
 NAN = float("nan")
 MOST_OF_A_STREAM = 100_000
 """Items of an iterator that are read, for one may never end."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Floats, Outputs, Singles
 from epsaudit.outputs.packed import are_numbers, kinds_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import Encoding, encode
@@ -49,9 +49,6 @@ from epsaudit.witnesses.settings import (
     TREE_FROM,
     TREES,
 )
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -99,14 +96,7 @@ class Basis:
 
 
 def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> list[Basis]:
-    """The basis of each feature, ``numbers`` having shape (features, size); quantiles of all at once where they may be.
-
-    Examples
-    --------
-    >>> numbers, odd = np.random.default_rng(0).normal(size=(2, 50)), np.zeros(3, bool)
-    >>> [len(basis.knots) for basis in bases_of([Coordinate(0), Coordinate(1)], numbers, odd)]
-    [8, 8]
-    """
+    """The basis of each feature, ``numbers`` having shape (features, size); quantiles of all at once where possible."""
     ordered = np.sort(numbers, axis=1)
     many = np.count_nonzero(ordered[:, 1:] > ordered[:, :-1], axis=1) >= FEW_VALUES
     if many.all() and np.isfinite(ordered[:, [0, -1]]).all():
@@ -245,13 +235,7 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
 
 
 def learnt_from(terms: int) -> int:
-    """Outputs of each side that a sum of so many terms is learnt from, at most.
-
-    Examples
-    --------
-    >>> learnt_from(10), learnt_from(200)
-    (350000, 50000)
-    """
+    """Outputs of each side that a sum of so many terms is learnt from, at most."""
     return LOOK if terms > MOST_COORDINATES else min(LEARN_FROM, MOST_REGRESSORS // (2 * max(terms, 1) * len(KNOTS)))
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.columns import inside, listed
-from epsaudit.outputs.normal_form import Array, Outputs, normal, order_key, values_of, written
+from epsaudit.outputs.columns import inside
+from epsaudit.outputs.normal_form import Array, Floats, Outputs, normal, order_key, values_of, written
 from epsaudit.outputs.packed import alike, rows_of
 from epsaudit.witnesses.features import LATER, Coordinate, Feature, Path, path_label, readable
-from epsaudit.witnesses.screening import Floats, log_chance, screen, sure
+from epsaudit.witnesses.screening import log_chance, screen, sure
 from epsaudit.witnesses.settings import HOLES, LOOK, MOST_LEVELS, MOST_PAIRED, MOST_PARTS, TELLING
 
 OPERATIONS: dict[str, Callable[[Floats, Floats], Any]] = {
@@ -49,19 +49,17 @@ class Combined:
             raise AuditError(f"The operation is {self.operation!r}; it must be one of {', '.join(OPERATIONS)}.")
 
     @property
-    def statement(self) -> str | None:
-        return f"{self.first.label} = {self.second.label}" if self.operation == "==" else None
-
-    @property
-    def denial(self) -> str:
-        return f"{self.first.label} != {self.second.label}"
+    def says(self) -> tuple[str, str] | None:
+        """How a person says that the two are equal, and that they are not; None for other operations."""
+        first, second = self.first.label, self.second.label
+        return (f"{first} = {second}", f"{first} != {second}") if self.operation == "==" else None
 
     @property
     def label(self) -> str:
         first, second = self.first.label, self.second.label
         if self.operation in ("max", "min"):
             return f"{self.operation}({first}, {second})"
-        return f"[{self.statement}]" if self.operation == "==" else f"{first} {self.operation} {second}"
+        return f"[{first} = {second}]" if self.operation == "==" else f"{first} {self.operation} {second}"
 
     def __call__(self, outputs: Outputs) -> Floats:
         a, b = (np.asarray(feature(outputs), float) for feature in (self.first, self.second))
@@ -127,32 +125,6 @@ class Reduced:
 
 
 @readable
-class SignedCount:
-    """How many features lie above their medians, each counted with a sign, +1 or -1. Files of 0.1.0 hold some.
-
-    Examples
-    --------
-    >>> SignedCount((Coordinate(0), Coordinate(1)), (0.0, 0.0), (1, -1))(np.array([[2.0, 3.0], [2.0, -3.0]]))
-    array([0., 1.])
-    """
-
-    features: tuple[Feature, ...]
-    medians: tuple[float, ...]
-    signs: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        less = " less those below" if min(self.signs) < 0 < max(self.signs) else ""
-        return f"count above median{less} of ({listed([feature.label for feature in self.features], 4)})"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        total = np.zeros(len(outputs))
-        for feature, median, sign in zip(self.features, self.medians, self.signs, strict=True):
-            total += sign * (feature(outputs) > median)
-        return total
-
-
-@readable
 class Place:
     """The place of the first finite number of a vector, or of the last; the size where none is, NaN without any number.
 
@@ -213,13 +185,7 @@ def _without_any(columns: Floats, numbers: Floats) -> Floats:
 
 
 def combinations_of(size: int) -> list[Feature]:
-    """List what can be read off ``size`` coordinates together: of short vectors all pairs, of long ones neighbours.
-
-    Examples
-    --------
-    >>> [feature.label for feature in combinations_of(2)][:4]
-    ['sum(y)', 'max(y)', 'min(y)', 'argmax(y)']
-    """
+    """List what can be read off ``size`` coordinates together: of short vectors all pairs, of long ones neighbours."""
     features: list[Feature] = [Reduced(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")]
     places = map(Coordinate, range(size if size <= MOST_PAIRED else min(size, MOST_PARTS)))
     pairs = itertools.combinations(places, 2) if size <= MOST_PAIRED else itertools.pairwise(places)
@@ -320,13 +286,7 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> li
 
 
 def is_ranking(outputs: Outputs) -> bool:
-    """Say whether the first outputs are rankings of a few items.
-
-    Examples
-    --------
-    >>> is_ranking(np.array([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]])), is_ranking(np.array([1.0, 2.0]))
-    (True, False)
-    """
+    """Say whether the first outputs are rankings of a few items."""
     return _coded(outputs[:64]) is not None
 
 

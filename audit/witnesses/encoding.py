@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.outputs.columns import distinct
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Floats, Outputs
 from epsaudit.outputs.packed import are_numbers, are_objects, rows_of
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.combinations import Combined, Reduced, combinations_of, increments, rankings_of, releases_of
@@ -31,8 +31,6 @@ from epsaudit.witnesses.screening import (
     telling_waves,
 )
 from epsaudit.witnesses.tables import fields_scanned, pairs_together, rare_regions
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -256,13 +254,7 @@ def encode(
 
 
 def most_read(outputs: Outputs) -> int:
-    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer.
-
-    Examples
-    --------
-    >>> most_read(np.array(["yes", None], dtype=object))
-    512000
-    """
+    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer."""
     return max(settings.LOOK, holding(outputs, settings.LOOK * settings.MOST_PARTS))
 
 

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, is_atom
-from epsaudit.outputs.normal_form import Outputs, values_of, written
+from epsaudit.outputs.normal_form import Mask, Outputs, values_of, written
 from epsaudit.outputs.packed import normal_array
 from epsaudit.witnesses.features import Deviation, Feature, Value, feature_from_dict, feature_to_dict
 
 if TYPE_CHECKING:
     from epsaudit.certificates import Counts
 
-Mask = NDArray[np.bool_]
 VALUE = Value()
 
 
@@ -237,11 +236,11 @@ def _conditions(feature: Feature, intervals: tuple[Interval, ...]) -> list[str]:
 
 def _condition(feature: Feature, interval: Interval) -> str:
     """Write a condition; a feature that is 0 or 1 may have a statement that reads better than its number."""
-    statement = getattr(feature, "statement", None)
-    if statement is not None:
+    says: tuple[str, str] | None = getattr(feature, "says", None)
+    if says is not None:
         false, true = (bool(inside) for inside in interval.contains(np.array([0.0, 1.0])))
         if true != false:
-            return str(statement if true else feature.denial)  # type: ignore[attr-defined]  # what has one has both
+            return says[0] if true else says[1]
     if isinstance(feature, Deviation) and interval.low <= 0.0 == interval.high:
         return f"{feature.feature.label} = {feature.centre:.6g}"
     return interval.describe(feature.label)

@@ -84,7 +84,6 @@ class Coordinate:
         return f"y[{self.index}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`; arrays of more than one dimension are read in C order."""
         rows = rows_of(outputs)
         if rows is not None and -rows.shape[1] <= self.index < rows.shape[1]:
             return rows[:, self.index]
@@ -165,8 +164,18 @@ def _part(value: Any, index: int) -> Any:
     return value[index] if isinstance(value, tuple) and -len(value) <= index < len(value) else None
 
 
+class TrueOrFalse:
+    """A feature that is 1 or 0, and how a person says each."""
+
+    says: tuple[str, str]
+
+    @property
+    def label(self) -> str:
+        return f"[{self.says[0]}]"
+
+
 @readable
-class HasKind:
+class HasKind(TrueOrFalse):
     """1 where the output is of this kind, as `epsaudit.outputs.normal_form.kind_of` names it, else 0.
 
     Examples
@@ -178,20 +187,11 @@ class HasKind:
     name: str
 
     @property
-    def statement(self) -> str:
-        return "raises" if self.name == "raised" else f"y is {self._noun}"
-
-    @property
-    def denial(self) -> str:
-        return "does not raise" if self.name == "raised" else f"y is not {self._noun}"
-
-    @property
-    def _noun(self) -> str:
-        return self.name if self.name in ("None", "complex") else with_article(self.name)
-
-    @property
-    def label(self) -> str:
-        return f"[{self.statement}]"
+    def says(self) -> tuple[str, str]:  # type: ignore[override]  # computed
+        if self.name == "raised":
+            return "raises", "does not raise"
+        noun = self.name if self.name in ("None", "complex") else with_article(self.name)
+        return f"y is {noun}", f"y is not {noun}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         if columns := columns_of(outputs):
@@ -223,7 +223,7 @@ class Length:
 
 
 @readable
-class Contains:
+class Contains(TrueOrFalse):
     """1 where a set, tuple or list has the element, or a mapping the key, at a place inside the output; else 0.
 
     Examples
@@ -240,16 +240,9 @@ class Contains:
     path: Path = field(default=(), metadata=LATER)
 
     @property
-    def statement(self) -> str:
-        return f"{path_label(self.path)} has {written(self.key)}"
-
-    @property
-    def denial(self) -> str:
-        return f"{path_label(self.path)} has no {written(self.key)}"
-
-    @property
-    def label(self) -> str:
-        return f"[{self.statement}]"
+    def says(self) -> tuple[str, str]:  # type: ignore[override]  # computed
+        place, key = path_label(self.path), written(self.key)
+        return f"{place} has {key}", f"{place} has no {key}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         part = inside(outputs, self.path)
@@ -324,7 +317,6 @@ class TrailingZeros:
         return f"trailing zero bits of {self.feature.label}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """See `Feature`; 52 for zero."""
         numbers = np.asarray(self.feature(outputs), float)
         mantissas = numbers.view(np.int64) & ((1 << MANTISSA) - 1) | (1 << MANTISSA)
         zeros = np.frexp((mantissas & -mantissas).astype(float))[1] - 1
@@ -378,7 +370,7 @@ class LowestBit:
 
 
 @readable
-class NegativeZero:
+class NegativeZero(TrueOrFalse):
     """1 where a number is -0.0, else 0: it equals 0.0, but prints otherwise, and 1 / y has the other sign.
 
     Examples
@@ -390,16 +382,8 @@ class NegativeZero:
     feature: Feature
 
     @property
-    def statement(self) -> str:
-        return f"{self.feature.label} is -0.0"
-
-    @property
-    def denial(self) -> str:
-        return f"{self.feature.label} is not -0.0"
-
-    @property
-    def label(self) -> str:
-        return f"[{self.statement}]"
+    def says(self) -> tuple[str, str]:  # type: ignore[override]  # computed
+        return f"{self.feature.label} is -0.0", f"{self.feature.label} is not -0.0"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         numbers = self.feature(outputs)

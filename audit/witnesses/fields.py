@@ -18,7 +18,17 @@ from typing import Any
 import numpy as np
 
 from epsaudit.outputs.columns import find_atoms, inside, listed, size_inside
-from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS, Items, Outputs, kind_of, number, order_key, values_of, written
+from epsaudit.outputs.normal_form import (
+    WHOLE_IN_FLOATS,
+    Floats,
+    Items,
+    Outputs,
+    kind_of,
+    number,
+    order_key,
+    values_of,
+    written,
+)
 from epsaudit.outputs.packed import are_numbers, kinds_of
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses import settings
@@ -40,7 +50,6 @@ from epsaudit.witnesses.features import (
 )
 from epsaudit.witnesses.screening import (
     AT_ONCE,
-    Floats,
     codes_of,
     counts_of,
     difference,

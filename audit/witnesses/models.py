@@ -16,12 +16,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
 from epsaudit.outputs.columns import listed
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Floats, Outputs, Singles
 from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses.features import Coordinate, Feature, readable
 from epsaudit.witnesses.settings import STEPS
 
-Floats = NDArray[np.float64]
 SHOWN = 5
 """Features of a learnt score that its text names."""
 MANY, BLOCK = 32, 1 << 14
@@ -148,7 +147,6 @@ class Tree:
 
     @property
     def label(self) -> str:
-        """See `Feature`: features in the order in which the tree asks for them."""
         asked = dict.fromkeys(column for column in self.columns if column >= 0)
         return _score_of([self.features[column].label for column in asked])
 
@@ -194,7 +192,6 @@ def _score_of(labels: list[str]) -> str:
     return f"score of ({listed(labels, SHOWN)})"
 
 
-Singles = NDArray[np.float32]
 IN_CACHE = 4096
 """Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
 

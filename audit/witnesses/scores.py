@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError
 from epsaudit.outputs.columns import find_atoms
-from epsaudit.outputs.normal_form import Outputs, number, values_of
+from epsaudit.outputs.normal_form import Floats, Outputs, number, values_of
 from epsaudit.witnesses.encoding import Encoding, encode
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Feature, Value
@@ -25,8 +25,6 @@ from epsaudit.witnesses.models import hats, regress
 from epsaudit.witnesses.screening import shrunk
 from epsaudit.witnesses.selection import CandidateScore
 from epsaudit.witnesses.settings import CELLS, EASY_TO_READ, ERRORS, FEW_VALUES, FOLDS, HARD_TO_READ, STEPS
-
-Floats = NDArray[np.float64]
 
 
 class Score(Protocol):

@@ -15,13 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Codes, Floats, Outputs
 from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, PATCHES, TELLING
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 BLOCK = 32
 """Features that are tested at once, which bounds the memory."""
 
@@ -257,7 +255,6 @@ class Wave:
         return f"{self.part} of {self.cycles} cycles in y"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`; NaN for what is no array of numbers of one shape, and where a number is infinite."""
         rows = rows_of(outputs) if len(outputs) else None
         if rows is None:
             return np.full(len(outputs), np.nan)
@@ -309,7 +306,6 @@ class Patch:
         return f"sum of y[{', '.join(f'{low}:{high}' for low, high in zip(self.low, self.high, strict=True))}]"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        """See `Feature`; NaN for what is no array of numbers of so many axes, and where a number is infinite."""
         if rows_of(outputs) is None or outputs.ndim != len(self.low) + 1:
             return np.full(len(outputs), np.nan)
         box = outputs[(slice(None), *map(slice, self.low, self.high))]

@@ -17,14 +17,13 @@ from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Codes, Floats, Outputs
 from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, TANGENTS, WALKS
 
 if TYPE_CHECKING:
     from epsaudit.witnesses.scores import Score
 
-Floats = NDArray[np.float64]
 LEVEL, SLOPE = 4.0, 0.01
 """Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
 
@@ -264,7 +263,6 @@ class _Ordered:
         return np.clip(place, 0, len(self.values) - 1)
 
 
-Levels = NDArray[np.int64]
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
 """For outputs on which no family has an opinion."""
 
@@ -378,7 +376,7 @@ class Bound:
         return Counts(half, half, correct, wrong, none, none, events=events)
 
     def _best(
-        self, candidate: CandidateScore, certificate: Certificate, bounds: Floats, counts: Counts, *ends: Levels
+        self, candidate: CandidateScore, certificate: Certificate, bounds: Floats, counts: Counts, *ends: Codes
     ) -> Choice:
         """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
         lead = (counts.correct - counts.wrong) / counts.runs
@@ -388,7 +386,7 @@ class Bound:
         return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
 
 
-def _undominated(correct: Floats, wrong: Floats) -> Levels:
+def _undominated(correct: Floats, wrong: Floats) -> Codes:
     """Indices of events than which no other has more correct and fewer wrong guesses: limits are slow to compute."""
     order = np.lexsort((-correct, wrong))
     most = np.maximum.accumulate(correct[order])

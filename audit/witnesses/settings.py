@@ -4,8 +4,7 @@
 less is looked at, so that a bound may be lower. [chosen]: by judgement, and no measurement set it. Events are chosen on
 training runs alone: none of these numbers can make a bound invalid.
 
-'Share' is the bound that the chosen event is expected to certify over an oracle's with all runs; unless said otherwise
-on rows of the public benchmark at 4.3 million runs, seeds 100 to 103.
+'Share' is the bound that the chosen event is expected to certify over an oracle's, on rows of the public benchmark.
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ CELLS = 96
 FOLDS = 3
 """[time] Parts of the training outputs, each judged by scores that the others taught."""
 LEARN_FROM = 350_000
-"""[measured] Outputs of each side that scores are learnt from. Sparse vector 3 (seed 101): a share of 0.81 with 150,000
-and of 0.96 with 300,000 for the best cut."""
+"""[measured] Outputs of each side that scores are learnt from. Sparse vector 3: a share of 0.81 with 150,000, 0.96 with
+300,000."""
 MOST_REGRESSORS = 160_000_000
 """[memory] Numbers in the matrix that a sum is learnt from: 640 MB. If it would be more, fewer outputs are."""
 LEAST_TO_PLANT = 400
@@ -94,9 +93,8 @@ LEAST_TO_PLANT = 400
 LEAST_TO_LEARN = 16
 """[chosen] Fewest outputs of each side that anything is learnt from."""
 KNOTS = (0.01, 0.1, 0.3, 0.47, 0.53, 0.7, 0.9, 0.99)
-"""[measured] Knots of hat functions, in ranks: as Harrell's, but farther out, where events are cut, and close in the
-middle, where the likelihood ratio of two Laplace laws has a step: the best cut for prefix sum has a share of 0.96, and
-of 0.90 with one knot there."""
+"""[measured] Knots of hat functions, in ranks: far out, where events are cut, and close in the middle, where the
+likelihood ratio of two Laplace laws has a step: prefix sum has a share of 0.96, and of 0.90 with one knot there."""
 FEW_VALUES = 16
 """[time] Different values up to which each is a knot."""
 PENALTIES = (30.0, 1000.0)
@@ -119,17 +117,15 @@ LEVELS = 60
 """[time] Thresholds of a score that are compared: half of them in geometric steps towards the ends."""
 ERRORS = 2.0
 """[measured] Standard errors by which the log odds of a correct guess are lowered, for one score. At 1.5 the mean share
-of all is 0.90, and 0.89 at 2 (rare best events: sparse vector 3 and 6, report noisy max 4); but scores of noise without
-any difference promise up to 0.14 at 1.5 and next to nothing at 2, and Laplace at 100,000 runs loses 0.03 of 1."""
+is 0.90, and 0.89 at 2; but scores of noise without any difference promise up to 0.14 at 1.5, next to nothing at 2."""
 WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
 """[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
 FEW_LEVELS = 16
-"""[measured] Levels up to which the log odds of each are its own, as where few outcomes differ. A sequential audit of a
-function that raises on one side alone is over after 605 runs, and after 2,070 if this is 4."""
+"""[measured] Levels up to which the log odds of each are its own. A sequential audit of a function that raises on one
+side alone is over after 605 runs, and after 2,070 if this is 4."""
 EASY_TO_READ, HARD_TO_READ = 0.02, 0.04
 """[measured] Shares by which a predicted bound must exceed that of simpler candidates: unions of intervals and sets of
-outputs; sums and trees. Of the first: at 0.001 two of four Laplace audits took a narrow interval that was lucky where a
-tail is as good."""
+outputs; sums and trees. At 0.001 two of four Laplace audits took a lucky narrow interval where a tail is as good."""
 TANGENTS = 24
 """[time] Points of a claim's privacy profile that are compared, in proportion to which it takes time."""
 

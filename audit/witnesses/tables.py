@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Codes, Floats, Outputs
 from epsaudit.witnesses import settings
 from epsaudit.witnesses.features import Feature, readable
 from epsaudit.witnesses.fields import Code
-from epsaudit.witnesses.screening import Codes, Floats, codes_of, counts_of, log_chance, pearson, pooled, shrunk, sure
+from epsaudit.witnesses.screening import codes_of, counts_of, log_chance, pearson, pooled, shrunk, sure
 
 
 @readable
@@ -183,13 +183,7 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
 
 
 def fields_scanned(size: int) -> int:
-    """How many fields the tables of two of which are scanned have at most, by the number of outputs of a side.
-
-    Examples
-    --------
-    >>> fields_scanned(10), fields_scanned(10_000)
-    (0, 20)
-    """
+    """How many fields the tables of two of which are scanned have at most, by the number of outputs of a side."""
     most = 2 * size // settings.OUTPUTS_PER_TABLE
     return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
