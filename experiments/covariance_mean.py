@@ -4,7 +4,7 @@ Mahalanobis error, by the true covariance where it is known and by the data's ow
 mean beside the data's own mean, the mean of clipped records with normal noise (the clipping ball given, so that it
 needs to know what the others do not), the same of a released library (clipped to a box, Laplace noise, no delta), and a
 mean whitened by a private covariance, which pays d^(3/2). Expected: the covariance-aware mean does not feel the
-condition number, and refuses below some tens of thousands of records; the pruned mean, below some millions.
+condition number, and refuses below some tens of thousands of records.
 
 Run ``python -m epsaudit.experiments.covariance_mean --out results/covariance-mean``; the same seed gives the same
 files.
@@ -30,7 +30,6 @@ from epsaudit.experiments.studies import run_as_script, write_data, write_figure
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
-from epsaudit.mechanisms.pruned_mean import PrunedMean
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.reporting.style import MARKERS, TWO_COLUMNS, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
@@ -207,7 +206,6 @@ def _rows(
     threshold = outlier_threshold(d, n)
     testing = {
         "covariance-aware": CovarianceAwareMean(EPSILON, DELTA, threshold, d),
-        "pruned": PrunedMean(EPSILON, DELTA, threshold, d),
     }
     plain: dict[str, Callable[[Floats], Floats]] = {
         "not private": lambda data: np.asarray(data.mean(axis=0)),
@@ -265,10 +263,9 @@ def whitened_mean(data: Floats, radius: float, rng: np.random.Generator) -> Floa
 
 
 def audited(runs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the certified and the exact epsilon of three mechanisms and two incorrect variants."""
+    """Yield the certified and the exact epsilon of two mechanisms and two incorrect variants."""
     for mechanism in (
         CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
-        PrunedMean(4.0, 0.01, outlier=6.0, dimension=2),
         TukeyMean(4.0, 0.01),
         PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
         EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from enumerated import EnumeratedLosses
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
@@ -14,7 +15,6 @@ from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
 from epsaudit.mechanisms.broken.additive import SphericalGaussianPerCoordinate
 from epsaudit.mechanisms.composition import ProductLaw
-from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses
 from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.queries import ClippedSum, NumericQuery
 

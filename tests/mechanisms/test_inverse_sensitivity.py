@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from enumerated import EnumeratedLosses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv
@@ -13,7 +14,7 @@ from scipy.special import betaincinv
 from epsaudit import AddRemove, AuditError, Substitution, audit
 from epsaudit.mechanisms import exact, selection
 from epsaudit.mechanisms.broken.selection import ExponentialWithoutFactorTwo
-from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from enumerated import EnumeratedLosses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import SumOfResiduals
-from epsaudit.mechanisms.inverse_sensitivity import EnumeratedLosses, InverseSensitivity, MedianLosses
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
 
 SLOPES = (0, 1, 3)
