@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
-from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator
+from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator, draw_reproducibly
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.fresh import Dataset
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of, describe, is_frame, listed
-from epsaudit.errors import AuditError, seconds_of
+from epsaudit.errors import AuditError, OwnCodeError, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
-from epsaudit.outputs.packed import frozen, pack, pack_frozen
+from epsaudit.outputs.packed import frozen, normal_array, pack, pack_frozen
 from epsaudit.outputs.unread import Unread
 
 
@@ -33,6 +33,10 @@ class OutputDistribution(Protocol):
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
+
+
+Sides = tuple[OutputDistribution, OutputDistribution]
+"""M(x) and M(x')."""
 
 
 class TakesTurns(Protocol):
@@ -83,6 +87,8 @@ class FunctionMechanism:
     takes: Takes = field(default=Takes(), repr=False)
     time_limit: float | None = None
     fresh_randomness: bool = False
+    fresh: bool = False
+    """Whether ``function`` makes what is called: anew for every run, or every block of runs where it is stateless."""
     draws_globally: bool = False
     draws_elsewhere: bool = False
     fills_a_buffer: bool = False
@@ -122,7 +128,7 @@ class FunctionMechanism:
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.data.fresh`."""
         habits = Habits(repeatable=self.reproducible)
-        return self.distribution(self.function, Dataset(dataset), self.takes, self.time_limit, habits)
+        return self.distribution(self.function, Dataset(dataset), self.takes, self.time_limit, self.fresh, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -137,6 +143,7 @@ def black_box(
     pairs: Pairs = (),
     name: str | None = None,
     time_limit: float | None = None,
+    fresh: bool = False,
     fresh_randomness: bool = False,
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns one output a call.
@@ -158,6 +165,11 @@ def black_box(
         Seconds after which a run is stopped and counts as the outcome 'timeout'. It works in the main thread of a
         process (as joblib's processes do) on systems with POSIX signals, and stops Python code, not one long call
         into compiled code.
+    fresh : bool
+        Whether ``function`` is a class or another factory: ``function()`` makes the object that is called, and every
+        run makes one anew. Give it for whatever keeps something from call to call: answers, caches, pools of noise, a
+        budget. Where the factory has an attribute ``stateless`` that is true, a block of runs shares an object. The
+        factory is called once when the mechanism is made, to see what its object takes.
     fresh_randomness : bool
         For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
         `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
@@ -176,10 +188,20 @@ def black_box(
     >>> mechanism = black_box(noisy_count, claim=PureDP(1.0))
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
+
+    A client that answers a second question as it answered the first is audited as each person would meet it:
+
+    >>> class Client:
+    ...     def __init__(self):
+    ...         self.answers = {}
+    ...     def __call__(self, bit, rng):
+    ...         return self.answers.setdefault(bit, bool(bit) == (rng.random() < 0.73))
+    >>> black_box(Client, fresh=True, claim=PureDP(1.0)).name
+    'Client'
     """
     if time_limit is not None:
         time_limit = seconds_of(time_limit, "time_limit")
-    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, fresh_randomness, time_limit)
+    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, fresh_randomness, fresh, time_limit)
 
 
 def vectorized(
@@ -189,6 +211,7 @@ def vectorized(
     adjacency: Relation | None = None,
     pairs: Pairs = (),
     name: str | None = None,
+    fresh: bool = False,
     fresh_randomness: bool = False,
 ) -> FunctionMechanism:
     """Make a mechanism of a function that returns many outputs a call.
@@ -199,8 +222,8 @@ def vectorized(
         ``function(dataset, size, rng) -> outputs`` of shape (size, *output_shape), independent draws; or
         ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither. A parameter
         ``seed`` or ``random_state`` gets a new whole number each call.
-    claim, adjacency, pairs, name, fresh_randomness : optional
-        As for `black_box`.
+    claim, adjacency, pairs, name, fresh, fresh_randomness : optional
+        As for `black_box`; what a factory makes is called once, for the outputs of a block.
 
     Examples
     --------
@@ -209,7 +232,47 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness)
+    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness, fresh)
+
+
+def move_on(rng: np.random.Generator) -> None:
+    """Draw a number that nobody uses, between two calls of a function.
+
+    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
+    next call, on the other dataset perhaps, would have the same noise.
+    """
+    rng.integers(1 << 53)
+
+
+def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
+    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
+    if getattr(distribution, "tossed", False):
+        move_on(rng)
+    try:
+        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, habits_of(distribution))
+    except (AuditError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        failed = OwnCodeError(
+            f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
+            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
+            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
+        )
+        failed.lines = own_lines(error)
+        raise failed from error
+    if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
+        shape = getattr(outputs, "shape", None)
+        raise AuditError(
+            f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
+            f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
+        )
+    return normal_array(outputs)
+
+
+def habits_of(distribution: object) -> Habits:
+    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
+    found = getattr(distribution, "habits", None)
+    return found if isinstance(found, Habits) else Habits(draws_globally=False)
 
 
 @dataclass(frozen=True)
@@ -218,9 +281,15 @@ class _FunctionDistribution:
     dataset: Dataset
     takes: Takes
     time_limit: float | None = None
+    fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
     unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The function as one of (dataset, rng) or (dataset, size, rng), or these without rng; a new object's."""
+        return self.takes.of(self.function() if self.fresh else self.function)
 
 
 class _OneByOne(_FunctionDistribution):
@@ -278,12 +347,15 @@ class _OneByOne(_FunctionDistribution):
     def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
         """One run on ``data``, or on a copy of its own where runs change their dataset."""
         more = (rng,) if self.takes.what else ()
-        call = self.takes.of(self.function)
+        call = self._anew if self.fresh and not getattr(self.function, "stateless", False) else self.call
         if self.time_limit is not None:
             call = functools.partial(_timed, call, self.time_limit)
         if self.dataset.changes:
             return lambda: call(self.dataset.copy(), *more)
         return functools.partial(call, data, *more)
+
+    def _anew(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
 
 
 class _TimeIsUp(BaseException):
@@ -340,7 +412,7 @@ class _Vectorized(_FunctionDistribution):
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
         data = self.dataset.copy()
-        outputs = self.takes.of(self.function)(data, size, *((rng,) if self.takes.what else ()))
+        outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
         self.unread.look_at(outputs)
@@ -364,6 +436,7 @@ def _wrap(
     pairs: Pairs,
     name: str | None,
     fresh_randomness: bool,
+    fresh: bool,
     time_limit: float | None = None,
 ) -> FunctionMechanism:
     form = f"function({', '.join(distribution.arguments)})"
@@ -375,8 +448,25 @@ def _wrap(
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     title, relation = name or str(getattr(function, "__name__", type(function).__name__)), adjacency_of(adjacency)
     known = (title, claim, relation, tuple(listed(pairs, relation)))
-    takes = takes_of(function, distribution.arguments)
-    return FunctionMechanism(function, *known, distribution, takes, time_limit, fresh_randomness)
+    takes = takes_of(_made(function) if fresh else function, distribution.arguments)
+    return FunctionMechanism(function, *known, distribution, takes, time_limit, fresh_randomness, fresh)
+
+
+def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
+    """What a factory makes; `AuditError` if that is not called as a function is."""
+    try:
+        made = factory()
+    except Exception as error:
+        raise AuditError(
+            f"{factory!r} raised {type(error).__name__} ({error}) when it was called without arguments; fresh= takes a "
+            "class or a function that makes what is audited, as lambda: Client(epsilon=1.0).release."
+        ) from error
+    if not callable(made):
+        raise AuditError(
+            f"{factory!r} made {with_article(type(made).__name__)}, which is not callable; fresh= takes what makes a "
+            "function of (dataset, rng), as lambda: Client().release."
+        )
+    return made  # type: ignore[no-any-return]
 
 
 def is_claim(claim: Any, name: str) -> Claim:
@@ -386,8 +476,22 @@ def is_claim(claim: Any, name: str) -> Claim:
     return claim
 
 
-def mechanism_of(mechanism: Mechanism | Callable[..., Any], adjacency: Relation | None = None) -> Mechanism:
-    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`."""
+def mechanism_of(
+    mechanism: Mechanism | Callable[..., Any] | None,
+    adjacency: Relation | None = None,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
+) -> Mechanism:
+    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`.
+
+    In place of it, ``fresh`` makes the function that is called, anew for every run.
+    """
+    if fresh is not None:
+        if mechanism is not None or not callable(fresh):
+            raise AuditError(
+                f"fresh is {fresh!r}{'' if mechanism is None else f', beside {mechanism!r}'}; give either a mechanism, "
+                "or by fresh= the class or function that makes it."
+            )
+        return (vectorized if takes_size(_made(fresh)) else black_box)(fresh, adjacency=adjacency, fresh=True)
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         if adjacency is not None:
             raise AuditError(f"adjacency= is for plain functions; that of {mechanism.name} is {mechanism.adjacency}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import itertools
 import random
 import sys
 import threading
@@ -25,6 +26,8 @@ from epsaudit.errors import AuditError, is_own_file
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH = 4
 """Functions within functions, attributes of attributes: so far is looked."""
+MOST_PARTS = 64
+"""Parts of a container that are looked at."""
 LOCK = threading.RLock()
 STATE_OF_MT19937 = 4 * 624 + 4
 """Bytes of the state of numpy's global generator: 624 words and the place in them."""
@@ -83,6 +86,8 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
                 continue
     elif isinstance(thing, functools.partial):
         yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif isinstance(thing, (dict, list, tuple, set, frozenset)):
+        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
     elif not inspect.ismodule(thing) and not inspect.isclass(thing):
         yield from vars(thing).values() if hasattr(thing, "__dict__") else ()
         called = type(thing).__call__ if callable(thing) else None
@@ -125,6 +130,8 @@ class Habits:
     repeatable: bool = True
     """Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that a
     block can be drawn again."""
+    left: Any = None
+    """Where the global generators stood after the last block that was drawn with them seeded."""
 
     @property
     def seeds(self) -> bool:
@@ -179,7 +186,8 @@ def _seeded(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits)
             try:
                 return draw()
             finally:
-                habits.draws_globally = known or _states() != begun
+                habits.left = _states()
+                habits.draws_globally = known or habits.left != begun
 
     return _again_if_changed(once, rng)
 

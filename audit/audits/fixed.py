@@ -6,29 +6,30 @@ The order of the steps is what makes the bound valid.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from epsaudit.adapters.functions import Mechanism
-from epsaudit.adapters.refusals import refusing
+from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs
 from epsaudit.certificates import certificate_from_dict
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.independence import Rates, refuse_if_all_failed
 from epsaudit.engine.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
 from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Outputs
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Choice, Family, witness_from_dict
 
 
 def audit(
-    mechanism: Mechanism | Callable[..., Any],
+    mechanism: Mechanism | Callable[..., Any] | None = None,
     pairs: Pairs | None = None,
     *,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -52,6 +53,10 @@ def audit(
     mechanism : Mechanism or callable
         A reference implementation, a function wrapped by `black_box` or `vectorized`, or a plain one:
         ``function(dataset, rng)`` for one output a call, or the vectorised ``function(dataset, size, rng)``.
+    fresh : callable, optional
+        In place of the mechanism, the class or function that makes it: ``fresh()`` is called before every run (or
+        every block of runs, if it has an attribute ``stateless`` that is true), and what it returns is run once. Give
+        it for what keeps answers, caches, pools of noise or a budget: a release is of a fresh object.
     pairs : (x, x_prime), DatasetPair, list of these, or strategy of hypothesis, optional
         Neighbouring datasets to tell apart; by default the mechanism's own ``worst_pairs()``. Several pairs
         compete on training runs and one is certified; many go through successive halving.
@@ -62,8 +67,8 @@ def audit(
     adjacency : Adjacency, optional
         For a plain function: the relation that the pairs are checked against.
     trials : int
-        All runs of the mechanism, on both datasets, training included; at least 100. A function and copies of it are
-        asked some thousand times more, to see whether it keeps draws (docs/explanation/promises.md).
+        All runs of the mechanism, on both datasets, training included, and those of copies of a function, at most a
+        tenth or 64, that show whether it keeps anything (docs/explanation/promises.md); at least 100.
     confidence : float
         One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
@@ -88,7 +93,8 @@ def audit(
     ------
     AuditError
         Before any run if an argument is out of range or a pair is not adjacent; later if the mechanism's outputs
-        cannot be compared, if all training runs raised the same exception, or if runs depend on one another.
+        cannot be compared, if all runs raised the same exception, if runs depend on one another, or if a function
+        keeps something from run to run.
 
     See Also
     --------
@@ -110,7 +116,10 @@ def audit(
     >>> result.violates_claim, result.lower_bound > 1.9
     (True, True)
     """
-    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
+    question = Question.of(
+        mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
+        confidence=confidence, witnesses=witnesses,
+    )  # fmt: skip
     n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
     with recording(checkpoint, question, seed) as (record, root):
         return certified(question, root, n_jobs, progress, record)
@@ -142,6 +151,7 @@ def certified(
         record=record,
         progress=progress,
         bound=lambda counts: float(choice.certificate.parameter(claim, counts, confidence)),
+        rates=training.rates,
     )
     result = AuditResult(
         **run.shared(training.pair, training.notes),
@@ -152,7 +162,7 @@ def certified(
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
     if result.lower_bound > 0.0:
-        run.copies.count_again(sides, choice.witness, trials, result.violates_claim)
+        run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
     record.record_once("result", result.to_dict)
     return result
 
@@ -160,19 +170,35 @@ def certified(
 def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
     """Choose pair, event and certificate, and record the choice."""
     asked = run.question
-    draw = functools.partial(
-        training_outputs, workers=run.workers, record=record, progress=_added_up(progress, asked.trials)
-    )
-    watched = refusing(draw, run.mechanism, asked.pairs, run.copies.look)
-    training = train(run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, watched)
+    first: dict[int, tuple[Outputs, Outputs]] = {}
+    told = _added_up(progress, asked.trials)
+
+    def draw(sides: Sides, *where: Any) -> tuple[Outputs, Outputs]:
+        outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=told)
+        if id(sides) not in first:
+            first[id(sides)] = outputs
+            if len(first) == len(run.sides):
+                blocks = [block for both in first.values() for block in both]
+                refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, asked.pairs[0].x)
+            run.look.at(sides, outputs)
+        return outputs
+
+    trials = asked.trials - run.look.runs
+    training = train(run.sides, asked.families, asked.claim, trials, asked.confidence, run.seed, draw)
     sides = run.sides[training.pair]
-    training = dataclasses.replace(training, notes=(*training.notes, *notes_on(sides), *run.copies.notes(sides)))
+    training = dataclasses.replace(
+        training,
+        runs=training.runs + run.look.runs,
+        rates=Rates.of(first[id(sides)]),
+        notes=(*training.notes, *notes_on(sides), *run.look.notes(sides)),
+    )
     record.record_once(
         "choice",
         lambda: {
             "pair": training.pair,
             "runs": training.runs,
             "notes": training.notes,
+            "rates": training.rates.to_dict() if training.rates else None,
             "witness": training.choice.witness.to_dict(),
             "certificate": training.choice.certificate.to_dict(),
             "predicted": float(training.choice.predicted),
@@ -188,7 +214,8 @@ def _chosen(data: dict[str, Any]) -> Training | None:
     except AuditError:
         return None
     choice = Choice(witness, certificate_from_dict(data["certificate"]), float(data["predicted"]))
-    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])))
+    rates = Rates.from_dict(data["rates"]) if data["rates"] else None
+    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])), rates)
 
 
 def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:

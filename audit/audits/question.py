@@ -5,6 +5,7 @@ A `Question` is what was given, checked. `begun` prepares the mechanism, its out
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +21,8 @@ from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.fresh import given, refuse_if_consumed, same
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, shorten
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
-from epsaudit.engine.copies import Copies, refuse_if_drawn_before, with_known_randomness
 from epsaudit.engine.identity import digest, fingerprint
-from epsaudit.engine.processes import copies_of
+from epsaudit.engine.independence import Look, refuse_if_drawn_before
 from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import Sides, notes_on
 from epsaudit.engine.streams import entropy
@@ -53,21 +53,28 @@ class Question:
     @classmethod
     def of(
         cls,
-        mechanism: Mechanism | Callable[..., Any],
-        pairs: Pairs | None,
-        claim: Claim | None,
-        epsilon: float | None,
-        delta: float,
-        adjacency: Relation | None,
-        trials: int,
-        confidence: float,
-        witnesses: str | Sequence[Family],
+        mechanism: Mechanism | Callable[..., Any] | None,
+        pairs: Pairs | None = None,
+        *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
+        claim: Claim | None = None,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        adjacency: Relation | None = None,
+        trials: int = 1_000_000,
+        confidence: float = 0.95,
+        witnesses: str | Sequence[Family] = "auto",
     ) -> Question:
         """Check the arguments of an audit; raises `AuditError` for the first that cannot be."""
-        mechanism = mechanism_of(mechanism, adjacency)
+        mechanism = mechanism_of(mechanism, adjacency, fresh)
         claim, trials = claim_of(mechanism, claim, epsilon, delta), trials_of(trials)
         confidence, families = confidence_of(confidence), families_of(witnesses)
         return cls(mechanism, claim, pairs_of(mechanism, pairs), trials, confidence, witnesses, families)
+
+    @functools.cached_property
+    def look(self) -> Look:
+        """What a few runs of copies say of the mechanism's randomness and memory; `AuditError` if it keeps anything."""
+        return Look(self.mechanism, self.pairs[0], self.trials)
 
     @property
     def identity(self) -> Identity:
@@ -100,7 +107,7 @@ def recording(
         yield Section(), entropy(seed)
         return
     if not os.path.exists(path):  # before anything is written
-        check_restart(with_known_randomness(question.mechanism, question.pairs[0], 0 if seed is None else seed))
+        check_restart(question.look.mechanism)
     name = question.mechanism.name
     with Checkpoint(path, {name: {**question.identity, **(more or {})}}, seed) as opened:
         yield opened.section(name), opened.seed
@@ -115,7 +122,7 @@ class Begun:
     mechanism: Mechanism
     sides: list[Sides]
     workers: Workers
-    copies: Copies
+    look: Look
     started: float
 
     def shared(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
@@ -132,7 +139,7 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": bool(getattr(self.mechanism, "reproducible", True)),
+            "reproducible": self.look.reproducible,
             "notes": tuple(dict.fromkeys([*notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,
@@ -144,13 +151,14 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
     """Begin an audit: find out whose randomness the mechanism draws, and prepare both laws of every pair."""
     started = time.perf_counter()
     provenance()  # asks git, which may hang: now, and not when the runs are done
-    mechanism = with_known_randomness(question.mechanism, question.pairs[0], seed)
+    look = question.look
+    mechanism = look.mechanism
     workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
     if record.kept:
         check_restart(mechanism)
     sides = [prepared(mechanism, pair) for pair in question.pairs]
-    refuse_if_drawn_before(mechanism, question.pairs[0], sides[0], seed)
-    return Begun(question, seed, mechanism, sides, workers, copies_of(mechanism, seed), started)
+    refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
+    return Begun(question, seed, mechanism, sides, workers, look, started)
 
 
 def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:

@@ -66,8 +66,8 @@ def checkpointed(
 
 
 def _question(entry: Entry, trials: int, confidence: float) -> Question:
-    asked = (entry.mechanism, entry.pairs, entry.claim, None, 0.0, None)
-    return Question.of(*asked, trials, confidence, entry.witnesses)
+    how = {"claim": entry.claim, "trials": trials, "confidence": confidence, "witnesses": entry.witnesses}
+    return Question.of(entry.mechanism, entry.pairs, **how)
 
 
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from epsaudit.claims.definitions import Claim
+from epsaudit.engine.independence import Rates
 from epsaudit.engine.sampling import Sides, training_outputs
 from epsaudit.engine.streams import BLOCK
 from epsaudit.errors import AuditError
@@ -58,13 +59,14 @@ class Training:
     """What training chose: the place of the ``pair`` among the candidates, and witness and certificate.
 
     It took so many ``runs``, on both datasets of all pairs. ``notes`` say what they showed and certification cannot
-    show.
+    show, ``rates`` what certification is compared with.
     """
 
     pair: int
     choice: Choice
     runs: int
     notes: tuple[str, ...] = ()
+    rates: Rates | None = None
 
 
 def training_runs(trials: int) -> int:

@@ -30,7 +30,7 @@ from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.engine.copies import with_known_randomness
+from epsaudit.engine.independence import FEWEST_TO_LOOK, Look
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.packed import pack
 from epsaudit.results import compare
@@ -213,7 +213,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     pairs = entry.pairs or entry.mechanism.worst_pairs()
-    mechanism = with_known_randomness(entry.mechanism, pairs[0], before.seed) if pairs else entry.mechanism
+    mechanism = Look(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
         return _recount(found, before, entry, n_jobs)
     if before.families == "own":
@@ -331,7 +331,8 @@ def _fixed_size(result: AuditResult) -> list[str]:
         said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
     chose, most = result.training_runs, training_runs(result.trials)
     # what the pairs divide evenly: at least 8 runs on each side of each
-    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials):
+    looked = max(FEWEST_TO_LOOK, result.trials // 10)  # at most, at functions
+    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:
         said.append(f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}.")
     return said + list(_counts(counts, result.witness))
 

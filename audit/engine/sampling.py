@@ -16,18 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.calls import wrong_call
-from epsaudit.adapters.functions import Mechanism, OutputDistribution, takes_turns
-from epsaudit.adapters.randomness import Habits, draw_reproducibly
+from epsaudit.adapters.functions import Mechanism, Sides, draw, habits_of, move_on, takes_turns
+from epsaudit.adapters.randomness import draw_reproducibly
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
+from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.streams import BLOCK, Chunk, Stage, Tallies, Tally, certification_chunks, stream, training_chunks
 from epsaudit.engine.workers import Workers
-from epsaudit.errors import AuditError, OwnCodeError, own_lines
+from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Items, Outputs
-from epsaudit.outputs.packed import alike, are_objects, join, normal_array, pack_frozen
+from epsaudit.outputs.packed import alike, are_objects, join, pack_frozen
 from epsaudit.outputs.unread import Unread, differing
 from epsaudit.witnesses import Witness
 
@@ -37,8 +36,6 @@ MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
 MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
-Sides = tuple[OutputDistribution, OutputDistribution]
-"""M(x) and M(x')."""
 
 
 @dataclass(frozen=True)
@@ -67,40 +64,6 @@ ProgressCallback = Callable[[Progress], None]
 """What is told of progress, after every chunk."""
 
 
-def move_on(rng: np.random.Generator) -> None:
-    """Draw a number that nobody uses, between two calls of a function.
-
-    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
-    next call, on the other dataset perhaps, would have the same noise.
-    """
-    rng.integers(1 << 53)
-
-
-def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
-    if getattr(distribution, "tossed", False):
-        move_on(rng)
-    try:
-        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, _habits(distribution))
-    except (AuditError, MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        failed = OwnCodeError(
-            f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
-            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
-            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
-        )
-        failed.lines = own_lines(error)
-        raise failed from error
-    if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
-        shape = getattr(outputs, "shape", None)
-        raise AuditError(
-            f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
-            f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
-        )
-    return normal_array(outputs)
-
-
 def draw_by_coins(
     sides: Sides, coins: NDArray[np.int8], rng: np.random.Generator
 ) -> tuple[Outputs | None, Outputs | None]:
@@ -119,7 +82,7 @@ def draw_by_coins(
     """
     first, second = sides
     if takes_turns(first) and takes_turns(second):
-        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, _habits(first))
+        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, habits_of(first))
         found = [pack_frozen(some) if some else None for some in values]
     else:
         found = [None, None]
@@ -134,12 +97,6 @@ def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> l
     if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
         calls.reverse()
     return calls
-
-
-def _habits(distribution: object) -> Habits:
-    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
-    found = getattr(distribution, "habits", None)
-    return found if isinstance(found, Habits) else Habits(draws_globally=False)
 
 
 def changed(sides: Sides) -> tuple[bool, ...]:
@@ -211,12 +168,13 @@ def certification_counts(
     record: Section | None = None,
     progress: ProgressCallback | None = None,
     bound: Callable[[Counts], float] | None = None,
+    rates: Rates | None = None,
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
     Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
-    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far. Raises
-    `AuditError` if the tallies show that runs depend on one another.
+    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far; ``rates`` are
+    those of training. Raises `AuditError` if the tallies show that runs depend on one another, or rates have moved.
     """
     workers, record = workers or Workers(), record or Section()
     before = done = int(record.tallies.rows()[:, :2].sum())
@@ -224,12 +182,16 @@ def certification_counts(
     if before != held:
         raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
     missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
-    for chunk, (tally, seen) in workers.each(_count_chunk, (sides, witness, seed), missing, runs):
+    later = np.zeros((2, 4), np.int64)
+    for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
         learn(sides, seen)
+        later += rated
         record.record_count(chunk.key[1], tally)
         done += chunk.size
         if progress is not None:
             progress(Progress("certification", done, runs, before, _counts(record.tallies, witness), bound))
+    if rates is not None:
+        rates.refuse_if_moved(later)
     rows = record.tallies.rows()
     for side, name in enumerate(("x", "x'")):
         for event in (2 + side, 4 + side):  # two events on two sides
@@ -278,16 +240,20 @@ def _bytes_of(value: Any) -> int:
     return sys.getsizeof(value) + (sum(map(_bytes_of, value)) if isinstance(value, (tuple, frozenset)) else 0)
 
 
-def _count_chunk(shared: tuple[Sides, Witness, int], chunk: Chunk) -> tuple[Tally, tuple[bool, ...]]:
-    """Tally of one chunk in the order of the fields of `Counts`, and whose dataset was changed."""
-    sides, witness, seed = shared
-    tally = np.zeros(6, dtype=np.int64)
+def _count_chunk(
+    shared: tuple[Sides, Witness, int, Rates | None], chunk: Chunk
+) -> tuple[Tally, NDArray[np.int64], tuple[bool, ...]]:
+    """Tally of one chunk in the order of the fields of `Counts`, what its rates are, and whose dataset was changed."""
+    sides, witness, seed, rates = shared
+    tally, rated = np.zeros(6, dtype=np.int64), np.zeros((2, 4), np.int64)
     for side, block in _blocks(sides, chunk, seed):
+        if rates is not None:
+            rated[side] += rates.seen(side, block)
         tally[side] += len(block)
         guesses = witness.count(block)
         tally[2 + side] += guesses[0]
         tally[4 + side] += guesses[1]
-    return tally, changed(sides)
+    return tally, rated, changed(sides)
 
 
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:

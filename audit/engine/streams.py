@@ -15,22 +15,16 @@ import numpy as np
 
 from epsaudit.errors import whole_at_least
 
-Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "kept", "remembered",
-                "speed", "own events", "events of copies", "processes"]  # fmt: skip
+Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look"]
 STAGES: dict[Stage, int] = {
     "training": 0,  # (pair + pairs * round of halving), then the chunk where there are more
     "certification": 1,  # (chunk); (0, block) of a frozen test
     "sequential": 2,  # (pair, round, chunk); (0, 0, 0, 1, call) after the last round
     "validation": 3,  # (block), then the chunk where there are more
     "one run": 4,  # (0) coins, (1) the run, (2) the order of the canaries
-    # what functions and copies of them are asked beside the runs that count
-    "same seeds": 5,  # (side), or (number of the seed) of a function without an rng
-    "kept": 6,  # (pair, side, copy)
-    "remembered": 7,  # (pair, side, 1 for copies that are emptied, copy)
-    "speed": 8,  # (witness, side)
-    "own events": 9,  # (witness, side, runs of a copy)
-    "events of copies": 10,  # (witness, side, runs of a copy, copy)
-    "processes": 11,  # (witness, runs of a process, process, side)
+    # what functions and copies of them are asked to see whether runs are independent
+    "same seeds": 5,  # (number of the seed, side), of the seed 0
+    "look": 6,  # (0) its pace; (1, side, copy or process); (2, side) the function itself; (3, copy) constant ones
 }
 """First number of each stream's spawn key, and what follows it.
 

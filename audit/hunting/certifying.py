@@ -119,12 +119,13 @@ def certified(
     each, most = 1.0 - (1.0 - confidence) / 2.0, 4 * options.trials
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        question = Question.of(mechanism, [candidate.pair], claim, None, 0.0, None, 100, each, options.witnesses)
+        how = {"claim": claim, "trials": max(most, 100), "confidence": each, "witnesses": options.witnesses}
+        question = Question.of(mechanism, [candidate.pair], **how)
         run = begun(question, seed, options.n_jobs, Section())
         size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
         size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))
         outputs = training_outputs(run.sides[0], size, seed, 0, workers=run.workers)
-        run.copies.look(run.sides[0], outputs)
+        run.look.at(run.sides[0], outputs)
         scores = list(candidate_scores(question.families, *outputs))
     readable, runs = _enough(scores, claim, each, most, simple=True)
     learnt, more = _enough(scores, claim, each, most, simple=False)
@@ -162,7 +163,7 @@ def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> A
     sides = run.sides[0]
     counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
     result = AuditResult(
-        **{**run.shared(0, [*run.copies.notes(sides), *notes]), "trials": runs, "seed": seed},
+        **{**run.shared(0, [*run.look.notes(sides), *notes]), "trials": runs, "seed": seed},
         training_runs=0,
         certificate=choice.certificate,
         witness=choice.witness,
@@ -170,5 +171,5 @@ def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> A
         families="own",
     )
     if result.lower_bound > 0.0:
-        run.copies.count_again(sides, choice.witness, runs, result.violates_claim)
+        run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
     return result

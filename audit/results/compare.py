@@ -16,7 +16,7 @@ import numpy as np
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.copies import with_known_randomness
+from epsaudit.engine.independence import Look
 from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
@@ -209,7 +209,7 @@ def recount(
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
-    mechanism = with_known_randomness(mechanism, pair, seed)
+    mechanism = Look(mechanism, pair, runs).mechanism
     laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
     counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
     return dataclasses.replace(

@@ -23,7 +23,6 @@ from scipy.special import expit
 
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism, takes_turns
-from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
@@ -31,6 +30,7 @@ from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.streams import entropy, stream
@@ -195,7 +195,7 @@ class FrozenTest:
         """Do what `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
-        question = Question.of(mechanism, pairs, None, self.epsilon, self.delta, None, 100, 0.95, "auto")
+        question = Question.of(mechanism, pairs, epsilon=self.epsilon, delta=self.delta)
         run = begun(question, entropy(seed), 1, Section())
         sides, started = run.sides[0], time.monotonic()
         tally, unread, block, first = np.zeros(3, int), 0, 0, list[Outputs]()
@@ -327,7 +327,7 @@ def freeze(
         If outputs are neither numbers nor vectors of numbers, or no event can be written down in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
-    question = Question.of(mechanism, pairs, claim, epsilon, delta, None, trials, 0.95, "auto")
+    question = Question.of(mechanism, pairs, claim=claim, epsilon=epsilon, delta=delta, trials=trials)
     run = begun(question, entropy(seed), 1, Section())
     name, claim, pair = question.mechanism.name, question.claim, question.pairs[0]
     refuse_if_irrefutable(claim)

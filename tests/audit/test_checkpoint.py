@@ -22,8 +22,8 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.copies import COUNTED_AGAIN
 from epsaudit.engine.identity import digest
+from epsaudit.engine.independence import FIRST_RUNS
 from epsaudit.engine.streams import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut
@@ -90,7 +90,7 @@ class TestResume:
         mechanism = count(function=noted)
         first = audit(mechanism, **OPTIONS, checkpoint=path)
         before = path.read_bytes()
-        assert len(runs) == OPTIONS["trials"] + COUNTED_AGAIN
+        assert len(runs) == OPTIONS["trials"] - FIRST_RUNS
         fresh = []
         runs, noted.__closure__[0].cell_contents = fresh, fresh
         assert audit(mechanism, **OPTIONS, checkpoint=str(path)) == first

@@ -106,14 +106,14 @@ def test_an_audit_leaves_a_class_as_it_is(run, monkeypatch):
 @either
 @pytest.mark.parametrize("function", [Kept(), Pool(), kept_by_a_class], ids=["object", "class method", "function"])
 def test_draws_that_a_class_keeps_are_refused(run, function):
-    with pytest.raises(AuditError, match=r"Copies of the function that were never called answer otherwise"):
+    with pytest.raises(AuditError, match=r"a copy that was never called|Copies of the function answer otherwise"):
         audited(run, function)
 
 
 @either
 @pytest.mark.parametrize("name", ["by_own", "by_static", "by_named"])
 def test_caches_that_a_method_reaches_through_another_are_emptied_for_copies(run, name):
-    with pytest.raises(AuditError, match=r"Copies of the function that were never called answer otherwise"):
+    with pytest.raises(AuditError, match=r"a copy that was never called|Copies of the function answer otherwise"):
         audited(run, getattr(Cached(), name))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.engine.copies import COUNTED_AGAIN
+from epsaudit.engine.independence import FIRST_RUNS
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -99,7 +99,7 @@ def test_by_default_everything_runs_in_this_process():
     assert rng.bit_generator.state["state"]["state"] != before
     assert not result.reproducible
     drawn = np.random.default_rng(0)
-    drawn.random(30_000 + COUNTED_AGAIN)
+    drawn.random(30_000 - FIRST_RUNS)
     assert rng.bit_generator.state == drawn.bit_generator.state  # every run was drawn here, and only once
 
 

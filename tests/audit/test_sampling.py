@@ -72,9 +72,8 @@ class TestDeterminism:
         monkeypatch.setattr(np.random, "SeedSequence", Recorded)
         audit(mechanism, pairs=[(0, 1), (2, 3)], trials=20_000, seed=1, n_jobs=1)
         assert len(keys) > 100
-        assert {key: times for key, times in keys.items() if times > 1 and key} == {
-            (STAGES["same seeds"], side): 2 for side in (0, 1)
-        }
+        again = {key[0] for key, times in keys.items() if times > 1 and key}
+        assert again == {STAGES["same seeds"]} | ({STAGES["look"]} if constant else set())
 
 
 class TestCounts:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.functions import Mechanism, takes_turns
-from epsaudit.adapters.refusals import refuse_if_all_failed
 from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
 from epsaudit.audits.sequential import betting, drawing
 from epsaudit.audits.sequential.betting import Accounts
@@ -28,8 +27,15 @@ from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.copies import Copies, Patience
-from epsaudit.engine.dependence import LEVEL, dependence_of_outputs, refuse
+from epsaudit.engine.independence import (
+    LEVEL,
+    Look,
+    Rates,
+    affordable,
+    dependence_of_outputs,
+    refuse,
+    refuse_if_all_failed,
+)
 from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
@@ -41,7 +47,8 @@ from epsaudit.witnesses.readable import reads_well
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 MORE_CALLS = 64
-"""Calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had few."""
+"""Most calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had
+few."""
 RUNS_A_CALL, RUNS_A_STREAM = 32, 4
 """Runs on each side in such a call of a function or program that makes many a call, and with such a stream of what
 makes one. Then half of all pairs a lag apart, against half at random, have a p-value below 1e-20 where 4 in 5 pairs
@@ -51,9 +58,10 @@ ENOUGH_TO_TRUST = 1 << 12
 
 
 def audit_sequentially(
-    mechanism: Mechanism | Callable[..., Any],
+    mechanism: Mechanism | Callable[..., Any] | None = None,
     pairs: Pairs | None = None,
     *,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -76,7 +84,7 @@ def audit_sequentially(
 
     Parameters
     ----------
-    mechanism, pairs, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
+    mechanism, pairs, fresh, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
         As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
         spends a fifth of its runs on the others.
     trials : int
@@ -112,7 +120,10 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    question = Question.of(mechanism, pairs, claim, epsilon, delta, adjacency, trials, confidence, witnesses)
+    question = Question.of(
+        mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
+        confidence=confidence, witnesses=witnesses,
+    )  # fmt: skip
     refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
@@ -155,7 +166,7 @@ class _PairState:
                 memory.append(some)
                 self.remembered += len(some)
 
-    def refuse_if_dependent(self, copies: Copies, seed: int, level: float, refuted: bool, patience: Patience) -> None:
+    def refuse_if_dependent(self, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
         """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
         The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
@@ -169,26 +180,27 @@ class _PairState:
         more: tuple[list[Outputs], list[Outputs]] = ([], [])
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
         in_turns = all(map(takes_turns, self.sides))
-        if tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST):
-            more = self._more_calls(seed, level / 8, RUNS_A_CALL if tossed else self._runs_a_stream(seed, patience))
-        copies.look(self.sides, (join([*self.outputs[0], *more[0]]), join([*self.outputs[1], *more[1]])), share)
+        if look.calls > 2 and (tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST)):
+            most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
+            calls = min(MORE_CALLS, look.calls // (2 * most))
+            rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
+            once = functools.partial(draw_by_coins, self.sides, np.array([0, 1] * 2, np.int8), rng)
+            more = self._more_calls(seed, level / 8, calls, affordable(until, once, 4, 2 * calls, 2, most))
+        x, x_prime = (join([*memory, *calls]) for memory, calls in zip(self.outputs, more, strict=True))
+        look.at(self.sides, (x, x_prime))
+        half = min(len(x), len(x_prime)) // 2
+        Rates.of((x[:half], x_prime[:half])).refuse_if_stopped((x[half:], x_prime[half:]))
 
-    def _runs_a_stream(self, seed: int, patience: Patience) -> int:
-        """Runs for which there is time, and two at least: then the 64 streams of each side are 64 pairs."""
-        rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
-        once = functools.partial(draw_by_coins, self.sides, np.array([0, 1] * 2, np.int8), rng)
-        return patience.affords(once, 4, 2 * MORE_CALLS, 2, RUNS_A_STREAM)
-
-    def _more_calls(self, seed: int, level: float, size: int) -> tuple[list[Outputs], list[Outputs]]:
+    def _more_calls(self, seed: int, level: float, number: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
         """Ask again in many calls: the few of an audit that ended early show too little."""
         coins = np.repeat(np.array([0, 1], np.int8), size)
         calls: tuple[list[Outputs], list[Outputs]] = ([], [])
-        for number in range(MORE_CALLS):
-            rng = stream(seed, "sequential", 0, 0, 0, 1, number)
+        for call in range(number):
+            rng = stream(seed, "sequential", 0, 0, 0, 1, call)
             for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
                 found += [] if outputs is None else [outputs]
         for found, name in zip(calls, ("x", "x'"), strict=True):
-            refuse(dependence_of_outputs(join(found), ([size] * MORE_CALLS,), level), name)
+            refuse(dependence_of_outputs(join(found), ([size] * number,), level), name)
         return calls
 
     def simpler_event(self, claim: Claim) -> tuple[str, ...]:
@@ -247,16 +259,18 @@ class _SequentialAudit:
         run, states = self.begun, self.states
         stopped = self._stopped(until, progress)
         self._refuse_if_all_failed()
-        level, patience = LEVEL / len(states), Patience(until)
         for state in states:
-            state.refuse_if_dependent(run.copies, run.seed, level, stopped == "refuted", patience)
-        notes = run.copies.notes(states[self.last].sides)
+            state.refuse_if_dependent(run.look, run.seed, LEVEL / len(states), stopped == "refuted", until)
+        notes = run.look.notes(states[self.last].sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
         if stopped == "refuted" and not reads_well(result.witness):
             said = states[self.last].simpler_event(run.question.claim)
             result = dataclasses.replace(result, notes=(*result.notes, *said))
         if result.lower_bound > 0.0:
-            run.copies.count_again(run.sides[self.last], result.witness, result.runs, result.violates_claim, patience)
+            sides = run.sides[self.last]
+            more = run.look.again(sides, result.witness, None, run.seed, result.violates_claim, until)
+            if more:
+                result = dataclasses.replace(result, notes=(*result.notes, f"{more:,} more runs looked at copies"))
         return result
 
     def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:

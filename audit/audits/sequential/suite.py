@@ -63,8 +63,8 @@ def checkpointed(
         raise AuditError(f"--checkpoint keeps one audit that stops early, and these are {len(entries)}; name one.")
     (entry,) = entries
     refuse_if_irrefutable(entry.claim)
-    asked = (entry.mechanism, entry.pairs, entry.claim, None, 0.0, None)
-    question = Question.of(*asked, trials, family_confidence, entry.witnesses)
+    how = {"claim": entry.claim, "trials": trials, "confidence": family_confidence, "witnesses": entry.witnesses}
+    question = Question.of(entry.mechanism, entry.pairs, **how)
     with recording(path, question, seed, {"kind of audit": "sequential", "near": None}) as (_, root):
         pass
     yield Kept(path, root)
