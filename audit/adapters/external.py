@@ -17,7 +17,9 @@ import os
 import shlex
 import struct
 from collections.abc import Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,7 @@ def command(
     name: str | None = None,
     timeout: float = 300.0,
     folder: str | os.PathLike[str] | None = None,
+    fresh: bool = False,
 ) -> CommandMechanism:
     """Make a mechanism of a program that speaks the protocol of this module.
 
@@ -70,6 +73,9 @@ def command(
         Seconds of silence after which the program is given up.
     folder : path, optional
         Where to run it; by default the current folder.
+    fresh : bool
+        Whether it is started anew for every run, as whatever it keeps from one to the next then cannot matter. A start
+        takes tens of milliseconds.
 
     Raises
     ------
@@ -90,7 +96,8 @@ def command(
     timeout = seconds_of(timeout, "timeout")
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
-    return CommandMechanism(program, name or _name(parts), claim, relation, tuple(listed(pairs, relation)))
+    law = _Restarted if fresh else CommandDistribution
+    return CommandMechanism(program, name or _name(parts), claim, relation, tuple(listed(pairs, relation)), law=law)
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,11 @@ class CommandMechanism:
     law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
     releases_the_interpreter = True
     wants_many_calls = True
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it is started anew for every run."""
+        return self.law is _Restarted
 
     @property
     def reproducible(self) -> bool:
@@ -318,7 +330,7 @@ def quickly(mechanism: Mechanism) -> Mechanism:
 
     An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
     """
-    if not isinstance(mechanism, CommandMechanism):
+    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
     return dataclasses.replace(mechanism, trusted=True, law=_Trusted)
 
@@ -329,7 +341,7 @@ def in_turns(mechanism: Mechanism) -> Mechanism:
     What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
     for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
     """
-    if not isinstance(mechanism, CommandMechanism):
+    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
     with CHILDREN.borrow(mechanism.program) as child:
         return dataclasses.replace(mechanism, law=_InTurns) if child.single else mechanism
@@ -339,6 +351,27 @@ class _Trusted(CommandDistribution):
     """Of a program that is taken to give independent outputs."""
 
     tossed = False
+
+
+class _Restarted(CommandDistribution):
+    """Of a program that is started anew for every run."""
+
+    tossed = False
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Ask a process of its own for each output, some of them side by side."""
+
+        def one(seed: int) -> Any:
+            child = _start(self.program)
+            try:
+                return values_of(child.outputs(self.dataset, 1, seed))[0]
+            finally:
+                child.close()
+
+        seeds = [int(seed) for seed in rng.integers(SEEDS, size=size)]
+        contexts = [copy_context() for _ in seeds]  # so that they end with the audit
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return pack_frozen(list(pool.map(lambda context, seed: context.run(one, seed), contexts, seeds)))
 
 
 class _InTurns(CommandDistribution):

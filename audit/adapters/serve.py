@@ -52,6 +52,7 @@ def main() -> None:
     words.add_argument("function", help="module:function, or FILE.py:function")
     words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
     words.add_argument("--data", choices=sorted(FORMS), default="plain", help="what the function takes a dataset as")
+    words.add_argument("--fresh", action="store_true", help="the function makes what is run, anew for every run")
     words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
     given = words.parse_intermixed_args()
     if not isinstance(given.parameters, dict):
@@ -68,7 +69,7 @@ def main() -> None:
         answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
         answers.close()
         return
-    served = Server(function, given.parameters, FORMS[given.data])
+    served = Server(function, given.parameters, FORMS[given.data], given.fresh)
     speak(served, requests, answers, made_of(given.function, function))
 
 
@@ -110,12 +111,17 @@ class Server:
     """A function, or any other object that is called with a dataset and returns one output.
 
     With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
-    takes of randomness it is given; where both take any, outputs depend on seeds alone.
+    takes of randomness it is given; where both take any, outputs depend on seeds alone. If ``fresh``, it is what makes
+    the function, anew for every run.
     """
 
-    def __init__(self, function: Any, parameters: dict[str, Any], form: Any = lambda data: data) -> None:
-        self.function, self.parameters, self.form = function, parameters, form
-        self.many = getattr(function, "many", None)
+    def __init__(
+        self, function: Any, parameters: dict[str, Any], form: Any = lambda data: data, fresh: bool = False
+    ) -> None:
+        self.made = function if fresh else lambda: function
+        self.parameters, self.form = parameters, form
+        function = self.made()
+        self.many = None if fresh else getattr(function, "many", None)
         both = ((function, 1), (self.many, 2))
         self.asked = [wanted(one, parameters, others) for one, others in both if one is not None]
         self.seeded = all(self.asked)
@@ -150,7 +156,7 @@ class Server:
         encoded: list[Any] = []
         for _ in range(size):
             try:
-                output = call(self.function)
+                output = call(self.made())
             except (Exception, SystemExit) as error:
                 encoded.append({"raises": raised(error)})
             else:

@@ -46,7 +46,8 @@ def audit(
 
     About a tenth of the runs choose the pair, the event and the certificate; the rest are fresh and certify the
     one choice with the whole error probability. The bound exceeds the mechanism's true parameter with
-    probability at most 1 - confidence, whatever the mechanism is and however well or badly the choice was made.
+    probability at most 1 - confidence, whatever the mechanism is and however well or badly the choice was made, if its
+    runs are independent.
 
     Parameters
     ----------

@@ -436,7 +436,7 @@ class Look:
         """Runs that show whether outputs of one call depend on one another, where an audit was too short to tell."""
         if isinstance(mechanism, CommandMechanism):
             each = min(self.calls // (4 * PROCESSES), RUNS_OF_A_PROCESS)
-            self._number, self._each = (0, 0) if mechanism.trusted else (PROCESSES, each)
+            self._number, self._each = (0, 0) if mechanism.trusted or mechanism.fresh else (PROCESSES, each)
         if not isinstance(mechanism, FunctionMechanism):
             return
         self._written = _bytes_of(mechanism.function)

@@ -5,7 +5,9 @@ Nothing else in epsaudit starts workers. A worker that dies, or a cluster that i
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import itertools
 import logging
 import multiprocessing
@@ -85,8 +87,7 @@ class Workers:
 
         job = Job(shared)
         backend, _ = get_active_backend(prefer=self.prefer)
-        if type(backend).__name__ == "LokyBackend":
-            _renew_workers()
+        job.world = _world()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
         sent: dict[int, Part] = {}  # so that no part travels back
@@ -175,12 +176,13 @@ class Job:
     it.
     """
 
-    __slots__ = ("_sealed", "ends", "shared")
+    __slots__ = ("_sealed", "ends", "shared", "world")
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
         self.ends = (*child.ends(), threading.Event())
         self._sealed = sealed
+        self.world: tuple[Any, ...] = ()
 
     def close(self) -> None:
         """Let workers that are threads know that nobody waits for them any more."""
@@ -198,12 +200,13 @@ class Job:
                 ) from error
         return self._sealed
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Job], tuple[bytes]]:
-        return _unseal, (self.seal(),)
+    def __reduce__(self) -> tuple[Callable[..., Job], tuple[Any, ...]]:
+        return _unseal, (self.seal(), self.world)
 
 
 @functools.lru_cache(maxsize=2)
-def _unseal(sealed: bytes) -> Job:
+def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
+    _catch_up(world)
     return Job(cloudpickle.loads(sealed), sealed)
 
 
@@ -227,22 +230,40 @@ def _follow_the_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="epsaudit-parent").start()
 
 
-_seen: dict[str, Any] = {}
+_SPECS: dict[str, Any] = {}
+"""Of modules, as this process had them when it last sent a job."""
+_CHANGED: dict[str, int] = {}
+"""Modules that were loaded anew since, in this process, and how often any was."""
+_caught_up = 0
 
 
-def _renew_workers() -> None:
-    """End idle workers that hold another version of a module than this process, or look for files elsewhere.
+def _world() -> tuple[Any, ...]:
+    """What a worker needs to have the code that this process has: modules loaded anew, and where files are looked for.
 
-    loky keeps its workers for the next audit: they would run other code than the one that is audited.
+    joblib keeps its workers for the next audit, other threads use them too, and they would run other code.
     """
     now = {name: spec for name, module in [*sys.modules.items()] if (spec := getattr(module, "__spec__", None))}
-    place = {"": (sys.path[:], os.stat(".")[1:3])}
-    if place != {"": _seen.get("", place[""])} or any(_seen.get(name, spec) is not spec for name, spec in now.items()):
-        from joblib.externals.loky import get_reusable_executor
+    turn = max(_CHANGED.values(), default=0) + 1
+    _CHANGED.update({name: turn for name, spec in now.items() if _SPECS.get(name, spec) is not spec})
+    _SPECS.update(now)
+    return os.getpid(), tuple(sorted(_CHANGED.items())), tuple(sys.path), os.getcwd()
 
-        get_reusable_executor(reuse=True).shutdown(wait=True)
-        _seen.clear()
-    _seen.update(now | place)  # a module that is loaded anew has a new spec
+
+def _catch_up(world: tuple[Any, ...]) -> None:
+    """Forget modules of which the sender has loaded another version since, and look for files where it does."""
+    global _caught_up
+    sender, changed, path, folder = world or (os.getpid(), (), (), "")
+    if sender == os.getpid():
+        return
+    for name, turn in changed:
+        if turn > _caught_up:
+            sys.modules.pop(name, None)
+    _caught_up = max([_caught_up, *(turn for _, turn in changed)])
+    if (tuple(sys.path), os.getcwd()) != (path, folder):
+        sys.path[:] = path
+        with contextlib.suppress(OSError):  # of another machine
+            os.chdir(folder)
+    importlib.invalidate_caches()
 
 
 def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:

@@ -34,6 +34,10 @@ def first(n, bit): return n + laplace(random.Random(bit))
 def caches_what_a_seed_gave(data, seed):
     return first(len(data), OFFSET.setdefault(len(data), seed))
 
+class Client:
+    def __init__(self): self.kept = {}
+    def __call__(self, data): return self.kept.setdefault(len(data), len(data) + laplace())
+
 def sound(data): return len(data) + laplace()
 def too_little(data): return len(data) + 0.4 * laplace()
 def too_little_of_a_seed(data, seed): return len(data) + 0.4 * laplace(random.Random(seed))
@@ -115,3 +119,19 @@ def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
 def test_a_finding_says_that_no_randomness_was_seen():
     found = hunt(served("programs.py:none"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1))
     assert CONSTANT in found.findings[0].result.notes
+
+
+def test_a_program_that_is_started_for_every_run_may_keep_what_it_likes():
+    """The same program is refused above; here it is as private as it says, and a leak is still certified."""
+    for function, leaks in (("keeps_most", False), ("too_little", True)):
+        words = [sys.executable, serve.__file__, f"programs.py:{function}"]
+        fresh = command(words, claim=PureDP(1.1 if not leaks else 0.3), timeout=60.0, fresh=True)
+        result = audit(fresh, PAIRS, trials=400, seed=1, confidence=0.9999)
+        assert result.violates_claim == leaks
+
+
+def test_a_served_factory_makes_its_object_anew_for_every_run():
+    words = [sys.executable, serve.__file__, "programs.py:Client", "--fresh"]
+    result = audit(command(words, claim=PureDP(1.0), timeout=60.0), PAIRS, trials=8_000, seed=1, confidence=0.9999)
+    assert not result.violates_claim
+    assert result.lower_bound > 0.6
