@@ -94,7 +94,7 @@ class Workers:
 
         def begin(number: int, part: Part) -> Any:
             sent[number] = part
-            return joblib.delayed(_one)(function, job, number, part)
+            return joblib.delayed(_one)(job, function, number, part)
 
         tasks = itertools.starmap(begin, enumerate(parts))
         how: dict[str, Any] = {"prefer": self.prefer, "batch_size": 1 if self.recorded else "auto"}
@@ -210,7 +210,7 @@ def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
     return Job(cloudpickle.loads(sealed), sealed)
 
 
-def _one(function: Callable[[Any, Part], Answer], job: Job, number: int, part: Part) -> tuple[int, Answer]:
+def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
     with child.working_for(job.ends):
