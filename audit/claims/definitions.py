@@ -134,7 +134,7 @@ class _OfOnePoint(_Checked):
         return self.parameter, float(getattr(self, "delta", 0.0))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: of the event and its complement, in both directions."""
+        """Of the event and its complement, in both directions."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         best = np.zeros(p.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -144,7 +144,7 @@ class _OfOnePoint(_Checked):
         return best
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`: the inverse of `approximate_to_delta` in the claimed epsilon."""
+        """The inverse of `approximate_to_delta` in the claimed epsilon."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         claimed_delta = self.claimed_point[1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,7 +153,7 @@ class _OfOnePoint(_Checked):
         return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
 
     def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: the claimed delta from the claimed epsilon on, more below it."""
+        """The claimed delta from the claimed epsilon on, more below it."""
         return approximate_to_delta(*self.claimed_point, finite_at_least(epsilon, 0.0, "epsilon"))
 
 
@@ -207,12 +207,12 @@ class ZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: the supremum over a > 1 of D_a / a, in both directions; never above the true value."""
+        """The supremum over a > 1 of D_a / a, in both directions; never above the true value."""
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; rounded down."""
+        """Rounded down."""
         return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
 
     def __str__(self) -> str:
@@ -239,11 +239,11 @@ class RenyiDP(_Checked):
             raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: the larger of the two directions' divergences."""
+        """The larger of the two directions' divergences."""
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; rounded down."""
+        """Rounded down."""
         return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
 
     def __str__(self) -> str:
@@ -265,17 +265,16 @@ class GaussianDP(_Checked):
     symbol: ClassVar[str] = "mu"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: |Phi^-1(p) - Phi^-1(p')|."""
+        """|Phi^-1(p) - Phi^-1(p')|."""
         p, p_prime = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         with np.errstate(invalid="ignore"):
             return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`; see `epsaudit.claims.conversions.approximate_to_gaussian`."""
         return approximate_to_gaussian(epsilon, delta)
 
     def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: Balle and Wang (2018), Theorem 8."""
+        """Balle and Wang (2018), Theorem 8."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
         return 0.0 if self.mu == 0.0 else float(gaussian_to_delta(self.mu, epsilon))
 
@@ -301,7 +300,7 @@ class ApproxZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: that of zCDP after the other part has brought the probabilities as near as it can."""
+        """That of zCDP after the other part has brought the probabilities as near as it can."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         likely, rare = np.maximum(p, q), np.minimum(p, q)
         near, far = (likely - self.delta) / (1.0 - self.delta), rare / (1.0 - self.delta)
@@ -309,12 +308,12 @@ class ApproxZCDP(_Checked):
         return np.where(apart, ZCDP(0.0).least(np.where(apart, near, 0.5), np.where(apart, far, 0.5)), 0.0)
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`: that of zCDP at what is left of delta."""
+        """That of zCDP at what is left of delta."""
         left = (np.asarray(delta, float) - self.delta) / (1.0 - self.delta)
         return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
 
     def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: delta, and 1 - delta times that of zCDP."""
+        """Delta, and 1 - delta times that of zCDP."""
         return self.delta + (1.0 - self.delta) * ZCDP(self.rho).profile(epsilon)
 
     def __str__(self) -> str:
@@ -365,7 +364,7 @@ class TradeOff(Claim):
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """See `Claim.least`: |p - p'| over what f allows beyond the rarest of the event, its complement and theirs."""
+        """|p - p'| over what f allows beyond the rarest of the event, its complement and theirs."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         rare = np.minimum(np.minimum(p, q), np.minimum(1.0 - p, 1.0 - q))
         apart = np.abs(p - q)
@@ -373,7 +372,7 @@ class TradeOff(Claim):
             return np.where(apart == 0.0, 0.0, apart / self._allowed(rare))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """See `Claim.least_at`: the least over the line p = e^epsilon p' + delta, at a kink or where p + p' = 1."""
+        """The least over the line p = e^epsilon p' + delta, at a kink or where p + p' = 1."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         middle = (1.0 - delta) * np.exp(-np.logaddexp(0.0, epsilon))
         rare = np.minimum(self._kinks, middle[..., None])  # none is 0, where at most the limit of a kink at 0 is missed
@@ -383,7 +382,7 @@ class TradeOff(Claim):
         return np.where(delta <= 0.0, 0.0, np.where(delta >= 1.0, np.inf, least))
 
     def profile(self, epsilon: float) -> float:
-        """See `Claim.profile`: the greatest p - e^epsilon p' over the kinks of the curve and its middle, p + p' = 1."""
+        """The greatest p - e^epsilon p' over the kinks of the curve and its middle, p + p' = 1."""
         grown = _rise(finite_at_least(epsilon, 0.0, "epsilon"))
         rises, deltas = self._lines
         middle = np.max((1.0 - self.advantage * deltas) / (2.0 + self.advantage * rises))

@@ -318,15 +318,7 @@ def _tried(row: Row, version: str, **settings: Any) -> Tried:
 
 
 def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
-    """Return the version to try next on a line of versions away from one that is refuted, the first; None if none is.
-
-    Examples
-    --------
-    >>> _next("abcde", {"a": True})
-    'd'
-    >>> _next("abcde", {"a": True, "c": False, "b": True}) is None
-    True
-    """
+    """Return the version to try next on a line of versions away from one that is refuted, the first, or None."""
     inside = max(place for place, version in enumerate(line) if known.get(version))
     outside = next((n for n in range(inside, len(line)) if known.get(line[n]) is False), len(line))
     unknown = next((n for n in range(inside + 1, outside) if line[n] in known), outside)  # tried in vain

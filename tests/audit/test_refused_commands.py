@@ -429,6 +429,14 @@ class TestWords:
         command = "epsaudit audit mine:sound --trials 2000 --jobs 1 --json --seed 4"
         assert result["execution"]["command"] == command
 
+    def test_the_command_is_recorded_as_it_was_typed(self, here, tmp_path, monkeypatch, capsys):
+        (tmp_path / "mine.py").write_text(MINE)
+        monkeypatch.chdir(tmp_path)
+        words = ["audit", "mine:sound", "--trials", "2000.0", "--jobs", "1", "--out", "run-1.0", "--seed", "4"]
+        assert main(words) == AS_EXPECTED  # both numbers once lost their .0
+        (result,) = json.loads((tmp_path / "run-1.0" / "audit.json").read_text())["results"]
+        assert result["execution"]["command"] == " ".join(["epsaudit", *words])
+
     def test_what_is_printed_and_recorded_repeats_an_audit_without_a_seed(self, here, capsys):
         def result(arguments):
             assert main([*arguments, "--json"] if "--json" not in arguments else arguments) == AS_EXPECTED
