@@ -47,10 +47,9 @@ class Entry:
     witnesses: str = "auto"
     """As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit."""
 
-    def pair_called(self, name: str) -> DatasetPair | None:
-        """Return the pair that prints as this, None if there is none."""
-        pairs = self.pairs or self.mechanism.worst_pairs()
-        return next((pair for pair in pairs if str(pair) == name), None)
+    def all_pairs(self) -> Sequence[DatasetPair]:
+        """Return its pairs, or the mechanism's own."""
+        return self.pairs or self.mechanism.worst_pairs()
 
 
 class Listed(Protocol):

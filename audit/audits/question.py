@@ -135,6 +135,7 @@ class Begun:
             "pair": str(chosen),
             "x": shorten(chosen.x),
             "x_prime": shorten(chosen.x_prime),
+            "pair_digest": digest((chosen.x, chosen.x_prime)),
             "trials": asked.trials,
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),

@@ -193,7 +193,7 @@ def _bounds(result: Kind) -> dict[str, Any]:
 
 def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
     """The exact value by today's laws; None if none is known, or the entry has no such pair."""
-    pair = entry.pair_called(result.pair)
+    pair = result.among(entry.all_pairs())
     if pair is None:
         return None
     return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
@@ -212,7 +212,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         return found
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
-    pairs = entry.pairs or entry.mechanism.worst_pairs()
+    pairs = entry.all_pairs()
     mechanism = Look(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
         return _recount(found, before, entry, n_jobs)
@@ -242,7 +242,7 @@ def _changes(before: AuditResult, after: AuditResult) -> list[str]:
 
 def _recount(found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None) -> Verification:
     """Count the stored event again, as independent runs."""
-    pair, seed = entry.pair_called(before.pair), before.seed + 1
+    pair, seed = before.among(entry.all_pairs()), before.seed + 1
     after = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
     p_value = compare.p_value(before, after)
     differences = []
@@ -397,7 +397,7 @@ def _sequential(result: SequentialResult) -> list[str]:
         before += round_.explored + round_.runs
     if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
-    if result.rounds[-1].pair != result.pair:
+    if (result.rounds[-1].pair, result.rounds[-1].digest) != (result.pair, result.pair_digest):
         said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
     return said or _ending(result)
 

@@ -116,7 +116,7 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
 def _exact(result: AuditResult) -> Profile | None:
     """The exact profile of a registered mechanism's pair, where both laws are known."""
     entry = registered().get(result.mechanism)
-    pair = None if entry is None else entry.pair_called(result.pair)
+    pair = None if entry is None else result.among(entry.all_pairs())
     if entry is None or pair is None:
         return None
     return exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
@@ -192,7 +192,7 @@ def recount(old: Path, *, out: Path, seed: int | None, jobs: int | None, quiet: 
     counted = []
     for result in known:
         entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
-        pair = entry.pair_called(result.pair)
+        pair = result.among(entry.all_pairs())
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=jobs))
     with typed(recorded(root)):
         results.save(counted, out)

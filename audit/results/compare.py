@@ -136,12 +136,13 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     [False, True]
     """
     error = fraction(error, "error probability", open_below=True)
+    exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))  # an older version told pairs by texts
     waiting: dict[tuple[str, ...], list[Result]] = {}
     for result in new:
-        waiting.setdefault(_key(result), []).append(result)
+        waiting.setdefault(_key(result, exactly), []).append(result)
     pairs, alone = [], []
     for result in old:
-        if alike := waiting.get(_key(result)):
+        if alike := waiting.get(_key(result, exactly)):
             pairs.append((result, alike.pop(0)))
         else:
             alone.append(result)
@@ -150,7 +151,7 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     for result in alone:
         instead = _counterpart(result, left)
         left = [other for other in left if other is not instead]
-        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result) in waiting)}")
+        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result, exactly) in waiting)}")
     reasons += [f"{_name(result)}: only in the new results" for result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
     level = error / max(len(compared), 1)
@@ -205,7 +206,7 @@ def recount(
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
-    pair = pair if pair is not None else next((p for p in mechanism.worst_pairs() if str(p) == old.pair), None)
+    pair = pair if pair is not None else old.among(mechanism.worst_pairs())
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
@@ -226,12 +227,13 @@ def recount(
     )
 
 
-def _key(result: Result) -> tuple[str, ...]:
-    """What results must share to be compared, or named together."""
+def _key(result: Result, exactly: bool) -> tuple[str, ...]:
+    """What results must share to be compared, or named together; ``exactly`` if pairs are told by their data."""
     key = (type(result).__name__, result.mechanism, repr(result.claim))
     if not isinstance(result, AuditResult):
         return key
-    return (*key, result.pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
+    pair = (result.pair, result.pair_digest if exactly else "")
+    return (*key, *pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
 
 
 def _name(result: Result) -> str:
@@ -259,6 +261,8 @@ def _why_not(old: Any, new: Any, *, fewer: bool) -> str:
         return f"claimed as {new.claim} now"
     if new.pair != old.pair:
         return f"audited on {new.pair} now, on {old.pair} before"
+    if "" != new.pair_digest != old.pair_digest != "":
+        return f"audited on other datasets now that are called {new.pair}, too"
     if str(new.witness) != str(old.witness) or new.witness.to_dict() != old.witness.to_dict():
         return (
             f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "

@@ -19,6 +19,8 @@ from epsaudit.adapters.registry import Expected
 from epsaudit.certificates import Certificate, Counts, certificate_from_dict, reach, runs_to_reach
 from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.engine.identity import digest
 from epsaudit.engine.provenance import execution, write_whole
 from epsaudit.errors import AuditError, needs
 from epsaudit.results import schema
@@ -239,18 +241,27 @@ class PairResult(Result):
     pair: str
     x: str
     x_prime: str
+    pair_digest: str = ""
+    """Of the data of both datasets, whose texts may be shortened; none in files of before version 0.2."""
     trials: int
     """All runs of the mechanism on both datasets, or the most that were allowed."""
 
     _reads = {**Result._reads, "trials": int}
 
+    def among(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
+        """Return which of some pairs the result is of, None if of none: by its digest, where it has one."""
+        named = (pair for pair in pairs if str(pair) == self.pair)
+        return next((one for one in named if self.pair_digest in ("", digest((one.x, one.x_prime)))), None)
+
     def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime}}
+        known = {"digest": self.pair_digest} if self.pair_digest else {}
+        return {**super().to_dict(), "pair": {"name": self.pair, "x": self.x, "x_prime": self.x_prime, **known}}
 
     @classmethod
     def _read(cls, data: dict[str, Any]) -> dict[str, Any]:
         pair = data["pair"]
-        return {**super()._read(data), "pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
+        known = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
+        return {**super()._read(data), **known, "pair_digest": pair.get("digest", "")}
 
     def lines(self) -> list[tuple[str, str]]:
         return [
@@ -272,8 +283,8 @@ class AuditResult(PairResult):
 
     Attributes
     ----------
-    pair, x, x_prime : str
-        The pair's name, and its two datasets (shortened).
+    pair, x, x_prime, pair_digest : str
+        The pair's name, its two datasets (shortened), and a digest of their data.
     trials, training_runs : int
         All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
     certificate : Certificate
@@ -385,7 +396,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if is_dataclass(value):
-        return _fields_of(value, [one.name for one in fields(value)])
+        return _fields_of(value, [one.name for one in fields(value) if getattr(value, one.name) != ""])
     return for_json(value)
 
 

@@ -12,6 +12,7 @@ from epsaudit import (
     ZCDP,
     ApproxDP,
     AuditError,
+    AuditResult,
     DatasetPair,
     GaussianDP,
     PureDP,
@@ -29,6 +30,7 @@ from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
+from epsaudit.results.compare import compare as compare_results
 from epsaudit.results.compare import recount
 from epsaudit.results.result import save
 from epsaudit.witnesses import Interval, Region, Witness
@@ -331,6 +333,42 @@ class TestEvents:
 def written(guess_x, guess_x_prime):
     witness = Witness(guess_x, guess_x_prime)
     return json.loads(json.dumps({"text": str(witness), **witness.to_dict()}))
+
+
+class TestPairs:
+    """Two pairs of 51-tuples whose texts are the same, as only where they differ first is written."""
+
+    pairs = [DatasetPair((0,) * 51, (0,) * 48 + (1, last, last)) for last in (0.0, 2.0)]
+
+    def mechanism(self, scale=1.0):
+        def draw(data, size, rng):
+            return sum(data) + rng.laplace(scale=scale, size=size)
+
+        return vectorized(draw, claim=PureDP(1.0), pairs=self.pairs, name="sums")
+
+    def test_they_print_alike(self):
+        first, second = map(str, self.pairs)
+        assert first == second
+
+    def test_a_result_is_of_the_one_whose_data_it_digests(self):
+        found = [audit(self.mechanism(), [pair], trials=2_000, seed=1, n_jobs=1) for pair in self.pairs]
+        assert [one.among(self.pairs) for one in found] == self.pairs
+        (said,) = compare_results([found[0]], [found[1]]).not_compared
+        assert "audited on other datasets now" in said
+        older = {name: text for name, text in found[1].to_dict()["pair"].items() if name != "digest"}
+        old = AuditResult.from_dict({**found[1].to_dict(), "pair": older})
+        assert old.among(self.pairs) == self.pairs[0], "as before there were digests"
+
+    def test_the_rounds_of_a_sequential_audit_tell_them_apart(self):
+        result = audit_sequentially(self.mechanism(3.0), trials=3_000, seed=1, n_jobs=1)
+        assert len({round_.digest for round_ in result.rounds}) == 2
+        on_last = [one for one in result.rounds if one.digest == result.pair_digest]
+        assert len(on_last) < len(result.rounds)
+        assert result.counts.runs <= sum(round_.runs for round_ in on_last)
+        stored = json.loads(json.dumps(result.to_dict()))
+        assert recompute(stored).holds
+        other = next(one.digest for one in result.rounds if one.digest != result.pair_digest)
+        assert "last round was on" in recompute(with_at(stored, ("pair", "digest"), other)).differences[0]
 
 
 class TestRerun:

@@ -27,6 +27,7 @@ from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.identity import digest
 from epsaudit.engine.independence import (
     LEVEL,
     Look,
@@ -159,6 +160,10 @@ class _PairState:
     plans: Plans | None = None
     planned_at: int = -1
     learner: Learner | None = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        return digest((self.pair.x, self.pair.x_prime))
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
         for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
@@ -342,7 +347,7 @@ class _SequentialAudit:
             StrategyRecord(*bet, drawing.counts_of(row, bet[0]), seen_then)
             for bet, row, seen_then in zip(bets, seen, looks, strict=True)
         )
-        self.rounds.append(Round(str(state.pair), explored, strategies))
+        self.rounds.append(Round(str(state.pair), explored, strategies, state.digest))
         return stopped
 
     def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[drawing.Drawn]:

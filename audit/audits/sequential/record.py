@@ -174,11 +174,15 @@ class StrategyRecord(Bet):
 
 @dataclass(frozen=True)
 class Round:
-    """One round on a pair, by its name, with what each strategy did; before it, ``explored`` runs on other pairs."""
+    """One round on a pair, by its name and digest, with what each strategy did.
+
+    Before it, ``explored`` runs on other pairs.
+    """
 
     pair: str
     explored: int
     strategies: tuple[StrategyRecord, ...]
+    digest: str = ""
 
     @property
     def runs(self) -> int:
@@ -256,7 +260,8 @@ class SequentialResult(PairResult):
     @property
     def counts(self) -> Counts:
         """What was seen of `witness`, in the rounds that it was used in unchanged."""
-        on_pair = (round_.strategies[self.best] for round_ in self.rounds if round_.pair == self.pair)
+        last = (self.pair, self.pair_digest)
+        on_pair = (one.strategies[self.best] for one in self.rounds if (one.pair, one.digest) == last)
         return functools.reduce(_add, (one.counts for one in on_pair if one.witness == self.witness))
 
     @functools.cached_property
@@ -357,7 +362,8 @@ def _add(first: Counts, second: Counts) -> Counts:
 
 
 def _round_from_dict(data: dict[str, Any]) -> Round:
-    return Round(data["pair"], int(data["explored"]), tuple(map(_strategy_from_dict, data["strategies"])))
+    strategies = tuple(map(_strategy_from_dict, data["strategies"]))
+    return Round(data["pair"], int(data["explored"]), strategies, data.get("digest", ""))
 
 
 def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:
