@@ -216,7 +216,7 @@ class PrivacyAudit:
                     f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or "
                     "a worse bug."
                 )
-            pair = next((pair for pair in pairs if str(pair) == result.pair), None)
+            pair = result.among(pairs)
             lines = [
                 *([("check", f"number {terms.number} of this test")] if terms.which else []),
                 *lines_of(result, pair, terms.false_alarm, terms.seconds),
