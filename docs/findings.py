@@ -15,7 +15,7 @@ from typing import Any
 
 from epsaudit.experiments import library_bugs
 from epsaudit.experiments.libraries.corpus import Bug
-from epsaudit.experiments.libraries.findings import findings
+from epsaudit.experiments.libraries.registry import findings
 from epsaudit.text import lower
 
 PAGES = Path(__file__).parent / "findings"

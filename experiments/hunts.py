@@ -36,9 +36,8 @@ from epsaudit.errors import AuditError
 from epsaudit.experiments.hunts_bugs import bugs
 from epsaudit.experiments.hunts_sound import sound
 from epsaudit.experiments.hunts_targets import Target
-from epsaudit.experiments.libraries.environments import NotInstalledError
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.options import Options

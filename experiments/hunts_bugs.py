@@ -1,6 +1,6 @@
 """The affected rows of the corpus of library bugs, each as a user would hunt it: no pair is given.
 
-Of every row of `epsaudit.experiments.libraries.findings` that is affected there is a `Target` of its name. What a user
+Of every row of `epsaudit.experiments.libraries.registry` that is affected there is a `Target` of its name. What a user
 knows of the data stands in the schema: bounds, categories, how many records there are, which relation the claim is for.
 Functions are called as their documentation does.
 """

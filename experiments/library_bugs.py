@@ -1,7 +1,7 @@
 """Privacy bugs of released libraries, found again by audit: each affected version, each fixed one, each control.
 
 Public reports are listed in `epsaudit.experiments.libraries.corpus`, bugs that nobody has reported in the other tables
-of `epsaudit.experiments.libraries.findings`. The study expects that every affected version is
+of `epsaudit.experiments.libraries.registry`. The study expects that every affected version is
 refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
 chance with probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built
 on demand from the package registry; a version that cannot be installed stands in the table with the reason, and the
@@ -29,7 +29,7 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
-from epsaudit.experiments.libraries.findings import findings
+from epsaudit.experiments.libraries.registry import findings
 from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column

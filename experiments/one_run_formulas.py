@@ -15,7 +15,7 @@ import numpy as np
 
 from epsaudit import AuditError, GaussianDP, audit_one_run
 from epsaudit.audits.one_run import bounds
-from epsaudit.experiments.learning import affairs
+from epsaudit.experiments.data import affairs
 from epsaudit.experiments.one_run_worst_case import worst_case
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import NoisyVectorSum

@@ -21,7 +21,7 @@ from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
 from epsaudit.audits.one_run import CanaryMechanism
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.one_run.guesses import planned_guesses
-from epsaudit.experiments.learning import affairs, leanings
+from epsaudit.experiments.data import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (
     ClippedAfterAveraging,
     NoiseDividedTwice,

@@ -28,9 +28,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.streams import entropy
 from epsaudit.errors import AuditError, confidence_of, meant
-from epsaudit.experiments.libraries.environments import SECONDS, Environment, NotInstalledError, cache
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
 AS_MANY, LEAST = 16, 2_000
 """Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5

@@ -1,4 +1,4 @@
-"""One virtual environment a library version: built on demand, cached outside the repository, never incomplete.
+"""Every library version that is audited, one virtual environment each: built on demand, cached, never incomplete.
 
 From a file of pinned requirements and the Pythons that it supports it builds an environment with exactly these packages
 and returns the path of its Python, or raises `NotInstalledError` with the reason. Environments are built under another
@@ -217,3 +217,30 @@ def _locked(folder: Path) -> Iterator[None]:
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+ANY = ("3.11", "3.12", "3.13", "3.10")
+"""Pythons that a version has been seen to run on, the best first. To add a version, write its file of requirements
+(``pip list --format=freeze`` in an environment where it works) and a line below."""
+OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
+
+ENVIRONMENTS: dict[str, Environment] = {
+    environment.name: environment
+    for environment in (
+        Environment("diffpriv-pure-0.1.0", ANY[:3]),
+        Environment("diffprivlib-0.3.0", ("3.10", "3.9", "3.8"), from_source=("diffprivlib",)),
+        Environment("diffprivlib-0.5.2", ("3.9", "3.8"), from_source=("crlibm",)),
+        Environment("diffprivlib-0.6.6", ("3.11", "3.12")),
+        Environment("dpsprt-1.2.0", ANY[:3]),
+        Environment("eeprivacy-0.0.5", ANY[:3]),
+        Environment("inf-tda-0.1", ("3.11", "3.12")),
+        Environment("opacus-1.6.0", ("3.11",)),
+        *(Environment(f"opendp-{version}", ANY) for version in OPENDP),
+        Environment("pipeline-dp-0.3.1", ("3.11", "3.12", "3.13")),
+        Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
+        Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
+        Environment("smartnoise-synth-1.0.8", ("3.11", "3.12")),
+        Environment("tmlt-core-0.20.0", ("3.11",), from_source=("pyspark",)),
+        Environment("trasgodp-2.1.0", ("3.11", "3.12")),
+    )
+}

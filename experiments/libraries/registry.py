@@ -5,11 +5,33 @@ Each library has the rows of `catalogue` and `findings` for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from epsaudit.adapters.registry import Library
 from epsaudit.experiments.libraries.catalogue import diffprivlib_rows, opacus_rows, opendp_rows, smartnoise_rows
-from epsaudit.experiments.libraries.findings import findings
+from epsaudit.experiments.libraries.corpus import Bug, bugs
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.rows import Row, entries
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.unreported import unreported
+from epsaudit.experiments.libraries.unreported_small import unreported_small
+
+TABLES: tuple[Callable[[], list[Bug]], ...] = (
+    bugs,
+    unreported,
+    unreported_small,
+)
+"""To add a table, add its function."""
+
+
+def findings() -> list[Bug]:
+    """Return the findings of all tables.
+
+    Examples
+    --------
+    >>> findings()[0].reports
+    ('IBM/differential-privacy-library#94',)
+    """
+    return [bug for table in TABLES for bug in table()]
 
 
 def libraries() -> list[Library]:

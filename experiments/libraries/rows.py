@@ -19,8 +19,7 @@ from epsaudit.adapters.registry import Entry, Expected
 from epsaudit.claims.definitions import Claim, PureDP, from_dict
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
-from epsaudit.experiments.libraries.environments import Environment
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
 
 ADAPTERS = Path(__file__).parent / "adapters"
 ONE = PureDP(1.0)

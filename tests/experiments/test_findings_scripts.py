@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from epsaudit.engine.provenance import write_whole
-from epsaudit.experiments.libraries.environments import Environment, cache
-from epsaudit.experiments.libraries.findings import findings
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
+from epsaudit.experiments.libraries.registry import findings
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 BUGS = [bug for bug in findings() if bug.page]

@@ -13,10 +13,8 @@ from epsaudit.experiments import hunts
 from epsaudit.experiments.hunts import answer, hunted_from_schema
 from epsaudit.experiments.hunts_bugs import bugs
 from epsaudit.experiments.hunts_sound import sound
-from epsaudit.experiments.libraries.environments import Environment
-from epsaudit.experiments.libraries.findings import findings
-from epsaudit.experiments.libraries.registry import libraries
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
+from epsaudit.experiments.libraries.registry import findings, libraries
 from epsaudit.hunting.parameters import candidates, read_schema
 
 each_target = pytest.mark.parametrize("target", [*bugs(), *sound()], ids=lambda target: target.name)

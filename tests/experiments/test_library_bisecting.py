@@ -14,9 +14,8 @@ from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, interpreters
 from epsaudit.experiments.libraries.bisecting import Bisection, Tried, bisect, environments_at, released
-from epsaudit.experiments.libraries.environments import Environment, NotInstalledError
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, NotInstalledError
 from epsaudit.experiments.libraries.rows import ADAPTERS, Row, entries
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")

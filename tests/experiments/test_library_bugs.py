@@ -14,9 +14,8 @@ from epsaudit.errors import AuditError
 from epsaudit.experiments import library_bugs
 from epsaudit.experiments.hunts_sound import sound
 from epsaudit.experiments.libraries.corpus import Bug, bugs
-from epsaudit.experiments.libraries.findings import findings
-from epsaudit.experiments.libraries.registry import libraries
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS
+from epsaudit.experiments.libraries.registry import findings, libraries
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.selection import PermuteAndFlipLaw
 from epsaudit.results.result import read

@@ -13,10 +13,9 @@ import pytest
 from epsaudit import AuditError, DatasetPair, audit, command
 from epsaudit.claims import definitions as claims
 from epsaudit.experiments.libraries import environments, interpreters
-from epsaudit.experiments.libraries.environments import Environment, NotInstalledError, cache
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.interpreters import Interpreter
 from epsaudit.experiments.libraries.rows import ADAPTERS, Row
-from epsaudit.experiments.libraries.versions import ENVIRONMENTS
 from epsaudit.outputs.normal_form import Items
 
 RNG = np.random.default_rng(0)  # which picks seeds that these programs have no use for

@@ -21,13 +21,17 @@ from epsaudit.mechanisms.broken.means import (
 from epsaudit.mechanisms.covariance_mean import (
     COVARIANCE_SHARE,
     CovarianceAwareMean,
+    Stability,
+    StableMean,
     SubstituteInPlace,
     covariance_divergence,
     covariance_loss,
+    leverages,
     poles,
+    score,
+    weights_of,
 )
 from epsaudit.mechanisms.refusable_normal import RefusableNormal, ScoreTest
-from epsaudit.mechanisms.stable_mean import Stability, StableMean, leverages, score, weights_of
 
 SMALL = Stability(400, 5, 8.0)  # few records, so that gamma is 0.16
 KINDS = ("normal", "heavy tails", "clusters", "near a subspace", "ramp")

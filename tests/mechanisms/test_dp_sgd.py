@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import kstest, norm
 
 from epsaudit import AuditError, GaussianDP, audit, audit_one_run
-from epsaudit.experiments.learning import affairs, leanings
+from epsaudit.experiments.data import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (
     ClippedAfterAveraging,
     NoiseDividedTwice,
