@@ -33,7 +33,10 @@ SOUND, TOO_LITTLE = 1.0, 0.25
 
 REASONS = {
     "depend on one another": "runs depend on one another",
+    "changed on the way": "rates that moved",
+    "Nothing was tested": "only failures in the end",
     "draws its noise once": "answer remembered",
+    "keeps a draw": "draw kept from run to run",
     "answer otherwise": "draw kept from run to run",
     "would use it up": "dataset used up by the first run",
     "cannot be copied": "cannot be copied",

@@ -7,16 +7,21 @@ Each takes a scale of noise and returns a mechanism with its pair. On its pair e
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime
 import functools
+import hashlib
 import itertools
 import locale
 import math
 import random
 import sqlite3
 import sys
+import tempfile
 import threading
+import types
+import weakref
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -32,6 +37,21 @@ Builder = Callable[[float], Built]
 
 CASES: dict[str, Builder] = {}
 """All of them by name."""
+
+FRESH = (
+    "permanent answers",
+    "permanent answers, called before",
+    "permanent answers drawn when made",
+    "permanent answers by a salt",
+    "pool of noise drawn before",
+    "random.Random of its own",
+    "lock",
+    "locals of a thread",
+    "weak dictionary",
+    "file",
+    "memo in a module",
+)
+"""What a client keeps; each is made anew for every run."""
 
 LEAKY = (
     "array changed in place",
@@ -52,6 +72,9 @@ LEAKY = (
     "vectorised, dataset changed",
     "vectorised, global generator",
     "external program",
+    *(f"{kind}, fresh" for kind in FRESH),
+    "budget that ends with training",
+    "budget of five answers",
 )
 """Those that are audited with a quarter of the noise, too."""
 
@@ -499,7 +522,112 @@ def _raises(scale: float) -> Built:
     return built(run)
 
 
+# clients that keep an answer as they should, of which every run has one of its own
+
+
+class Owner:
+    """What a weak dictionary refers to."""
+
+
+MEMO = types.ModuleType("epsaudit_plumbing_memo")
+
+
+class Client:
+    """Permanent answers of randomised response at epsilon 1 / scale, kept somewhere, and each reported with 0.95."""
+
+    def __init__(self, kind: str, scale: float) -> None:
+        self.kind, self.truth = kind, 1.0 / (1.0 + math.exp(-1.0 / scale))
+        self.kept: Any = {}
+        self.source: Any = random.Random(SYSTEM.getrandbits(64))
+        if "called before" in kind or "drawn when made" in kind:
+            self.kept |= {data: self.answer(data, self.source.random()) for data in (2, 3)}
+        elif "salt" in kind:
+            self.salt = SYSTEM.randbytes(8)
+        elif "pool" in kind:
+            self.pool = [self.source.random() for _ in range(50)]
+        elif "lock" in kind:
+            self.lock = threading.Lock()
+        elif "thread" in kind:
+            self.local = threading.local()
+        elif "weak" in kind:
+            self.owner, self.kept = Owner(), weakref.WeakKeyDictionary()
+        elif "file" in kind:
+            self.file = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the client
+        elif "module" in kind:
+            self.kept = MEMO.answers = {}  # type: ignore[attr-defined]
+
+    def answer(self, data: int, uniform: float) -> bool:
+        """Tell whether the data are 3, truly or not."""
+        return (data == 3) == (uniform < self.truth)
+
+    def __call__(self, data: int, rng: np.random.Generator) -> bool:
+        """Report the permanent answer, made at the first call."""
+        if "salt" in self.kind:
+            words = hashlib.sha256(self.salt + bytes([data])).digest()[:8]
+            permanent = self.answer(data, int.from_bytes(words, "big") / 2.0**64)
+        elif "pool" in self.kind:
+            permanent = self.answer(data, self.pool[rng.integers(len(self.pool))])
+        elif "thread" in self.kind:
+            permanent = vars(self.local).setdefault(str(data), self.answer(data, rng.random()))
+        elif "weak" in self.kind:
+            permanent = self.kept.setdefault(self.owner, self.answer(data, rng.random()))
+        elif "file" in self.kind:
+            self.file.seek(0)
+            if not (said := self.file.read()):
+                said = bytes([self.answer(data, rng.random())])
+                self.file.write(said)
+            permanent = bool(said[0])
+        else:
+            uniform = self.source.random() if "Random" in self.kind else rng.random()
+            with getattr(self, "lock", contextlib.nullcontext()):
+                permanent = self.kept.setdefault(data, self.answer(data, uniform))
+        return permanent == (rng.random() < 0.95)
+
+
+def _fresh(kind: str, scale: float) -> Built:
+    # a report is wrong a little more often than the permanent answer: of a quarter of the noise 4-DP becomes 2.7
+    return built(functools.partial(Client, kind, scale), fresh=True, name=kind)
+
+
+CASES.update({f"{kind}, fresh": functools.partial(_fresh, kind) for kind in FRESH})
+
+
+def _spent(scale: float, answers: int) -> Built:
+    left = [answers]
+
+    def run(data: int, rng: np.random.Generator) -> float | None:
+        left[0] -= 1
+        return data + rng.laplace(scale=scale) if left[0] >= 0 else None
+
+    return built(run)
+
+
+@case("budget that ends with training")
+def _spent_in_training(scale: float) -> Built:
+    return _spent(scale, 1_500)
+
+
+@case("budget of five answers")
+def _spent_soon(scale: float) -> Built:
+    return _spent(scale, 5)
+
+
+@case("pool of noise drawn before, sampled")
+def _sampled(scale: float) -> Built:
+    pool = np.random.default_rng(SYSTEM.getrandbits(64)).laplace(scale=scale, size=500)
+    return built(lambda data, rng: data + pool[rng.integers(500)])
+
+
 # many outputs a call
+
+
+@case("vectorised, centred noise")
+def _centred(scale: float) -> Built:
+    def run(data: int, size: int, rng: np.random.Generator) -> Any:
+        noise = rng.laplace(scale=scale, size=size)
+        return data + noise - noise.mean()
+
+    return built_vectorised(run)
 
 
 @case("vectorised, dataset changed")
