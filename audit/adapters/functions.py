@@ -152,7 +152,7 @@ def black_box(
     ----------
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
-        owns its randomness, in which case results say that they are not reproducible from the seed. The page on
+        owns its randomness, in which case results say that their seed may not give the same again. The page on
         outputs lists what an output may be, and which count as one. An exception is an outcome, ``sys.exit`` included.
         A parameter called ``seed`` or ``random_state`` (without a default, or None or a number) gets a new whole
         number each run instead, from 0 to 2^32 - 1, drawn from that generator; one called ``rng``, ``generator`` or

@@ -49,6 +49,7 @@ def audit(
     program: str | None,
     pair: Pairs,
     timeout: float,
+    fresh: bool,
     **numbers: float | None,
 ) -> int:
     """Audit, print and write."""
@@ -67,7 +68,7 @@ def audit(
             raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
         entries, missing = _of_libraries(library, names)
     else:
-        entries = entries_of(names, program, pair, timeout, numbers, by_value=cluster is not None)
+        entries = entries_of(names, program, pair, timeout, fresh, numbers, by_value=cluster is not None)
     audits: Any = suite
     if stop_early:
         from epsaudit.audits.sequential import suite as sequential_suite
@@ -148,6 +149,7 @@ def entries_of(
     program: str | None,
     pair: Pairs,
     timeout: float,
+    fresh: bool,
     numbers: Mapping[str, float | None],
     by_value: bool = False,
 ) -> list[Entry]:
@@ -161,7 +163,7 @@ def entries_of(
         raise AuditError(f"Give either --command or names, not both ({names[0]!r}).")
     if not pair:
         raise AuditError(NO_PAIR.format("--command"))
-    mechanism: Any = command(program, pairs=_pairs(pair), timeout=timeout)
+    mechanism: Any = command(program, pairs=_pairs(pair), timeout=timeout, fresh=fresh)
     return [Entry(mechanism.name, mechanism, claim_of(known, "--command"))]
 
 
@@ -235,6 +237,7 @@ def freeze_test(
     program: str | None,
     pair: Pairs,
     timeout: float,
+    fresh: bool,
     **numbers: float | None,
 ) -> int:
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
@@ -251,7 +254,7 @@ def freeze_test(
         needed = known or getattr(mechanism, "claim", None) is None  # else it has one
         claim, pairs = claim_of(known, names[0]) if needed else None, _pairs(pair) or None
     else:
-        entries = entries_of(names, program, pair, timeout, numbers)
+        entries = entries_of(names, program, pair, timeout, fresh, numbers)
         if len(entries) != 1:
             raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None

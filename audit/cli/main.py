@@ -124,6 +124,7 @@ PROGRAM = {
         option("--command 'PROGRAM ARGUMENTS'", "Audit this program.", name="program"),
         option("--pair X X_PRIME", "Two neighbouring datasets as JSON; may be given again.", nargs=2, multiple=True),
         option("--timeout SECONDS", "Of silence, before the program is given up.", type=ABOVE_0, default=300.0),
+        option("--fresh", "Start the program anew for every run, whatever it keeps."),
     ],
     "A claim, for a program": [
         option("--epsilon", "Pure DP; with --delta approximate, with --order Renyi DP.", type=float),

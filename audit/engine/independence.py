@@ -31,7 +31,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from textwrap import shorten
-from types import CodeType, ModuleType
+from types import CellType, CodeType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -44,10 +44,10 @@ from epsaudit.adapters.calls import wrong_call
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on
 from epsaudit.adapters.randomness import Habits, reached
-from epsaudit.data.fresh import Dataset, loads_apart
+from epsaudit.data.fresh import Dataset, is_constant, loads_apart
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.streams import stream
-from epsaudit.errors import AuditError, OwnCodeError, is_own_file
+from epsaudit.errors import AuditError, OwnCodeError, is_own_file, with_article
 from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, values_of, written
 from epsaudit.outputs.packed import are_numbers, are_objects
 from epsaudit.witnesses import Witness
@@ -393,6 +393,7 @@ UNCOPIED = (
     "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases; fresh= "
     "takes what makes it anew"
 )
+SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
 LARGEST_FUNCTION = 1 << 26
 """Bytes of a function that is copied: 48 copies of so many take some seconds. Set by hand, no measurement is
 recorded."""
@@ -578,6 +579,15 @@ class Look:
         uncopied = isinstance(self.mechanism, FunctionMechanism) and self._written is None
         said = (CONSTANT, self._constant.get(id(sides), False)), (UNCOPIED, uncopied)
         return tuple(note for note, holds in said if holds)
+
+    def of_a_refutation(self) -> tuple[str, ...]:
+        """Say what runs of a refuted function had in common: an object that may have kept something, unseen."""
+        if not isinstance(self.mechanism, FunctionMechanism) or self.mechanism.fresh:
+            return ()
+        holder = _holder(self.mechanism.function)
+        cells = [cell.cell_contents for cell in getattr(holder, "__closure__", None) or () if cell != CellType()]
+        shared = [one for one in (cells if inspect.isroutine(holder) else [holder]) if not _keeps_nothing(one)]
+        return tuple(SHARED.format(with_article(type(one).__name__)) for one in shared[:1])
 
     def _copied(self, side: Any) -> tuple[Any, list[Any]]:
         """One side of a function that was never called, on a dataset on which no run left anything."""
@@ -832,6 +842,11 @@ def _is_own(path: str) -> bool:
     from pathlib import Path
 
     return is_own_file(Path(path))
+
+
+def _keeps_nothing(value: Any) -> bool:
+    """Whether a value hardly is what keeps something: a constant, a function, a class, a module, an array."""
+    return is_constant(value) or inspect.isroutine(value) or isinstance(value, (type, ModuleType, np.ndarray))
 
 
 def _holder(function: Any) -> Any:

@@ -150,7 +150,7 @@ class Result(ABC):
         return "parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"
 
     def _line_of_seed(self) -> tuple[str, str]:
-        return "seed", f"{self.seed}" + ("" if self.reproducible else " (not reproducible from the seed)")
+        return "seed", f"{self.seed}" + ("" if self.reproducible else " (not known to give the same again)")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.

@@ -140,7 +140,7 @@ def audit_one_run(
         name, scores = mechanism.name, mechanism.scores(given, own, progress)
     else:
         name, scores = getattr(mechanism, "__name__", "mechanism"), mechanism(given, own)  # type: ignore[operator]  # a function
-    reproducible = bool(getattr(mechanism, "reproducible", True))
+    reproducible = bool(getattr(mechanism, "reproducible", _has_canaries(mechanism)))
     result = _result(name, included, scores, seed, terms, reproducible=reproducible)
     return dataclasses.replace(result, seconds=time.perf_counter() - started)
 

@@ -268,9 +268,10 @@ class _SequentialAudit:
             state.refuse_if_dependent(run.look, run.seed, LEVEL / len(states), stopped == "refuted", until)
         notes = run.look.notes(states[self.last].sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
-        if stopped == "refuted" and not reads_well(result.witness):
-            said = states[self.last].simpler_event(run.question.claim)
-            result = dataclasses.replace(result, notes=(*result.notes, *said))
+        if stopped == "refuted":
+            unreadable = not reads_well(result.witness)
+            said = states[self.last].simpler_event(run.question.claim) if unreadable else ()
+            result = dataclasses.replace(result, notes=(*result.notes, *said, *run.look.of_a_refutation()))
         if result.lower_bound > 0.0:
             sides = run.sides[self.last]
             more = run.look.again(sides, result.witness, None, run.seed, result.violates_claim, until)
