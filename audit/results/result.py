@@ -286,7 +286,8 @@ class AuditResult(PairResult):
     pair, x, x_prime, pair_digest : str
         The pair's name, its two datasets (shortened), and a digest of their data.
     trials, training_runs : int
-        All runs of the mechanism on both datasets, and those of them that chose witness and certificate.
+        All runs of the mechanism on both datasets, and those of them that chose witness and certificate, or looked at
+        whether a function keeps something.
     certificate : Certificate
         The rule that turns the counts into bounds.
     witness : Witness
