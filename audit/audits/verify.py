@@ -45,6 +45,8 @@ TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
+LEAST_HUNTED, MOST_HUNTED = 256, 20_000
+"""Runs from which a hunt learns the events that it certifies (`epsaudit.hunting.certifying`)."""
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
 FAIR = 1e-12
@@ -216,6 +218,8 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     mechanism = Look(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
         return _recount(found, before, entry, n_jobs)
+    if before.families == "hunt":
+        raise AuditError(f"{before.mechanism} was hunted, not audited by epsaudit.audit; it can only be recomputed.")
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
     after = audit(
@@ -325,11 +329,15 @@ def _counted_again(result: AuditResult | SequentialResult) -> bool:
 def _fixed_size(result: AuditResult) -> list[str]:
     counts = result.counts
     said = list(_certificate(result))
-    if result.families not in ("auto", "all", "own"):
-        said.append(f"The families are {result.families!r}; they must be 'auto', 'all' or 'own'.")
+    if result.families not in ("auto", "all", "own", "hunt"):
+        said.append(f"The families are {result.families!r}; they must be 'auto', 'all', 'own' or 'hunt'.")
     if counts.runs_x + counts.runs_x_prime != result.runs:
         said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
     chose, most = result.training_runs, training_runs(result.trials)
+    if result.families == "hunt":
+        if not LEAST_HUNTED <= chose <= MOST_HUNTED:
+            said.append(f"{chose:,} runs are said to have chosen; a hunt takes {LEAST_HUNTED} to {MOST_HUNTED:,}.")
+        return said + list(_counts(counts, result.witness))
     # what the pairs divide evenly: at least 8 runs on each side of each
     looked = max(FEWEST_TO_LOOK, result.trials // 10)  # at most, at functions
     if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:

@@ -17,7 +17,7 @@ from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Begun, Question, begun
 from epsaudit.audits.suite import entry_seed
-from epsaudit.audits.verify import checked
+from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED, checked
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
@@ -31,10 +31,11 @@ from epsaudit.text import lower
 from epsaudit.witnesses import Bound, CandidateScore, Choice, best_of, candidate_scores
 from epsaudit.witnesses.readable import Readable, parts_of
 
-TO_LEARN = 2_000, 20_000
+TO_LEARN = 2_000, MOST_HUNTED
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""
-LEAST_RUNS = 128
-"""Where the doubling of runs begins: as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
+LEAST_RUNS = LEAST_HUNTED // 2
+"""On each side, that the events are learnt from where time is short; and where the doubling of certifying runs begins:
+as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +133,11 @@ def certified(
     best = readable if readable.predicted > claim.parameter or learnt.predicted <= claim.parameter else learnt
     runs = runs if best is readable else more
     chosen = "the pair and the event were chosen by earlier runs, none of which counts"
-    result = _counted(run, best, runs, seed, *candidate.notes, chosen)
+    result = _counted(run, best, 2 * size, runs, seed, *candidate.notes, chosen)
     if learnt.witness == best.witness:
         return Finding(result, None, candidate, runs=2 * size + runs)
-    others = _counted(run, learnt, runs, entry_seed(seed, "the learnt event"), *candidate.notes, "the learnt event")
+    another = entry_seed(seed, "the learnt event")
+    others = _counted(run, learnt, 2 * size, runs, another, *candidate.notes, "the learnt event")
     note = f"the learnt event {clipped(others.describe_event(), 100)} {_certifies(others)}, on other runs"
     result = dataclasses.replace(result, notes=(*result.notes, note))
     return Finding(result, others, candidate, runs=2 * size + 2 * runs)
@@ -158,17 +160,17 @@ def _enough(
         runs = min(2 * runs, most)
 
 
-def _counted(run: Begun, choice: Choice, runs: int, seed: int, *notes: str) -> AuditResult:
-    """Count the events of a choice on fresh runs, and only count: `epsaudit verify --rerun` counts them again."""
+def _counted(run: Begun, choice: Choice, chose: int, runs: int, seed: int, *notes: str) -> AuditResult:
+    """Count the events of a choice, which so many runs chose, on fresh ones."""
     sides = run.sides[0]
     counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
     result = AuditResult(
-        **{**run.shared(0, [*run.look.notes(sides), *notes]), "trials": runs, "seed": seed},
-        training_runs=0,
+        **{**run.shared(0, [*run.look.notes(sides), *notes]), "trials": chose + runs, "seed": seed},
+        training_runs=chose,
         certificate=choice.certificate,
         witness=choice.witness,
         counts=counts,
-        families="own",
+        families="hunt",
     )
     if result.lower_bound > 0.0:
         run.look.again(sides, choice.witness, counts, seed, result.violates_claim)

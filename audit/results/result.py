@@ -294,8 +294,9 @@ class AuditResult(PairResult):
         The events that tell x from x'; prints.
     counts : Counts
         What the certification runs saw.
-    families : 'auto', 'all' or 'own'
-        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families.
+    families : 'auto', 'all', 'own' or 'hunt'
+        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families;
+        or a hunt, which certifies what it found in sizes of its own.
     """
 
     training_runs: int
