@@ -120,8 +120,9 @@ def certified(
     each, most = 1.0 - (1.0 - confidence) / 2.0, 4 * options.trials
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        how = {"claim": claim, "trials": max(most, 100), "confidence": each, "witnesses": options.witnesses}
-        question = Question.of(mechanism, [candidate.pair], **how)
+        question = Question.of(
+            mechanism, [candidate.pair], claim=claim, trials=most, confidence=each, witnesses=options.witnesses
+        )
         run = begun(question, seed, options.n_jobs, Section())
         size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
         size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))

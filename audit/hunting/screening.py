@@ -82,10 +82,15 @@ class _Screen:
     def _drawn(self, size: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
         """Draw so many runs; or a few, and as many more as fit an even share of the time to the end."""
         if self.sides is None:
-            parameters, options = self.candidate.parameters, self.options
-            how = {"trials": options.trials, "confidence": options.confidence, "witnesses": self.families}
-            mechanism, claim = self.target.mechanism(parameters), self.target.claim(parameters)
-            question = Question.of(mechanism, [self.candidate.pair], claim=claim, **how)
+            parameters = self.candidate.parameters
+            question = Question.of(
+                self.target.mechanism(parameters),
+                [self.candidate.pair],
+                claim=self.target.claim(parameters),
+                trials=self.options.trials,
+                confidence=self.options.confidence,
+                witnesses=self.families,
+            )
             self.sides = begun(question, self.seed, 1, Section()).sides[0]
         if math.isinf(end):
             yield training_outputs(self.sides, size, self.seed, turn)
