@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.external import CommandDistribution
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, is_claim, mechanism_of
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.fresh import given, refuse_if_consumed, same
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, shorten
@@ -24,7 +24,7 @@ from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
 from epsaudit.engine.identity import digest, fingerprint
 from epsaudit.engine.independence import Look, refuse_if_drawn_before
 from epsaudit.engine.provenance import execution, provenance
-from epsaudit.engine.sampling import Sides, notes_on
+from epsaudit.engine.sampling import notes_on
 from epsaudit.engine.streams import entropy
 from epsaudit.engine.workers import Workers, check_restart
 from epsaudit.errors import AuditError, confidence_of, whole_at_least

@@ -66,8 +66,10 @@ def checkpointed(
 
 
 def _question(entry: Entry, trials: int, confidence: float) -> Question:
-    how = {"claim": entry.claim, "trials": trials, "confidence": confidence, "witnesses": entry.witnesses}
-    return Question.of(entry.mechanism, entry.pairs, **how)
+    return Question.of(
+        entry.mechanism, entry.pairs, claim=entry.claim, trials=trials, confidence=confidence,
+        witnesses=entry.witnesses,
+    )  # fmt: skip
 
 
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from epsaudit.adapters.functions import Sides
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.independence import Rates
-from epsaudit.engine.sampling import Sides, training_outputs
+from epsaudit.engine.sampling import training_outputs
 from epsaudit.engine.streams import BLOCK
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs

@@ -471,11 +471,12 @@ class Look:
         ask = functools.partial(_ask, self.mechanism, pair)
         if self._written is None:
             function = self.mechanism.function  # type: ignore[attr-defined]
-            first, *later = asked = [ask(function, [], order) for order in (1, -1, 1)]
-            kept = later[0].stood == later[1].stood != first.stood
+            asked = [ask(function, [], order) for order in (1, -1, 1)]
+            kept = asked[1].stood == asked[2].stood != asked[0].stood
             holder = _holder(function)
             if kept:
-                _REFUSED.add(holder)
+                with contextlib.suppress(TypeError):  # of a kind that cannot be referred to weakly
+                    _REFUSED.add(holder)
             kept |= holder in _REFUSED
         else:
             one, other = (_copy_of(self._written, pair) for _ in range(2))
@@ -708,7 +709,9 @@ def _ask(mechanism: Any, pair: DatasetPair, function: Any, generators: list[Any]
             drew &= _standing(rng, generators) != before or bool(law.habits.draws_globally)
             stood[number, place] = _standing(rng, generators, law.habits.left)
     same = bool(raws) and all(isinstance(one, np.ndarray) and np.may_share_memory(one, raws[0]) for one in raws)
-    return _Asked(*(tuple(one[key] for key in sorted(one)) for one in (answers, stood)), drew, globally, same)
+    in_order = sorted(answers)
+    told, places = (tuple(one[key] for key in in_order) for one in (answers, stood))
+    return _Asked(told, places, drew, globally, same)
 
 
 def _standing(rng: np.random.Generator, generators: Iterable[Any], left: Any = None) -> str:
@@ -758,7 +761,7 @@ _GENERATORS: list[Any] = []
 """Those that the copy being read has."""
 
 
-class _Writer(cloudpickle.Pickler):
+class _Writer(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """Writes caches of answers empty, and generators as such that are seeded by whoever reads them."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -875,7 +878,7 @@ def _elsewhere(function: bytes, mechanism: Any, pair: DatasetPair) -> Future[str
             done = subprocess.run(
                 [sys.executable, "-c", _ANSWER], input=told, capture_output=True, env=environment, timeout=60.0
             )
-            return done.stdout.decode(errors="replace")
+            return bytes(done.stdout).decode(errors="replace")
         return ""
 
     pool = ThreadPoolExecutor(1)
@@ -888,7 +891,7 @@ def answer_elsewhere(told: bytes) -> str:
     """Answer in another process what `_elsewhere` asks."""
     _, written, mechanism, pair = pickle.loads(told)
     function, generators = _copy_of(written, pair)
-    return _ask(mechanism, pair, function, generators, 1).digest
+    return str(_ask(mechanism, pair, function, generators, 1).digest)
 
 
 def _hashes_text(function: Any, pair: DatasetPair) -> bool:

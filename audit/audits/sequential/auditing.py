@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.adapters.functions import Mechanism, Sides, takes_turns
 from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
 from epsaudit.audits.sequential import betting, drawing
 from epsaudit.audits.sequential.betting import Accounts
@@ -37,7 +37,7 @@ from epsaudit.engine.independence import (
     refuse,
     refuse_if_all_failed,
 )
-from epsaudit.engine.sampling import Progress, ProgressCallback, Sides, draw_by_coins
+from epsaudit.engine.sampling import Progress, ProgressCallback, draw_by_coins
 from epsaudit.engine.streams import stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs

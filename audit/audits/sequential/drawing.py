@@ -16,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.functions import Sides
 from epsaudit.audits.sequential import betting
 from epsaudit.certificates import Counts
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.identity import digest
-from epsaudit.engine.sampling import Sides, changed, draw_by_coins, learn, naming
+from epsaudit.engine.sampling import changed, draw_by_coins, learn, naming
 from epsaudit.engine.streams import STAGES, Chunk, stream
 from epsaudit.engine.workers import Workers
 from epsaudit.outputs.normal_form import Outputs

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Outputs, Singles
 from epsaudit.outputs.packed import rows_of
 from epsaudit.witnesses import (
     CandidateScore,
@@ -29,7 +29,7 @@ from epsaudit.witnesses import (
     encode,
     settings,
 )
-from epsaudit.witnesses.classifiers import Basis, Singles, bases_of, interacting, often_odd, planted, sum_of
+from epsaudit.witnesses.classifiers import Basis, bases_of, interacting, often_odd, planted, sum_of
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.features import Coordinate, Feature, Value
 from epsaudit.witnesses.models import regress

@@ -63,8 +63,10 @@ def checkpointed(
         raise AuditError(f"--checkpoint keeps one audit that stops early, and these are {len(entries)}; name one.")
     (entry,) = entries
     refuse_if_irrefutable(entry.claim)
-    how = {"claim": entry.claim, "trials": trials, "confidence": family_confidence, "witnesses": entry.witnesses}
-    question = Question.of(entry.mechanism, entry.pairs, **how)
+    question = Question.of(
+        entry.mechanism, entry.pairs, claim=entry.claim, trials=trials, confidence=family_confidence,
+        witnesses=entry.witnesses,
+    )  # fmt: skip
     with recording(path, question, seed, {"kind of audit": "sequential", "near": None}) as (_, root):
         pass
     yield Kept(path, root)
