@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
-from scipy.stats import binom
 
 from epsaudit.audits.one_run.play import StepCallback
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
@@ -146,6 +145,8 @@ class ConspiringResponse(_PerRecord):
 
     @cached_property
     def _usual(self) -> Any:
+        from scipy.stats import binom  # slow to import, and a list of mechanisms needs none of it
+
         return binom(self.canaries, expit(self.epsilon))
 
     @property

@@ -186,8 +186,9 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
             run.look.at(sides, outputs)
         return outputs
 
-    trials = asked.trials - run.look.runs
-    training = train(run.sides, asked.families, asked.claim, trials, asked.confidence, run.seed, draw)
+    training = train(
+        run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, draw, run.look.runs
+    )
     sides = run.sides[training.pair]
     training = dataclasses.replace(
         training,

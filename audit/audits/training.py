@@ -96,8 +96,11 @@ def train(
     confidence: float,
     seed: int,
     draw: Draw = training_outputs,
+    looked: int = 0,
 ) -> Training:
     """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
+
+    So many of the runs as ``looked`` see whether a function keeps anything, and certify nothing either.
 
     Raises `AuditError` if the trials are too few for so many pairs.
     """
@@ -106,7 +109,7 @@ def train(
         raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
     spent, fresh = 2 * size * len(sides), validation_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
-        objective = _Remembered(Bound(claim, trials - spent, confidence))
+        objective = _Remembered(Bound(claim, trials - spent - looked, confidence))
         best, *others = _compared(sides, families, objective, size, seed, draw)
         choice = best.choice(objective)
         if fresh and best.uncertain(objective, choice, others):
@@ -117,7 +120,7 @@ def train(
                 one.with_more(sides[one.pair], families, objective, each, seed, draw, rank)
                 for rank, one in enumerate((best, *rivals))
             ]
-            objective = _Remembered(Bound(claim, trials - spent, confidence))
+            objective = _Remembered(Bound(claim, trials - spent - looked, confidence))
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
     kept = len(best.outputs[0])

@@ -61,6 +61,7 @@ class _Spent(TypedDict, total=False):
 
 
 class _Claimed(_Spent, total=False):
+    fresh: Callable[[], Callable[..., Any]] | None
     claim: Claim | None
     epsilon: float | None
     delta: float
@@ -83,24 +84,29 @@ class PrivacyAudit:
 
     @overload
     def check(
-        self, mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None = None, **asked: Unpack[_Near]
+        self,
+        mechanism: Mechanism | Callable[..., Any] | None = None,
+        pairs: Pairs | None = None,
+        **asked: Unpack[_Near],
     ) -> SequentialResult: ...
 
     @overload
     def check(
         self,
-        mechanism: Mechanism | Callable[..., Any],
+        mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
         witness: str | Path,
         **spent: Unpack[_Spent],
     ) -> frozen.Verdict: ...
 
     def check(
         self,
-        mechanism: Mechanism | Callable[..., Any],
+        mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -115,7 +121,7 @@ class PrivacyAudit:
 
         Parameters
         ----------
-        mechanism, pairs, claim, epsilon, delta, adjacency, near
+        mechanism, pairs, fresh, claim, epsilon, delta, adjacency, near
             As for `epsaudit.audit_sequentially`.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
@@ -135,29 +141,35 @@ class PrivacyAudit:
         """
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
+        asked["fresh"] = fresh
         call = _Call(mechanism, pairs, asked, {"runs": runs, "seconds": seconds, "false_alarm": false_alarm})
         return self._audit(call) if witness is None else self._count(call, Path(witness))
 
     @overload
     def must_fail(
-        self, mechanism: Mechanism | Callable[..., Any], pairs: Pairs | None = None, **asked: Unpack[_Claimed]
+        self,
+        mechanism: Mechanism | Callable[..., Any] | None = None,
+        pairs: Pairs | None = None,
+        **asked: Unpack[_Claimed],
     ) -> SequentialResult: ...
 
     @overload
     def must_fail(
         self,
-        mechanism: Mechanism | Callable[..., Any],
+        mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
         witness: str | Path,
         **spent: Unpack[_Spent],
     ) -> frozen.Verdict: ...
 
     def must_fail(
         self,
-        mechanism: Mechanism | Callable[..., Any],
+        mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
@@ -172,7 +184,7 @@ class PrivacyAudit:
         Parameters are those of `check`.
         """
         __tracebackhide__ = True
-        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "fresh": fresh}
         call = _Call(mechanism, pairs, asked, {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}, True)
         return self._audit(call) if witness is None else self._count(call, Path(witness))
 
@@ -286,7 +298,7 @@ class _Call:
     def read(self) -> tuple[Mechanism, Claim, list[DatasetPair]]:
         """What it is about: the mechanism, the claim, and the pairs in their order."""
         asked = self.asked
-        mechanism = mechanism_of(self.mechanism, asked["adjacency"])
+        mechanism = mechanism_of(self.mechanism, asked["adjacency"], asked["fresh"])
         claim = claim_of(mechanism, asked["claim"], asked["epsilon"], asked["delta"])
         return mechanism, claim, pairs_of(mechanism, self.pairs)
 

@@ -6,6 +6,7 @@ leaky one has half of the noise that its claim needs, and hides it in memory tha
 
 import json
 import math
+import sys
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -169,6 +170,16 @@ def deep():
     return value
 
 
+@pytest.fixture
+def usual_depth():
+    """Python's own limit of recursion, which some library may have raised."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_depth")
 def test_lists_too_deep_in_a_file_are_no_output():
     data = 1.0
     for _ in range(5_000):
@@ -181,6 +192,7 @@ EARLY = datetime.min.replace(tzinfo=timezone(timedelta(hours=9)))
 
 
 @pytest.mark.parametrize("make", [lambda: EARLY, holds_itself, deep], ids=["early", "holds itself", "deep"])
+@pytest.mark.usefixtures("usual_depth")
 def test_an_output_without_a_normal_form_is_refused_in_a_sentence(make):
     for function, adapter in [(lambda data, rng: make(), black_box), (lambda data, rng: [1.0, make()], black_box)]:
         with pytest.raises(AuditError, match="cannot be compared; return numbers"):

@@ -11,6 +11,7 @@ from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.certificates import Counts
+from epsaudit.engine.independence import FIRST_RUNS
 from epsaudit.engine.sampling import Progress
 from epsaudit.reporting.progress import Display, Lines, Pace
 
@@ -97,7 +98,7 @@ class TestCallback:
         result = audit(NOISE, trials=1_000_000, seed=1, progress=steps.append)
         training = [step for step in steps if step.stage == "training"]
         assert [step.runs_done for step in training] == sorted(step.runs_done for step in training)
-        assert training[-1].runs_done == result.training_runs <= training[-1].runs_total
+        assert training[-1].runs_done == result.training_runs - FIRST_RUNS <= training[-1].runs_total
 
     def test_a_resumed_audit_says_what_it_did_not_run(self, tmp_path):
         path = tmp_path / "run.checkpoint"
@@ -127,7 +128,7 @@ class TestDisplay:
         with Display(2) as display:
             for _ in suite.run(entries, trials=20_000, seed=1, n_jobs=2, progress=display.of):
                 display.ended()
-        assert "1 of 2 audits, 0:00:" in screen.getvalue()
+        assert "2 of 2 audits, 0:00:" in screen.getvalue()  # how often it is drawn between depends on the machine
 
     def test_in_a_log_each_audit_prints_its_own_lines_also_from_another_process(self, capsys):
         with Display(2) as display:
