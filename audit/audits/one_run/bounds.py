@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
-from scipy.stats import binom
 
 from epsaudit.certificates import clopper_pearson_lower
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
@@ -198,6 +197,8 @@ def published_leak(guesses: int, correct: int, epsilon: float) -> float:
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
         values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
+        from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+
         masses = binom.pmf(values, guesses, q)
         sums = total + np.cumsum(masses)
         best = max(best, float(np.max(sums / (correct - values))))
