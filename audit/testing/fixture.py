@@ -140,8 +140,8 @@ class PrivacyAudit:
             runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
-        asked["fresh"] = fresh
+        asked: dict[str, Any] = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        asked |= {"near": near, "fresh": fresh}
         call = _Call(mechanism, pairs, asked, {"runs": runs, "seconds": seconds, "false_alarm": false_alarm})
         return self._audit(call) if witness is None else self._count(call, Path(witness))
 
