@@ -16,8 +16,17 @@ from numpy.typing import NDArray
 from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
 from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator, draw_reproducibly
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.fresh import Dataset
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of, describe, is_frame, listed
+from epsaudit.data.neighbours import (
+    Adjacency,
+    Dataset,
+    DatasetPair,
+    Pairs,
+    Relation,
+    adjacency_of,
+    describe,
+    is_frame,
+    listed,
+)
 from epsaudit.errors import AuditError, OwnCodeError, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
 from epsaudit.outputs.packed import frozen, normal_array, pack, pack_frozen
@@ -126,7 +135,7 @@ class FunctionMechanism:
         return not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
-        """Bind the function to a dataset, of which every run sees what is given here; see `epsaudit.data.fresh`."""
+        """Bind the function to a dataset, of which every run sees what is given here."""
         habits = Habits(repeatable=self.reproducible)
         return self.distribution(self.function, Dataset(dataset), self.takes, self.time_limit, self.fresh, habits)
 

@@ -18,15 +18,22 @@ import numpy as np
 from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, is_claim, mechanism_of
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
-from epsaudit.data.fresh import given, refuse_if_consumed, same
-from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, shorten
+from epsaudit.data.neighbours import (
+    DatasetPair,
+    Pairs,
+    Relation,
+    adjacency_of,
+    given,
+    listed,
+    refuse_if_consumed,
+    same,
+    shorten,
+)
 from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
-from epsaudit.engine.identity import digest, fingerprint
 from epsaudit.engine.independence import Look, refuse_if_drawn_before
-from epsaudit.engine.provenance import execution, provenance
+from epsaudit.engine.provenance import digest, execution, fingerprint, provenance
 from epsaudit.engine.sampling import notes_on
-from epsaudit.engine.streams import entropy
-from epsaudit.engine.workers import Workers, check_restart
+from epsaudit.engine.workers import Workers, check_restart, entropy
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.truth import exact_parameter
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family

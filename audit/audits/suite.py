@@ -14,8 +14,7 @@ from epsaudit.audits.question import Question, jobs_of
 from epsaudit.engine.checkpoint import Checkpoint, Section
 from epsaudit.engine.provenance import command, provenance
 from epsaudit.engine.sampling import ProgressCallback
-from epsaudit.engine.streams import entropy
-from epsaudit.engine.workers import Workers
+from epsaudit.engine.workers import Workers, entropy
 from epsaudit.errors import confidence_of
 from epsaudit.results.result import AuditResult
 

@@ -17,7 +17,7 @@ from epsaudit.adapters.functions import Sides
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.independence import Rates
 from epsaudit.engine.sampling import training_outputs
-from epsaudit.engine.streams import BLOCK
+from epsaudit.engine.workers import BLOCK
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.outputs.packed import alike, are_numbers, are_objects, join, like

@@ -21,7 +21,7 @@ from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, sayer
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine import provenance
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, MissingExtraError, left_out, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display

@@ -28,7 +28,7 @@ from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import typed, write_whole
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
 from epsaudit.hunting.parameters import FILE, python_of
 from epsaudit.reporting import methods, tables

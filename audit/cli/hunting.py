@@ -15,9 +15,8 @@ from epsaudit.audits.question import trials_of
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
 from epsaudit.cli.auditing import claim_of, numbers_of_claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.engine.identity import digest
-from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.provenance import digest, write_whole
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate, Description, Table

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from epsaudit.engine.streams import Chunk, Tallies, Tally, entropy
+from epsaudit.engine.workers import Chunk, Tallies, Tally, entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Outputs

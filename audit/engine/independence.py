@@ -44,9 +44,8 @@ from epsaudit.adapters.calls import wrong_call
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on
 from epsaudit.adapters.randomness import Habits, reached
-from epsaudit.data.fresh import Dataset, is_constant, loads_apart
-from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.streams import stream
+from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant, loads_apart
+from epsaudit.engine.workers import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own_file, with_article
 from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, values_of, written
 from epsaudit.outputs.packed import are_numbers, are_objects

@@ -1,25 +1,38 @@
-"""Where a result comes from: `provenance`, on which its numbers depend, and `execution`, on which they do not.
+"""Where a result comes from: `provenance`, on which its numbers depend, and `execution`, on which they do not; and what
+an audit is of: a digest of data, parameters and code, and the sources and versions that a mechanism reaches.
 
-Only `epsaudit.results.result.save` adds the latter, so that results are equal for equal seeds.
+Only `epsaudit.results.result.save` adds the execution, so that results are equal for equal seeds. A checkpoint
+remembers the digests, so that no audit goes on with counts of another function, other data or other packages.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import dis
 import functools
+import hashlib
+import importlib.metadata
 import multiprocessing
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from epsaudit.data.neighbours import is_constant
 from epsaudit.errors import AuditError
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
@@ -132,3 +145,309 @@ def write_whole(path: Path, content: str | bytes) -> None:
     finally:
         with contextlib.suppress(OSError):  # renamed, or never made
             temporary.unlink()
+
+
+DEEPEST = 8
+"""Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
+PLAIN = (str, bytes, bool, int, float, complex, type(None))
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+SKIPPED = ("__weakref__", "__dict__", "__doc__", "__module__")
+
+
+def digest(value: Any) -> str:
+    """Return 16 hexadecimal digits that stand for a value: its type, its data, and the code of its class or function.
+
+    They are equal in every process that holds an equal object. Memory addresses never show, nothing is called or
+    imported, and functions that are called by global name are named, not followed.
+
+    Examples
+    --------
+    >>> digest((1, "a", {2.5})) == digest((1, "a", {2.5})) != digest((1, "a", {2.6}))
+    True
+    >>> digest(lambda data, rng: data + 1) == digest(lambda data, rng: data + 2)
+    False
+    """
+    text = hashlib.sha256()
+    for part in _parts(value, 0, ()):
+        text.update(part.encode("utf-8", "surrogatepass"))
+        text.update(b"\0")
+    return text.hexdigest()[:16]
+
+
+def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
+    """Flatten a value; ``above`` are those that it is part of, so that a cycle ends."""
+    if isinstance(value, PLAIN):
+        yield f"{type(value).__name__} {value!r}"
+        return
+    if depth > DEEPEST or id(value) in above:
+        yield f"... {type(value).__qualname__}"
+        return
+
+    def inside(*parts: Any) -> Iterator[str]:
+        for part in parts:
+            yield from _parts(part, depth + 1, (*above, id(value)))
+
+    yield f"({type(value).__module__}.{type(value).__qualname__}"
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        yield f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        yield from inside(*(value.tolist() if isinstance(value, np.ndarray) else value))
+    elif isinstance(value, Set):
+        yield from sorted(digest(part) for part in value)
+    elif isinstance(value, Mapping):
+        for key in value:
+            yield from inside(key, value[key])
+    elif isinstance(value, types.CodeType):
+        yield f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {value.co_freevars}"
+        yield from inside(*value.co_consts)
+    elif isinstance(value, types.FunctionType):
+        yield value.__qualname__
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        yield from inside(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
+    elif isinstance(value, types.MethodType):
+        yield from inside(value.__func__, value.__self__)
+    elif isinstance(value, functools.partial):
+        yield from inside(value.func, value.args, value.keywords)
+    elif isinstance(value, type):
+        yield f"{value.__module__}.{value.__qualname__}"
+    elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
+        yield value.__name__
+    else:
+        yield from inside(*_attributes(value), *_code(type(value)))
+        if not hasattr(value, "__dict__"):
+            yield ADDRESS.sub("", repr(value))
+    yield ")"
+
+
+def _attributes(value: Any) -> list[Any]:
+    """Names and values of what was set on an object; what it caches comes and goes, and does not count."""
+    own = dict(vars(value)) if hasattr(value, "__dict__") else {}
+    kinds = type(value).__mro__
+    slots = [name for kind in kinds for name in _names(vars(kind).get("__slots__", ())) if name not in SKIPPED]
+    own |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    members = [member for kind in kinds for member in vars(kind).items()]
+    cached = {name for name, part in members if isinstance(part, functools.cached_property)}
+    return [part for name in sorted(own) if name not in cached for part in (name, own[name])]
+
+
+def _code(kind: type) -> list[types.CodeType]:
+    """Code of the methods of a class and of those it inherits from."""
+    found = []
+    for base in kind.__mro__:
+        for _, part in sorted(vars(base).items(), key=lambda item: item[0]):
+            function = getattr(part, "__func__", getattr(part, "fget", getattr(part, "func", part)))
+            if isinstance(function, types.FunctionType):
+                found.append(function.__code__)
+    return found
+
+
+def _names(slots: Any) -> tuple[str, ...]:
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+STANDARD = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib")})
+INSTALLED = {"site-packages", "dist-packages"}
+TYPED = "what was typed in"
+"""Modules without a file, as a notebook's: all data that functions name counts, of those with one only constants."""
+
+
+def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
+    """Return what makes a mechanism another one if it changes, each by a name that a refusal can quote.
+
+    Of a program they are its words, versions and files; else its data and what code it and the ``others``, such as
+    families of witnesses, reach.
+    """
+    known = getattr(mechanism, "fingerprint", None)
+    if known is None:
+        return {"the mechanism's code or parameters": digest(mechanism), **sources(mechanism, *others)}
+    files = {name: text for name, text in known.items() if name not in ("words", "versions")}
+    return {
+        "the program": " ".join(known["words"]),
+        **{f"the program's version of {name}": str(version) for name, version in (known["versions"] or {}).items()},
+        **{f"the code of {name}": text[:16] for name, text in files.items()},
+    }
+
+
+def sources(*values: Any) -> dict[str, str]:
+    """Return what code values reach: a digest of each module of the user's, and the version of each package.
+
+    A module is the user's unless it is of the standard library, installed, or of epsaudit. Reached is what stands in
+    globals, closures, defaults, methods, attributes and items, and then what those modules import, wherever they do;
+    nothing is called or imported. A module counts by its file, and by the functions, classes and constants in it that
+    are reached as they are in memory: an edit that is not loaded yet counts, and so does a constant that was read from
+    the environment.
+
+    >>> from epsaudit.mechanisms.additive import Laplace
+    >>> sources(Laplace(1.0), {"a": [len]})
+    {}
+    """
+    return _Reached(values).summary()
+
+
+class _Reached:
+    """What values reach: modules of the user's, by name, and packages."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self.labels: dict[str, str] = {}
+        self.parts: dict[str, set[str]] = {}
+        """Digests of a module's file and of what was reached in it."""
+        self.packages: set[str] = set()
+        self._others: set[str] = set()
+        self._seen: dict[int, Any] = {}  # the values, too, so that no other gets their number
+        self._imports: list[str] = []
+        self._values = [(value, 0) for value in values]
+        while self._values or self._imports:
+            if self._values:
+                self._follow(*self._values.pop())
+            else:
+                self._is_theirs(self._imports.pop())
+
+    def summary(self) -> dict[str, str]:
+        files: dict[str, set[str]] = {}
+        for name, label in self.labels.items():
+            files.setdefault(label, set()).update(self.parts[name])
+        found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
+        return found | {f"version of {name}": version for name, version in _versions(self.packages).items()}
+
+    def _later(self, values: Iterable[Any], depth: int = 0) -> None:
+        self._values += [(value, depth) for value in values if not is_constant(value)]
+
+    def _follow(self, value: Any, depth: int) -> None:
+        """Take up the functions, classes and modules that a value is or holds."""
+        if depth > DEEPEST or id(value) in self._seen:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, types.ModuleType):
+            self._is_theirs(value.__name__)
+        elif isinstance(value, types.FunctionType):
+            self._function(value)
+        elif isinstance(value, type):
+            self._class(value)
+        elif isinstance(value, types.MethodType):
+            self._later([value.__func__, value.__self__])
+        elif isinstance(value, (staticmethod, classmethod)):
+            self._later([value.__func__])
+        elif isinstance(value, property):
+            self._later([value.fget])
+        elif isinstance(value, functools.partial):
+            self._later([value.func, *value.args, *value.keywords.values()])
+        elif isinstance(value, Mapping):
+            self._later([*value.keys(), *value.values()], depth + 1)
+        elif isinstance(value, (list, tuple, Set)):
+            self._later(value, depth + 1)
+        else:
+            self._later([type(value), *_attributes(value)], depth + 1)
+
+    def _function(self, function: types.FunctionType) -> None:
+        cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
+        self._later([*cells, function.__defaults__, function.__kwdefaults__, vars(function)])
+        names = function.__globals__
+        module = str(names.get("__name__"))
+        if not self._is_theirs(module, names):
+            return
+        self._say(module, function.__qualname__, function.__code__)
+        codes = list(_nested(function.__code__))
+        steps = [(step.opname, step.argval) for code in codes for step in dis.get_instructions(code)]
+        self._imports += [name for kind, name in steps if kind == "IMPORT_NAME"]
+        words = {word for code in codes for word in code.co_names}
+        words -= {name for kind, name in steps if kind == "STORE_GLOBAL"}  # what it sets itself comes and goes
+        self._names(module, names, words, set())
+
+    def _names(self, module: str, names: Mapping[str, Any], words: set[str], above: set[str]) -> None:
+        """Take up what a function's words name in a module, and in the user's modules that they name there."""
+        for word in sorted(words & names.keys()):
+            value = names[word]
+            data = not callable(value) and not isinstance(value, types.ModuleType)
+            if is_constant(value) or (data and self.labels[module] == TYPED):
+                self._say(module, word, value)
+            if not isinstance(value, types.ModuleType):
+                self._later([value])
+            elif self._is_theirs(value.__name__) and value.__name__ not in above:
+                self._names(value.__name__, vars(value), words, above | {value.__name__})
+
+    def _class(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if self._is_theirs(base.__module__):
+                for name, part in vars(base).items():
+                    if is_constant(part) and not name.startswith("__"):
+                        self._say(base.__module__, f"{base.__qualname__}.{name}", part)
+                    self._later([part])
+
+    def _say(self, module: str, name: str, value: Any) -> None:
+        self.parts[module].add(f"{name} {digest(value)}")
+
+    def _is_theirs(self, name: str, names: Mapping[str, Any] | None = None) -> bool:
+        """Say whether a module is the user's, and take up its file and its imports if it is new."""
+        parts = name.split(".")
+        above = [".".join(parts[:number]) for number in range(1, len(parts) + 1)]
+        if name in self.labels or not self._others.isdisjoint(above):
+            return name in self.labels
+        if names is None and name in sys.modules:
+            names = vars(sys.modules[name])
+        spec = _spec(name) if names is None else names.get("__spec__")
+        place = (names or {}).get("__file__") or getattr(spec, "origin", None)
+        if place in (None, "built-in", "frozen"):  # typed in, as in a notebook; else a part of Python, a mere folder
+            if names is None or spec is not None:
+                return False
+            self.labels[name], self.parts[name] = TYPED, set()
+            return True
+        file = Path(place).absolute()
+        installed = bool(INSTALLED & set(file.parts))
+        if installed or parts[0] == "epsaudit" or str(file.resolve()).startswith(STANDARD):
+            self._others.add(name)
+            self.packages |= {parts[0]} if installed else set()
+            return False
+        package = str((names or {}).get("__package__") or (name if file.stem == "__init__" else ".".join(parts[:-1])))
+        self.labels[name] = "/".join([*package.split("."), file.name] if package else [file.name])
+        content = file.read_bytes() if file.is_file() else b""
+        self.parts[name] = {hashlib.sha256(content).hexdigest()}
+        self._imports += [*above, *_imports(content, package)]
+        return True
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield a function's code and that of the functions inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _nested(constant)
+
+
+@functools.lru_cache(maxsize=1024)  # a suite asks for one file again and again
+def _imports(content: bytes, package: str) -> tuple[str, ...]:
+    """Names of the modules that a file imports anywhere in it, and perhaps of more; none if it is no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(content)))
+    except (SyntaxError, ValueError):
+        return ()
+    found = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found += [base, *(f"{base}.{one.name}" for one in node.names)]
+    return tuple(dict.fromkeys(".".join(name.split(".")[:n]) for name in found for n in range(1, name.count(".") + 2)))
+
+
+def _spec(name: str) -> Any:
+    """Find a module as an import would, but run nothing of the packages that it is in; None if there is none."""
+    path, spec, parts = None, None, name.split(".")
+    for number in range(1, len(parts) + 1):
+        part = ".".join(parts[:number])
+        if part in sys.modules:
+            spec = getattr(sys.modules[part], "__spec__", None)
+            path = getattr(sys.modules[part], "__path__", None)
+        else:
+            finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+            spec = next((one for finder in finders if (one := finder.find_spec(part, path)) is not None), None)
+            path = getattr(spec, "submodule_search_locations", None)
+        if path is None and number < len(parts):
+            return None
+    return spec
+
+
+def _versions(packages: Set[str]) -> dict[str, str]:
+    """Return the versions of the distributions that installed packages belong to."""
+    owners = importlib.metadata.packages_distributions() if packages else {}
+    names = sorted({owner for package in packages for owner in owners.get(package, ())})
+    return {name: importlib.metadata.version(name) for name in names}

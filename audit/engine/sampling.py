@@ -22,8 +22,17 @@ from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.engine.streams import BLOCK, Chunk, Stage, Tallies, Tally, certification_chunks, stream, training_chunks
-from epsaudit.engine.workers import Workers
+from epsaudit.engine.workers import (
+    BLOCK,
+    Chunk,
+    Stage,
+    Tallies,
+    Tally,
+    Workers,
+    certification_chunks,
+    stream,
+    training_chunks,
+)
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Items, Outputs
 from epsaudit.outputs.packed import alike, are_objects, join, pack_frozen

@@ -15,7 +15,7 @@ from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_
 from epsaudit.audits.question import trials_of
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Relation, adjacency_of
-from epsaudit.engine.identity import digest, fingerprint
+from epsaudit.engine.provenance import digest, fingerprint
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.description import Candidate, Description
 from epsaudit.hunting.parameters import Served, Values

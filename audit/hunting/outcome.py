@@ -16,7 +16,7 @@ from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import Candidate

@@ -23,7 +23,7 @@ from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.candidates import drawn
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
-from epsaudit.engine.identity import digest
+from epsaudit.engine.provenance import digest
 from epsaudit.errors import AuditError, meant
 from epsaudit.hunting.description import Answers, Candidate, Column, Description, Table, numbers, symbols
 from epsaudit.hunting.relations import relation_named

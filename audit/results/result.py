@@ -20,8 +20,7 @@ from epsaudit.certificates import Certificate, Counts, certificate_from_dict, re
 from epsaudit.claims import definitions as claims
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.identity import digest
-from epsaudit.engine.provenance import execution, write_whole
+from epsaudit.engine.provenance import digest, execution, write_whole
 from epsaudit.errors import AuditError, needs
 from epsaudit.results import schema
 from epsaudit.text import for_json, lower, notebook, percent

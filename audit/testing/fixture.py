@@ -27,8 +27,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
-from epsaudit.engine.identity import digest
-from epsaudit.engine.provenance import provenance
+from epsaudit.engine.provenance import digest, provenance
 from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness

@@ -33,7 +33,7 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import draw_by_coins, training_outputs
-from epsaudit.engine.streams import entropy, stream
+from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Array, Outputs, kind_of, number, values_of, written

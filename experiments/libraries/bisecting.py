@@ -26,7 +26,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.streams import entropy
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row

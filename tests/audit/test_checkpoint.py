@@ -22,9 +22,9 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.identity import digest
 from epsaudit.engine.independence import FIRST_RUNS
-from epsaudit.engine.streams import Chunk
+from epsaudit.engine.provenance import digest
+from epsaudit.engine.workers import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut
 from epsaudit.outputs.packed import normal_array, pack
@@ -640,7 +640,7 @@ class TestFingerprints:
             """
             import numpy as np
             from epsaudit import PureDP, DatasetPair, vectorized
-            from epsaudit.engine.identity import digest
+            from epsaudit.engine.provenance import digest
             def make(shift):
                 return lambda data, size, rng: data + shift + rng.laplace(size=size)
             law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])

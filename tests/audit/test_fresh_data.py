@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.data.fresh import Dataset, is_constant
+from epsaudit.data.neighbours import Dataset, is_constant
 from epsaudit.engine.sampling import COPIED
 
 RUNS = [audit, audit_sequentially]

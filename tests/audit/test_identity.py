@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from recorded import rewrite
 
-from epsaudit.engine.identity import fingerprint, sources
+from epsaudit.engine.provenance import fingerprint, sources
 
 MINE = """
 import helper

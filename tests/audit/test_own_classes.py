@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially
-from epsaudit.data.fresh import loads, loads_apart
+from epsaudit.data.neighbours import loads, loads_apart
 
 SCALE = 1.0
 PAIR = ([1], [1, 1])

@@ -19,8 +19,7 @@ from recorded import counted, records
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine import sampling
 from epsaudit.engine.sampling import replay
-from epsaudit.engine.streams import Chunk, certification_chunks, training_chunks
-from epsaudit.engine.workers import Job, Workers
+from epsaudit.engine.workers import Chunk, Job, Workers, certification_chunks, training_chunks
 from epsaudit.results.result import comparable, save
 from epsaudit.witnesses import Tails
 

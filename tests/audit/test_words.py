@@ -5,7 +5,7 @@ import pytest
 
 from epsaudit import AuditError
 from epsaudit.adapters.external import dataset_to_json
-from epsaudit.data.fresh import refuse_if_consumed
+from epsaudit.data.neighbours import refuse_if_consumed
 from epsaudit.errors import with_article
 from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.events import Interval, Region, event_from_dict

@@ -18,7 +18,7 @@ from epsaudit.audits.one_run.guesses import GuessRule, rule_from_dict, rule_of
 from epsaudit.audits.question import claim_given
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.engine.provenance import provenance
-from epsaudit.engine.streams import entropy, stream
+from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
 from epsaudit.results.result import Result
 from epsaudit.text import lower, percent

@@ -27,7 +27,6 @@ from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.identity import digest
 from epsaudit.engine.independence import (
     LEVEL,
     Look,
@@ -37,8 +36,9 @@ from epsaudit.engine.independence import (
     refuse,
     refuse_if_all_failed,
 )
+from epsaudit.engine.provenance import digest
 from epsaudit.engine.sampling import Progress, ProgressCallback, draw_by_coins
-from epsaudit.engine.streams import stream
+from epsaudit.engine.workers import stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.outputs.packed import alike, join

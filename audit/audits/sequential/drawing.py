@@ -20,10 +20,9 @@ from epsaudit.adapters.functions import Sides
 from epsaudit.audits.sequential import betting
 from epsaudit.certificates import Counts
 from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.identity import digest
+from epsaudit.engine.provenance import digest
 from epsaudit.engine.sampling import changed, draw_by_coins, learn, naming
-from epsaudit.engine.streams import STAGES, Chunk, stream
-from epsaudit.engine.workers import Workers
+from epsaudit.engine.workers import STAGES, Chunk, Workers, stream
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.witnesses import Witness
 
