@@ -46,7 +46,7 @@ from epsaudit.hunting.parameters import candidates, read_schema, served
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 from epsaudit.text import percent
-from epsaudit.witnesses.readable import PARTS
+from epsaudit.witnesses.events import PARTS
 
 QUESTION = "Does a hunt find the known bugs of released libraries with no pair given, and does it refute what is sound?"
 TOGETHER = 0.999

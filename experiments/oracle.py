@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.witnesses.scores import LogRatio
+from epsaudit.witnesses.learning import LogRatio
 
 Floats = NDArray[np.float64]
 CUTS = 300

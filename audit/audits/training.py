@@ -32,12 +32,11 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
-from epsaudit.witnesses.classifiers import learnt_from
 from epsaudit.witnesses.encoding import most_read
-from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.models import Tree
-from epsaudit.witnesses.readable import Readable, reads_well
-from epsaudit.witnesses.selection import Objective
+from epsaudit.witnesses.events import reads_well
+from epsaudit.witnesses.features import Feature, Tree
+from epsaudit.witnesses.learning import learnt_from
+from epsaudit.witnesses.selection import Objective, Readable
 from epsaudit.witnesses.settings import (
     ERRORS_BETWEEN_PAIRS,
     FEW_PAIRS,

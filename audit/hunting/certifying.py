@@ -29,7 +29,8 @@ from epsaudit.hunting.shrinking import rows_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import Bound, CandidateScore, Choice, best_of, candidate_scores
-from epsaudit.witnesses.readable import Readable, parts_of
+from epsaudit.witnesses.events import parts_of
+from epsaudit.witnesses.selection import Readable
 
 TO_LEARN = 2_000, MOST_HUNTED
 """The fewest and the most runs that the events are learnt from: else eight times those that refuted the claim."""

@@ -24,7 +24,7 @@ from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
-from epsaudit.witnesses.readable import NotShort, condition, helpers_of, literal
+from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
 
 MOST_LINES = 40
 """Lines of a script, so that whoever gets it reads it before running it."""

@@ -49,11 +49,10 @@ from epsaudit.witnesses import (
     best_of,
     candidate_scores,
 )
-from epsaudit.witnesses.combinations import Combined, Reduced
 from epsaudit.witnesses.events import Event, Interval, Region
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.models import Additive
-from epsaudit.witnesses.scores import FromTable, Monotone, PiecewiseRatio
+from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value
+from epsaudit.witnesses.learning import FromTable
+from epsaudit.witnesses.selection import Monotone, PiecewiseRatio
 
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]

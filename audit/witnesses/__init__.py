@@ -5,11 +5,19 @@ them by outputs that did not teach them, and `best_of` chooses the event that an
 fixed size the `Bound` that is predicted.
 """
 
-from epsaudit.witnesses.classifiers import Classifiers, FloatBits, Messages
 from epsaudit.witnesses.encoding import Encoding, Features, encode
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, event_from_dict, witness_from_dict
-from epsaudit.witnesses.scores import Family, LikelihoodRatio, Oracle, Score, Tails, candidate_scores
-from epsaudit.witnesses.selection import ANYTHING, Bound, CandidateScore, Choice, Objective, best_of
+from epsaudit.witnesses.learning import (
+    Classifiers,
+    Family,
+    FloatBits,
+    LikelihoodRatio,
+    Messages,
+    Oracle,
+    Tails,
+    candidate_scores,
+)
+from epsaudit.witnesses.selection import ANYTHING, Bound, CandidateScore, Choice, Objective, Score, best_of
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
 """What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""

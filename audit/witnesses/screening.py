@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.outputs.normal_form import Codes, Floats, Outputs
-from epsaudit.outputs.packed import rows_of
-from epsaudit.witnesses.features import Feature, readable
+from epsaudit.witnesses.features import Feature, Patch, Wave
 from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK, MOST_CORRELATED, MOST_PAIRED, PATCHES, TELLING
 
 BLOCK = 32
@@ -236,35 +235,6 @@ def difference(rows: Floats, rows_prime: Floats) -> Floats:
     return worst
 
 
-@readable
-class Wave:
-    """How much of a wave of so many cycles is in an array: its 'cos' part, its 'sin' part, or its 'power'.
-
-    Examples
-    --------
-    >>> rows = np.cos(2 * np.pi * 3 * np.arange(100) / 100)[None]
-    >>> Wave(3, "cos")(rows).round(6).tolist(), Wave(3, "power").label
-    ([5.0], 'power of 3 cycles in y')
-    """
-
-    cycles: int
-    part: str
-
-    @property
-    def label(self) -> str:
-        return f"{self.part} of {self.cycles} cycles in y"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        rows = rows_of(outputs) if len(outputs) else None
-        if rows is None:
-            return np.full(len(outputs), np.nan)
-        angles = 2.0 * np.pi * self.cycles / rows.shape[1] * np.arange(rows.shape[1])
-        with np.errstate(invalid="ignore", over="ignore"):
-            parts = [rows @ wave / math.sqrt(rows.shape[1]) for wave in (np.cos(angles), -np.sin(angles))]
-            found = parts[0] ** 2 + parts[1] ** 2 if self.part == "power" else parts[self.part == "sin"]
-        return np.where(np.isfinite(found), found, np.nan)
-
-
 def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """List the waves in arrays that tell the two sides apart beyond chance.
 
@@ -285,33 +255,6 @@ def telling_waves(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
         gaps = difference(*map(part, waves))
         found += [(log_chance(gap**2, 1), Wave(cycles, name)) for cycles, gap in enumerate(gaps.tolist())]
     return sure(found, TELLING)
-
-
-@readable
-class Patch:
-    """The sum of a box of an array, as a patch, a row, a column, by where it begins and ends along each axis.
-
-    Examples
-    --------
-    >>> patch = Patch((0, 1), (2, 3))
-    >>> patch(np.arange(6.0).reshape(1, 2, 3)).tolist(), patch.label
-    ([12.0], 'sum of y[0:2, 1:3]')
-    """
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        return f"sum of y[{', '.join(f'{low}:{high}' for low, high in zip(self.low, self.high, strict=True))}]"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        if rows_of(outputs) is None or outputs.ndim != len(self.low) + 1:
-            return np.full(len(outputs), np.nan)
-        box = outputs[(slice(None), *map(slice, self.low, self.high))]
-        with np.errstate(invalid="ignore", over="ignore"):
-            found = box.reshape(len(box), -1).sum(axis=1)
-        return np.where(np.isfinite(found), found, np.nan)
 
 
 def telling_patches(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

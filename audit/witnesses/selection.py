@@ -1,15 +1,16 @@
-"""One calibration and one rule of choice: what the events of a score are expected to give, and which is worth most.
+"""Scores, their events, and one rule of choice: what each event is expected to give, and which is worth most.
 
-Training outputs alone are used here, so that choosing costs no confidence.
+A score is one number an output, larger where x is likelier; its events are its tails. Training outputs alone are used
+here, so that choosing costs no confidence.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,98 @@ from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.normal_form import Codes, Floats, Outputs
-from epsaudit.witnesses.events import Interval, Region, Witness
-from epsaudit.witnesses.settings import BENDS, ERRORS, FEW_LEVELS, LEVELS, SURE, TANGENTS, WALKS
+from epsaudit.outputs.columns import find_atoms
+from epsaudit.outputs.normal_form import Codes, Floats, Outputs, number
+from epsaudit.witnesses.events import Event, Interval, Region, Witness, reads_well
+from epsaudit.witnesses.features import Feature
+from epsaudit.witnesses.settings import (
+    BENDS,
+    ERRORS,
+    FEW_LEVELS,
+    LEVELS,
+    SURE,
+    TANGENTS,
+    WALKS,
+)
 
-if TYPE_CHECKING:
-    from epsaudit.witnesses.scores import Score
+
+class Score(Protocol):
+    """A fitted score.
+
+    One with an attribute ``learnt`` that is true was fitted so closely that the outputs it was fitted on overstate it.
+    """
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """Return shape (size,), larger where x is likelier, NaN where the score has no opinion."""
+
+    def at_least(self, threshold: float) -> Event:
+        """Return the event that the score is at least ``threshold``."""
+
+    def at_most(self, threshold: float) -> Event:
+        """Return the event that the score is at most ``threshold``."""
+
+
+@dataclass(frozen=True)
+class Monotone:
+    """A feature itself, or its negative, as the score: its events are tails."""
+
+    feature: Feature
+    sign: int
+    learnt: bool = False
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        numbers = self.feature(outputs)
+        return numbers if self.sign > 0 else -numbers
+
+    def at_least(self, threshold: float) -> Event:
+        interval = Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold)
+        return Region(self.feature, (interval,))
+
+    def at_most(self, threshold: float) -> Event:
+        interval = Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold)
+        return Region(self.feature, (interval,))
+
+
+@dataclass(frozen=True)
+class PiecewiseRatio:
+    """A log-likelihood ratio that is constant on single outputs (atoms) and on intervals of a feature."""
+
+    feature: Feature
+    atoms: tuple[Hashable, ...]
+    atom_values: Floats
+    edges: Floats
+    interval_values: Floats
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        values = np.full(len(outputs), np.nan)
+        if len(self.interval_values):
+            numbers = self.feature(outputs)
+            known = ~np.isnan(numbers)
+            values[known] = self.interval_values[np.searchsorted(self.edges, numbers[known], side="left")]
+        if self.atoms:
+            position = find_atoms(outputs, self.atoms)
+            values = np.where(position >= 0, self.atom_values[position], values)
+        return values
+
+    def at_least(self, threshold: float) -> Event:
+        return self._event(self.interval_values >= threshold, self.atom_values >= threshold)
+
+    def at_most(self, threshold: float) -> Event:
+        return self._event(self.interval_values <= threshold, self.atom_values <= threshold)
+
+    def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
+        bounds = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        intervals: list[Interval] = []
+        for i in np.flatnonzero(chosen_intervals):
+            if intervals and intervals[-1].high == bounds[i]:
+                intervals[-1] = Interval(intervals[-1].low, bounds[i + 1], includes_low=False)
+            else:
+                intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
+        included = tuple(atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if chosen)
+        others = (atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if not chosen)
+        excluded = tuple(one for one in others if any(i.contains(np.array([number(one)]))[0] for i in intervals))
+        return Region(self.feature, tuple(intervals), included, excluded)
+
 
 LEVEL, SLOPE = 4.0, 0.01
 """Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
@@ -322,7 +409,7 @@ class Bound:
     Examples
     --------
     >>> from epsaudit.claims.definitions import PureDP
-    >>> from epsaudit.witnesses.scores import Tails, candidate_scores
+    >>> from epsaudit.witnesses.learning import Tails, candidate_scores
     >>> rng = np.random.default_rng(0)
     >>> found = candidate_scores([Tails()], rng.normal(size=1000), rng.normal(1.0, size=1000))
     >>> choice = best_of(found, Bound(PureDP(1.0), 100_000, 0.95))
@@ -391,3 +478,17 @@ def _undominated(correct: Floats, wrong: Floats) -> Codes:
     order = np.lexsort((-correct, wrong))
     most = np.maximum.accumulate(correct[order])
     return np.asarray(np.sort(order[np.diff(most, prepend=-1.0) > 0.0]))
+
+
+@dataclass(frozen=True)
+class Readable:
+    """An objective, of events alone that read well."""
+
+    inner: Objective
+
+    @property
+    def nothing(self) -> Choice:
+        return self.inner.nothing
+
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
+        return (choice for choice in self.inner.choices(candidate, errors) if reads_well(choice.witness))

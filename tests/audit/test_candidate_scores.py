@@ -7,8 +7,7 @@ from epsaudit import ZCDP, PureDP
 from epsaudit.certificates import Box
 from epsaudit.witnesses import Bound, CandidateScore, Tails, best_of, candidate_scores
 from epsaudit.witnesses.features import Value
-from epsaudit.witnesses.scores import Monotone
-from epsaudit.witnesses.selection import smoothed
+from epsaudit.witnesses.selection import Monotone, smoothed
 
 MANY = 5_000
 GROUP = np.repeat(np.array([0, 1], np.int8), MANY)

@@ -29,7 +29,7 @@ from epsaudit.hunting.parameters import candidates
 from epsaudit.hunting.parameters import served as mechanism_served
 from epsaudit.hunting.relations import AddRemovePerson
 from epsaudit.hunting.shrinking import rows_of, shrink, simpler_values
-from epsaudit.witnesses.readable import reads_well
+from epsaudit.witnesses.events import reads_well
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
 

@@ -11,13 +11,19 @@ from epsaudit.audits.training import _Trained
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.packed import pack
 from epsaudit.witnesses import Bound, Classifiers, LikelihoodRatio
-from epsaudit.witnesses.classifiers import FloatBits
-from epsaudit.witnesses.combinations import PlaceOf
-from epsaudit.witnesses.encoding import Features, encode
-from epsaudit.witnesses.features import At, Coordinate, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import Code, Fields
-from epsaudit.witnesses.screening import Patch, telling_patches
-from epsaudit.witnesses.tables import Together
+from epsaudit.witnesses.encoding import Features, Fields, encode
+from epsaudit.witnesses.features import (
+    At,
+    Code,
+    Coordinate,
+    Patch,
+    PlaceOf,
+    Together,
+    feature_from_dict,
+    feature_to_dict,
+)
+from epsaudit.witnesses.learning import FloatBits
+from epsaudit.witnesses.screening import telling_patches
 
 RATES = (0.25, 0.75)
 

@@ -8,9 +8,8 @@ import pytest
 
 from epsaudit.outputs.normal_form import Items
 from epsaudit.outputs.packed import pack
-from epsaudit.witnesses.encoding import Features
+from epsaudit.witnesses.encoding import Features, features_of
 from epsaudit.witnesses.features import At, Contains, Coordinate, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import features_of
 
 
 def test_keys_and_their_numbers_are_read_off_mappings():

@@ -11,8 +11,7 @@ from epsaudit.outputs import columns
 from epsaudit.outputs.columns import columns_of, inside, is_atom
 from epsaudit.outputs.normal_form import normal
 from epsaudit.outputs.packed import join, pack
-from epsaudit.witnesses.combinations import STATISTICS, Place, Reduced
-from epsaudit.witnesses.features import At, Contains, Coordinate, HasKind, Length, Value
+from epsaudit.witnesses.features import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
 
 parts = st.one_of(
     st.none(),

@@ -22,7 +22,7 @@ from epsaudit.outputs.as_json import block_from_json, block_to_json, from_json, 
 from epsaudit.outputs.normal_form import normal, written
 from epsaudit.outputs.packed import pack
 from epsaudit.witnesses import Region
-from epsaudit.witnesses.readable import NotShort, condition
+from epsaudit.witnesses.events import NotShort, condition
 
 VOTES = DatasetPair(("ann", "ann", "bob"), ("bob", "bob", "ann"))
 

@@ -9,11 +9,9 @@ from epsaudit import audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.experiments.black_boxes import CLAIM
 from epsaudit.outputs.packed import pack
-from epsaudit.witnesses.encoding import most_read
+from epsaudit.witnesses.encoding import Fields, most_read, rare_regions
 from epsaudit.witnesses.features import Coordinate
-from epsaudit.witnesses.fields import Fields
 from epsaudit.witnesses.settings import LOOK
-from epsaudit.witnesses.tables import rare_regions
 
 FIELDS = [Coordinate(0), Coordinate(1)]
 

@@ -13,11 +13,22 @@ from epsaudit.outputs.columns import _KNOWN
 from epsaudit.outputs.normal_form import NAN, Raised, normal
 from epsaudit.outputs.packed import join, pack
 from epsaudit.outputs.readings import READINGS, Reading
-from epsaudit.witnesses.combinations import Combined, PlaceOf, Reduced
 from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import At, Contains, Coordinate, Length, Value, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.fields import Code, Scaled
-from epsaudit.witnesses.tables import Together
+from epsaudit.witnesses.features import (
+    At,
+    Code,
+    Combined,
+    Contains,
+    Coordinate,
+    Length,
+    PlaceOf,
+    Reduced,
+    Scaled,
+    Together,
+    Value,
+    feature_from_dict,
+    feature_to_dict,
+)
 
 TEXTS = (
     "",

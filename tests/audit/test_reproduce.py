@@ -20,10 +20,19 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.combinations import Combined, Reduced
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.features import At, Contains, Coordinate, Deviation, HasKind, Length, LowestBit, Value
-from epsaudit.witnesses.readable import NotShort, condition, helpers_of, literal
+from epsaudit.witnesses.events import Interval, NotShort, Region, condition, helpers_of, literal
+from epsaudit.witnesses.features import (
+    At,
+    Combined,
+    Contains,
+    Coordinate,
+    Deviation,
+    HasKind,
+    Length,
+    LowestBit,
+    Reduced,
+    Value,
+)
 
 OWN = """
 import random

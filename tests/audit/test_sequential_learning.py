@@ -14,11 +14,10 @@ from epsaudit.audits.sequential import learning, scores
 from epsaudit.audits.sequential.learning import Learner, candidates_of, sequential_families
 from epsaudit.audits.sequential.scores import Middles, Nearness, Sums, Within, table_of, trees_of
 from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
-from epsaudit.witnesses.classifiers import interacting
-from epsaudit.witnesses.features import Coordinate, Value
-from epsaudit.witnesses.models import Additive, Term
-from epsaudit.witnesses.scores import Monotone
+from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
+from epsaudit.witnesses.learning import interacting
 from epsaudit.witnesses.screening import cells, deviance, screen, standardised
+from epsaudit.witnesses.selection import Monotone
 
 LENGTH = 20
 

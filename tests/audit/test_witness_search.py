@@ -7,9 +7,9 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.witnesses import Classifiers, Oracle, candidate_scores, encode, event_from_dict
-from epsaudit.witnesses.classifiers import planted
-from epsaudit.witnesses.combinations import releases_of
+from epsaudit.witnesses.encoding import releases_of
 from epsaudit.witnesses.features import Coordinate, feature_from_dict, feature_to_dict
+from epsaudit.witnesses.learning import planted
 
 
 def one_leaky_pair(data, size, rng):

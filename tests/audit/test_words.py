@@ -7,9 +7,8 @@ from epsaudit import AuditError
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.data.neighbours import refuse_if_consumed
 from epsaudit.errors import with_article
-from epsaudit.witnesses.combinations import Combined
 from epsaudit.witnesses.events import Interval, Region, event_from_dict
-from epsaudit.witnesses.features import Contains, Coordinate, Deviation, HasKind, NegativeZero, Residue, Value
+from epsaudit.witnesses.features import Combined, Contains, Coordinate, Deviation, HasKind, NegativeZero, Residue, Value
 
 BELOW, ABOVE = Interval(high=0.5), Interval(low=0.5)
 

@@ -43,7 +43,7 @@ from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.outputs.packed import alike, join
 from epsaudit.witnesses import Family, Witness
-from epsaudit.witnesses.readable import reads_well
+from epsaudit.witnesses.events import reads_well
 
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""

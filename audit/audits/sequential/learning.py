@@ -35,8 +35,8 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
-from epsaudit.witnesses.readable import Readable
-from epsaudit.witnesses.scores import FromTable
+from epsaudit.witnesses.learning import FromTable
+from epsaudit.witnesses.selection import Readable
 from epsaudit.witnesses.settings import LEAST_TO_LEARN
 
 Floats = NDArray[np.float64]

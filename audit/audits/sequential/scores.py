@@ -29,12 +29,10 @@ from epsaudit.witnesses import (
     encode,
     settings,
 )
-from epsaudit.witnesses.classifiers import Basis, bases_of, interacting, often_odd, planted, sum_of
-from epsaudit.witnesses.combinations import Combined
-from epsaudit.witnesses.features import Coordinate, Feature, Value
-from epsaudit.witnesses.models import regress
-from epsaudit.witnesses.scores import FromTable, Monotone
+from epsaudit.witnesses.features import Combined, Coordinate, Feature, Value
+from epsaudit.witnesses.learning import Basis, FromTable, bases_of, interacting, often_odd, planted, regress, sum_of
 from epsaudit.witnesses.screening import screen
+from epsaudit.witnesses.selection import Monotone
 
 Floats = NDArray[np.float64]
 HEAVY = 1_000.0

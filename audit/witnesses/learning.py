@@ -1,32 +1,56 @@
-"""Learn scores of many features at once: additive logistic regression, and gradient boosting distilled to a tree.
+"""Families of scores: features as they are, likelihood ratios of cells, sums and trees learnt from many features.
 
 They are learnt from the table of training outputs fold by fold, so that every output is judged by what it did not
-teach, and written as plain numbers (`epsaudit.witnesses.models`), so that a witness is saved without pickles.
+teach, and written as plain numbers, so that a witness is saved without pickles. A new kind of witness is a new family.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Floats, Outputs, Singles
+from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Floats, Outputs, Singles, values_of
 from epsaudit.outputs.packed import are_numbers, kinds_of
 from epsaudit.outputs.readings import Reading
-from epsaudit.witnesses.encoding import Encoding, encode
-from epsaudit.witnesses.features import Coordinate, Exponent, Feature, LowestBit, NegativeZero, TrailingZeros, Value
-from epsaudit.witnesses.fields import Fields
-from epsaudit.witnesses.models import Additive, Filled, Term, Tree, hats, regress
-from epsaudit.witnesses.scores import FromTable, LikelihoodRatio, Monotone, Tails, errors_of
-from epsaudit.witnesses.screening import cells, deviance, differences, screen, standardised, telling_coordinates, whole
-from epsaudit.witnesses.selection import CandidateScore
+from epsaudit.witnesses.encoding import Encoding, Fields, encode
+from epsaudit.witnesses.features import (
+    Additive,
+    Coordinate,
+    Exponent,
+    Feature,
+    Filled,
+    LowestBit,
+    NegativeZero,
+    Term,
+    TrailingZeros,
+    Tree,
+    Value,
+)
+from epsaudit.witnesses.screening import (
+    cells,
+    deviance,
+    differences,
+    screen,
+    shrunk,
+    standardised,
+    telling_coordinates,
+    whole,
+)
+from epsaudit.witnesses.selection import CandidateScore, Monotone, PiecewiseRatio, Score
 from epsaudit.witnesses.settings import (
+    CELLS,
+    EASY_TO_READ,
+    ERRORS,
     FALSE_FINDS,
     FEW_VALUES,
     FOLDS,
@@ -44,11 +68,299 @@ from epsaudit.witnesses.settings import (
     PENALTIES,
     SHAPES,
     SHARED,
+    STEPS,
     SURE,
     TELLING,
     TREE_FROM,
     TREES,
 )
+
+IN_CACHE = 4096
+"""Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
+
+
+def regress(
+    design: Singles,
+    side: Singles,
+    weight: Singles,
+    folds: NDArray[np.int8] | None,
+    penalties: Sequence[Floats],
+    steps: int = STEPS,
+) -> tuple[Floats, Singles]:
+    """Ridge logistic regressions of the side that an output came from, for every penalty, and without each fold.
+
+    They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
+    with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
+
+    Parameters
+    ----------
+    design : ndarray of float32, shape (entries, columns)
+        Regressors.
+    side, weight : ndarray of float32, shape (entries,)
+        1 for x and 0 for x', and how often it was seen.
+    folds : ndarray of int, shape (entries,), or None
+        The fold of each entry; None for no folds.
+    penalties : sequence of ndarray, shape (columns, columns)
+        Twice the quadratic form that is taken from the log likelihood.
+
+    Returns
+    -------
+    ndarray, shape (penalties, columns); ndarray of float32, shape (penalties, entries)
+        Coefficients learnt from all entries, and the log odds of x of every entry, learnt without its fold.
+
+    Examples
+    --------
+    Seen 3 times as often on x where the regressor is 1:
+
+    >>> design, side = np.float32([[1], [1]]), np.float32([1, 0])
+    >>> regress(design, side, np.float32([300, 100]), None, [np.zeros((1, 1))], 20)[0].round(2).tolist()
+    [[1.1]]
+    """
+    folds = np.zeros(len(design), np.int8) if folds is None else folds
+    number = int(folds.max(initial=0)) + 1
+    rows = [_rows(folds, fold) for fold in range(number)]
+    parts = [(design[one], side[one, None], weight[one, None]) for one in rows]
+    once = bool(np.all(weight == 1.0))
+    grams = np.array([(part if once else part * seen).T @ part for part, _, seen in parts], float) / 4.0
+    total = grams.sum(axis=0) + 1e-3 * np.eye(design.shape[1])
+    left_out = [*grams, 0.0] if number > 1 else [0.0]
+    factors = [[cho_factor(total - out + penalty) for penalty in penalties] for out in left_out]
+    weights = np.zeros((len(left_out), len(penalties), design.shape[1]))
+    for _ in range(steps):
+        slopes = np.zeros_like(weights)
+        flat = weights.reshape(-1, design.shape[1]).T.astype(np.float32)
+        for fold, (part, own, seen) in enumerate(parts):
+            slope = ((seen * (own - expit(part @ flat))).T @ part).reshape(weights.shape)
+            slopes += slope
+            if number > 1:
+                slopes[fold] -= slope[fold]
+        for k, factored in enumerate(factors):
+            for v, (factor, penalty) in enumerate(zip(factored, penalties, strict=True)):
+                weights[k, v] += cho_solve(factor, slopes[k, v] - penalty @ weights[k, v])
+    judged = np.empty((len(penalties), len(design)), np.float32)
+    for fold, (one, (part, _, _)) in enumerate(zip(rows, parts, strict=True)):
+        judged[:, one] = (part @ weights[fold].T.astype(np.float32)).T
+    return weights[-1], judged
+
+
+def _rows(folds: NDArray[np.int8], fold: int) -> slice | NDArray[np.int64]:
+    """Rows of a fold: where they are neighbours a slice, which copies nothing."""
+    rows = np.flatnonzero(folds == fold)
+    return slice(rows[0], rows[-1] + 1) if len(rows) and rows[-1] - rows[0] < len(rows) else rows
+
+
+def hats(numbers: Floats, knots: Floats) -> Singles:
+    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends.
+
+    Examples
+    --------
+    >>> hats(np.array([-9.0, 0.0, 0.25, 3.0]), np.array([0.0, 1.0])).tolist()
+    [[1.0, 0.0], [1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
+    """
+    found = np.empty((len(knots), len(numbers)), np.float32)
+    steps = np.diff(knots)[:, None]
+    for start in range(0, len(numbers), IN_CACHE):  # so many that they stay in the processor's cache
+        ramps = np.clip((numbers[start : start + IN_CACHE] - knots[:-1, None]) / steps, 0.0, 1.0)
+        found[:, start : start + IN_CACHE] = 0.0 - np.diff(ramps, axis=0, prepend=1.0, append=0.0)
+    return found.T
+
+
+class Family(Protocol):
+    """A way to find scores.
+
+    One of your own is fitted on one half of the training outputs, and its scores are judged by the other half.
+    """
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        """Fit on training outputs of x and x'; an empty answer means that the family has nothing to say."""
+
+
+class FromTable(ABC):
+    """A family that judges its scores itself, from the table of all training outputs."""
+
+    @abstractmethod
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidate scores, judged by outputs that did not teach them."""
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        return [candidate.score for candidate in self.candidates(encode(outputs, outputs_prime))]
+
+
+@dataclass(frozen=True)
+class Tails(FromTable):
+    """Tails of every feature: {y <= t}, {y >= t}, and both at once."""
+
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield the candidates of the features that tell most."""
+        features = [one for one in data.features.alone if one not in data.features.regions]
+        yield from self.of(features, data, errors_of(data.features.tried))
+
+    def of(self, features: Sequence[Feature], data: Encoding, errors: float) -> Iterator[CandidateScore]:
+        """Yield two candidates a feature, which need no fitting."""
+        for feature in features:
+            numbers = data.numbers(feature)[data.row]
+            found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, errors=errors)
+            if found is not None and len(found.thresholds) > 1:
+                yield found
+                yield found.mirrored(Monotone(feature, -1))
+
+
+@dataclass(frozen=True)
+class LikelihoodRatio(FromTable):
+    """The likelihood ratio in a table: of outputs that repeat, counted one by one, and in cells of every feature.
+
+    Its events are sets of atoms and unions of intervals.
+    """
+
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
+        if np.any(data.atoms >= 0):
+            yield from self._table(data, Value(), True, ERRORS)
+        for feature in data.features.alone:
+            plain = isinstance(feature, Value)
+            if not (plain and np.any(data.atoms >= 0)):
+                errors = ERRORS if plain else errors_of(data.features.tried_like(feature))
+                yield from self._table(data, feature, False, errors)
+
+    def _table(self, data: Encoding, feature: Feature, atoms: bool, errors: float) -> Iterator[CandidateScore]:
+        """Count atoms and cells, and judge every fold by the ratios of the others."""
+        cell = data.atoms.copy() if atoms else np.full(len(data.outputs), -1)
+        single = int(cell.max()) + 1
+        numbers = data.numbers(feature)
+        free = np.isfinite(numbers) & (cell < 0)
+        entries = data.row[free[data.row]]
+        coded = bool(getattr(feature, "coded", False))
+        if coded:
+            edges: Floats = np.arange(0.5, feature.number - 1)  # type: ignore[attr-defined]  # what is coded has it
+        else:
+            edges = _edges(numbers[entries]) if len(entries) >= FEW_VALUES else np.empty(0)
+        if len(edges) or coded:
+            cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
+        if cell.min() == cell.max():
+            return
+        places, kinds = cell[data.row], 2 * FOLDS
+        known = places >= 0
+        cells = single + (len(edges) + 1 if len(edges) or coded else 0)
+        counts = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
+        seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
+        total = seen.sum(axis=1)
+        counted = len(seen) if coded else single
+        final = _ratios(total, counted)
+        judged = np.array([_ratios(total - seen[:, fold], counted) for fold in range(FOLDS)])
+        row, fold, side = np.nonzero(seen)
+        first = np.zeros(single, np.int64)
+        rows = np.flatnonzero((cell >= 0) & (cell < single))
+        first[cell[rows]] = rows
+        score = PiecewiseRatio(
+            feature, tuple(values_of(data.outputs[first])), final[:single], edges, final[single:]
+        )  # fmt: skip
+        options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
+        group = (2 * fold + side).astype(np.int8)
+        found = CandidateScore.of(score, final[row], group, seen[row, fold, side], judged[fold, row], **options)
+        if found is not None:
+            yield found
+
+
+def errors_of(tried: int) -> float:
+    """Standard errors to lower by where the best of so many scores is taken, many of which are alike."""
+    return math.sqrt(ERRORS**2 + math.log(max(tried, 1)))
+
+
+def _edges(numbers: Floats) -> Floats:
+    """Edges of cells, between values where these are few, else at quantiles that crowd towards the ends."""
+    known = np.sort(numbers)
+    values = known[np.append(True, known[1:] > known[:-1])]
+    if len(values) <= CELLS:
+        return np.asarray((values[1:] + values[:-1]) / 2.0)
+    tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
+    return np.unique(np.quantile(known, np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])))
+
+
+def _ratios(seen: Floats, single: int) -> Floats:
+    """Log ratios of counts of shape (cells, 2): those of atoms shrunk, those of many cells along a curve."""
+    atoms, cells = seen[:single], seen[single:]
+    if len(cells) <= FEW_VALUES:
+        return shrunk(seen)
+    return np.concatenate([shrunk(atoms), _curve(cells)])
+
+
+def _curve(seen: Floats) -> Floats:
+    """Log ratio along cells in order: piecewise linear between knots that crowd towards the ends."""
+    ranks = (np.cumsum(seen.sum(axis=1)) - seen.sum(axis=1) / 2.0 + 0.5) / (seen.sum() + 1.0)
+    far = np.geomspace(5e-4, 0.5, len(seen) // 12)
+    places = np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(len(seen)))
+    knots = np.unique(places)
+    bends = np.diff(np.eye(len(knots)), axis=0)
+    penalty = 10.0 * bends.T @ bends + 0.1 * np.eye(len(knots))
+    side, weight = np.tile(np.array([1.0, 0.0], np.float32), len(seen)), seen.ravel().astype(np.float32)
+    design = np.repeat(hats(np.arange(len(seen), dtype=float), knots), 2, axis=0)
+    weights, _ = regress(design, side, weight, None, [penalty], 3 * STEPS)
+    return np.asarray(design[::2].astype(float) @ weights[0])
+
+
+def candidate_scores(
+    families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
+) -> Iterator[CandidateScore]:
+    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
+    data = data or encode(outputs, outputs_prime)
+    for family in families:
+        if isinstance(family, FromTable):
+            yield from family.candidates(data)
+            continue
+        half = len(outputs) // 2
+        held_out = outputs[half:], outputs_prime[half:]
+        group = np.repeat(np.array([0, 1], np.int8), [len(side) for side in held_out])
+        for score in family.fit(outputs[:half], outputs_prime[:half]):
+            values = np.concatenate([np.asarray(score(side), float) for side in held_out])
+            margin = HARD_TO_READ if getattr(score, "learnt", False) else 0.0
+            found = CandidateScore.of(score, values, group, np.ones(len(group)), margin=margin)
+            if found is not None:
+                yield found
+
+
+@dataclass(frozen=True, eq=False)
+class LogRatio:
+    """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
+
+    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
+
+    Examples
+    --------
+    >>> from epsaudit.mechanisms.laws import LaplaceLaw
+    >>> LogRatio(LaplaceLaw(1.0, 1.0), LaplaceLaw(0.0, 1.0))(np.array([-3.0, 0.5, 4.0])).tolist()
+    [-1.0, 0.0, 1.0]
+    """
+
+    law: Any
+    law_prime: Any
+
+    @property
+    def label(self) -> str:
+        return "log p(y) / p'(y)"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
+
+    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
+    """
+
+    law: Any
+    law_prime: Any
+
+    def __post_init__(self) -> None:
+        for law in (self.law, self.law_prime):
+            if not callable(getattr(law, "log_density", None)):
+                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        return [Monotone(LogRatio(self.law, self.law_prime), 1)]
 
 
 @dataclass(frozen=True)
