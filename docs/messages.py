@@ -15,7 +15,7 @@ from pathlib import Path
 SOURCES = Path(__file__).parents[1] / "audit"
 ERRORS = {"AuditError": 2, "MissingExtraError": 2, "OwnCodeError": 3}
 """The errors that carry sentences, with the exit status of the command line."""
-PROGRAMS = ("epsaudit.adapters.child", "epsaudit.adapters.external")
+PROGRAMS = ("epsaudit.adapters.external",)
 """Where ``self.fail`` ends a program with a sentence about its command."""
 
 

@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epsaudit.adapters import serve
-from epsaudit.adapters.child import Program
-from epsaudit.adapters.external import CHILDREN
+from epsaudit.adapters.external import CHILDREN, Program
 
 NUMBERS, BLOCK, TURNS = 1_000_000, 50_000, 3
 """Numbers a turn, outputs asked for at once, and turns."""

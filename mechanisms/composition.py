@@ -20,8 +20,7 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.outputs.normal_form import Outputs
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import Outputs, pack
 
 
 @dataclass(frozen=True)

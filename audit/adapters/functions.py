@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import functools
+import inspect
+import math
+import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
@@ -13,7 +19,6 @@ from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.calls import Takes, one_event_loop, takes_of, takes_size, wrong_call
 from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator, draw_reproducibly
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import (
@@ -27,10 +32,288 @@ from epsaudit.data.neighbours import (
     is_frame,
     listed,
 )
-from epsaudit.errors import AuditError, OwnCodeError, own_lines, seconds_of, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut
-from epsaudit.outputs.packed import frozen, normal_array, pack, pack_frozen
-from epsaudit.outputs.unread import Unread
+from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, own_lines, seconds_of, with_article
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, Unread, frozen, normal_array, pack, pack_frozen
+
+_LOOP = threading.local()
+"""Of this thread: ``runner``, None before it is needed, absent outside of `one_event_loop`."""
+SEEDS = ("seed", "random_state")
+"""Parameters of these names get a whole number."""
+GENERATORS = ("rng", "generator", "random")
+"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
+_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
+"""Annotations that say the same."""
+_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
+
+
+def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, np.random.Generator], Any]:
+    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed, under this name.
+
+    Every run has a seed of its own, from 0 to 2^32 - 1, drawn from ``rng``: an audit can be repeated from its own seed.
+    `AuditError` if the function takes no argument of this name.
+
+    Examples
+    --------
+    >>> import random
+    >>> def noisy_count(people, seed):
+    ...     return len(people) + random.Random(seed).gauss(0.0, 1.0)
+    >>> round(seeded(noisy_count)(["ann"], np.random.default_rng(0)), 2)
+    0.57
+    """
+    parameters = inspect.signature(function).parameters
+    if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+        raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
+
+    def call(dataset: Any, rng: np.random.Generator) -> Any:
+        return function(dataset, **{name: _seed_from(rng)})
+
+    call.__name__ = getattr(function, "__name__", "seeded")
+    return call
+
+
+def _seed_from(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**32))
+
+
+def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    """Return a function that runs an asynchronous one to its end; runs of one block share an event loop.
+
+    Nothing else is shared: each run has a context of its own, and tasks that it leaves behind are cancelled.
+
+    Examples
+    --------
+    >>> async def noisy_count(people, rng):
+    ...     await asyncio.sleep(0.0)
+    ...     return len(people) + rng.laplace()
+    >>> round(awaited(noisy_count)(["ann"], np.random.default_rng(0)), 2)
+    1.32
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with one_event_loop():
+            return _run(function(*args, **kwargs))
+
+    return call
+
+
+@contextmanager
+def one_event_loop() -> Iterator[None]:
+    """Let all that `awaited` runs inside, in this thread, share an event loop, made when first needed."""
+    if hasattr(_LOOP, "runner"):
+        yield
+        return
+    _LOOP.runner = None
+    try:
+        yield
+    finally:
+        runner = _LOOP.__dict__.pop("runner")
+        if runner is not None:
+            runner.close()
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        coroutine.close()
+        raise RuntimeError(
+            "an event loop is running already, as in a notebook or an asynchronous test: audit asynchronous functions "
+            "in a thread, by await asyncio.to_thread(audit, ...)"
+        )
+    if _LOOP.runner is None:
+        _LOOP.runner = asyncio.Runner()
+    loop = _LOOP.runner.get_loop()
+    try:
+        return loop.run_until_complete(loop.create_task(coroutine, context=contextvars.copy_context()))
+    finally:
+        if left := asyncio.all_tasks(loop):
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, under which name, how called.
+
+    Examples
+    --------
+    >>> def noisy(dataset, *, seed):
+    ...     return seed
+    >>> Takes("seed", "seed").of(noisy)((), np.random.default_rng(0))
+    3653403231
+    """
+
+    what: str = "rng"
+    name: str = ""
+    """Its keyword; none where it is the last argument by position."""
+    awaits: bool = False
+
+    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as one of (dataset, rng), of (dataset, size, rng), or of these without rng."""
+        called = awaited(function) if self.awaits else function
+        if self.what == "seed" or self.name:
+            return functools.partial(_handed, called, self.what == "seed", self.name)
+        return called
+
+
+def _handed(function: Callable[..., Any], seed: bool, name: str, *arguments: Any) -> Any:
+    *given, rng = arguments
+    handed = _seed_from(rng) if seed else rng
+    return function(*given, **{name: handed}) if name else function(*given, handed)
+
+
+def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
+    """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
+
+    `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
+
+    Examples
+    --------
+    >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
+    Takes(what='seed', name='', awaits=False)
+    """
+    awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
+        return Takes(awaits=awaits)
+    others = arguments[:-1]
+    named = list(_named(function, signature, len(others)))
+    _refuse_if_ambiguous(function, named)
+    for what, one in named:
+        by_place = _binds(signature, *arguments) and list(signature.bind(*arguments).arguments)[-1] == one.name
+        if _binds(signature, *others, *(arguments[-1:] if by_place else ()), **({} if by_place else {one.name: what})):
+            return Takes(what, "" if by_place else one.name, awaits)
+    for given in (arguments, others):
+        if not _binds(signature, *given):
+            continue
+        default = signature.parameters[list(signature.bind(*given).arguments)[-1]].default
+        if given is others or _is_none_or_generator(default):  # what has another default, as epsilon=1.0, is no rng
+            return Takes("rng" if given is arguments else "", "", awaits)
+    raise AuditError(
+        f"The mechanism's signature is {signature}; it must accept function({', '.join(arguments)}), or the same "
+        "without rng."
+    )
+
+
+def takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    names = list(signature.parameters)[1:]
+    if not _binds(signature, None, None, None):
+        keyword = [name for name in names[1:] if name in SEEDS + GENERATORS]
+        return names[:1] == ["size"] and bool(keyword) and _binds(signature, None, None, **dict.fromkeys(keyword))
+    parameters = [signature.parameters[name] for name in signature.bind(None, None, None).arguments][1:]
+    if parameters and parameters[0].name in ("size", *SEEDS, *GENERATORS):  # fewer than two where there is *args
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty or (place == 1 and _is_none_or_generator(one.default))
+        for place, one in enumerate(parameters)
+    )
+
+
+def _named(
+    function: Callable[..., Any], signature: inspect.Signature, others: int
+) -> Iterator[tuple[str, inspect.Parameter]]:
+    """Parameters behind the first ``others`` whose names or annotations say what they get, unless they are bound."""
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    for one in list(signature.parameters.values())[others:]:
+        if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            continue
+        generator, free = _GENERATOR.search(_annotation(one)), _is_none_or_generator(one.default)
+        if one.name in SEEDS and not isinstance(one.default, np.random.Generator):
+            if generator and "int" not in _annotation(one):
+                yield "rng", one
+            elif free or (isinstance(one.default, int | np.integer) and not isinstance(one.default, bool)):
+                yield "seed", one
+        elif free and (one.name in (*SEEDS, *GENERATORS) or generator):
+            yield "rng", one
+
+
+def _refuse_if_ambiguous(function: Any, named: list[tuple[str, inspect.Parameter]]) -> None:
+    name = getattr(function, "__name__", "function")
+    if len(named) > 1:
+        both = " and ".join(repr(one.name) for _, one in named)
+        raise AuditError(
+            f"{name} takes {both}, and gets its randomness by one of them. Bind the other, as "
+            f"functools.partial({name}, {named[-1][1].name}=...); epsaudit.adapters.functions.seeded hands over a seed."
+        )
+    for what, one in named:
+        if what == "rng" and _WHOLE.fullmatch(_annotation(one)):
+            raise AuditError(
+                f"The name {one.name!r} says that {name} takes a generator, its annotation a whole number. Name it "
+                f"seed, or give epsaudit.adapters.functions.seeded({name}, {one.name!r})."
+            )
+
+
+def _annotation(one: inspect.Parameter) -> str:
+    if one.annotation is one.empty:
+        return ""
+    return one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
+
+
+def _is_none_or_generator(default: Any) -> bool:
+    return default is inspect.Parameter.empty or default is None or isinstance(default, np.random.Generator)
+
+
+def _binds(signature: inspect.Signature, *given: Any, **named: Any) -> bool:
+    try:
+        signature.bind(*given, **named)
+    except TypeError:
+        return False
+    return True
+
+
+def wrong_call(function: Any, many: bool = False) -> str:
+    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
+
+    Examples
+    --------
+    >>> def noisy(dataset, epsilon):
+    ...     return 0
+    >>> print(wrong_call(noisy).strip())
+    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
+functools.partial(noisy, epsilon=...).
+    """
+    arguments = ("x", "size", "rng") if many else ("x", "rng")
+    try:
+        takes, signature = takes_of(function, arguments), inspect.signature(function)
+        by_name = {takes.name: takes.what} if takes.name else {}
+        by_place = (takes.what,) if takes.what and not by_name else ()
+        bound = signature.bind(*arguments[:-1], *by_place, **by_name).arguments
+    except (AuditError, TypeError, ValueError):
+        return ""
+    name = getattr(function, "__name__", type(function).__name__)
+    given = {parameter: _GIVEN[value] for parameter, value in bound.items() if value in list(_GIVEN)}
+    wrong = {parameter: kind for parameter, (kind, fits) in given.items() if not re.search(fits, parameter, re.I)}
+    written = ", ".join([*arguments[:-1], *by_place, *(f"{key}={value}" for key, value in by_name.items())])
+    if not wrong:
+        called = f" It was called as {name}({written}), with a new whole number as its seed each time."
+        return called if takes.what == "seed" else ""
+    got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
+    first = next(iter(bound))
+    if first in wrong:
+        advice = f"The dataset comes first, as in lambda {', '.join(arguments)}: {name}(...)."
+    else:
+        example = ", ".join(f"{parameter}=..." for parameter in wrong)
+        advice = f"Bind what differs, as functools.partial({name}, {example})."
+    return f" It was called as {name}({written}): {got}. {advice}"
+
+
+_GIVEN = {
+    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
+    "size": ("the number of outputs", "^_|size|num|count|shape"),
+    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
+    "seed": ("a whole number", ""),
+}
+"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""
 
 
 @runtime_checkable
@@ -512,3 +795,151 @@ def mechanism_of(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
         )
     return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+
+
+def estimator(
+    make: Callable[..., Any],
+    attribute: str | Sequence[str] | None = None,
+    *,
+    predict: Any = None,
+    target: int | str | None = None,
+    options: dict[str, Any] | None = None,
+    claim: Claim | None = None,
+    adjacency: Relation | None = None,
+    pairs: Pairs = (),
+    name: str | None = None,
+) -> FunctionMechanism:
+    """Make a mechanism of a class with ``fit``, and of what it releases: named attributes, or predictions.
+
+    Parameters
+    ----------
+    make : callable
+        The class. Its parameter ``random_state`` or ``rng``, if it has one, is given the audit's randomness; without
+        one it owns its randomness, as in `epsaudit.black_box`.
+    attribute : str or sequence of str, optional
+        What is released of the fitted model, as ``"coef_"``.
+    predict : array_like, optional
+        Or the points of which predictions are released.
+    target : int or str, optional
+        The column of the dataset, one row a record, that ``fit`` takes as its second argument; by default it takes the
+        whole dataset as its first. A name is for frames.
+    options : dict, optional
+        Further arguments of the class.
+    claim, adjacency, pairs, name : optional
+        As for `epsaudit.black_box`.
+
+    Raises
+    ------
+    AuditError
+        If ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
+
+    Examples
+    --------
+    >>> from epsaudit import AddRemove, PureDP, audit
+    >>> class NoisyMean:
+    ...     def __init__(self, epsilon, random_state=None):
+    ...         self.epsilon, self.random_state = epsilon, random_state
+    ...     def fit(self, data):  # records in [0, 1]; the sum takes half of the budget, the number needs the other half
+    ...         self.sum_ = np.sum(data) + self.random_state.laplace(scale=2 / self.epsilon)
+    ...         self.number_ = len(data)
+    ...         return self
+    >>> mean = estimator(NoisyMean, ("sum_", "number_"), options={"epsilon": 1.0}, adjacency=AddRemove)
+    >>> result = audit(mean, (np.ones(3), np.ones(4)), epsilon=1.0, trials=2_000, seed=1)
+    >>> print(result.violates_claim, result.witness)
+    True {y[1] <= 3} for x, {y[1] >= 4} for x'
+    """
+    if not callable(getattr(make, "fit", None)):
+        raise AuditError(f"{make!r} has no fit; give a class that has, as sklearn.linear_model.LogisticRegression.")
+    if (attribute is None) == (predict is None):
+        raise AuditError("Give either attribute=, what is released of a fitted model, or predict=, points to predict.")
+    names = (attribute,) if isinstance(attribute, str) else tuple(attribute or ())
+    if not all(isinstance(one, str) for one in names) or (attribute is not None and not names):
+        raise AuditError(f"attribute is {attribute!r}; it must be the name of an attribute, or several.")
+    source = next((one for one in ("random_state", "rng") if one in inspect.signature(make).parameters), None)
+    given = options or {}
+    if not isinstance(given, dict):
+        raise AuditError(f"options is {options!r}; it must be a dict of arguments of the class.")
+    if source in given:
+        raise AuditError(f"{source!r} is among the options; leave it out, so that every run has randomness of its own.")
+
+    def fitted(dataset: Any, **randomness: Any) -> Any:
+        model = make(**given, **randomness)
+        model.fit(*_columns(dataset, target))
+        if predict is not None:
+            return model.predict(predict)
+        values = tuple(getattr(model, one) for one in names)
+        return values[0] if isinstance(attribute, str) else values
+
+    def released(dataset: Any, rng: np.random.Generator) -> Any:
+        # scikit-learn takes the older kind of generator, here on the same stream; a seed would repeat itself
+        return fitted(dataset, **{str(source): rng if source == "rng" else np.random.RandomState(rng.bit_generator)})
+
+    function: Callable[..., Any] = released if source else lambda dataset: fitted(dataset)
+    title = name or str(getattr(make, "__name__", make))
+    return black_box(function, claim=claim, adjacency=adjacency, pairs=pairs, name=title)
+
+
+def _columns(dataset: Any, target: int | str | None) -> tuple[Any, ...]:
+    """What ``fit`` is called with: the dataset, or its other columns and the target."""
+    if target is None:
+        return (dataset,)
+    if isinstance(target, str):
+        return dataset[[column for column in dataset.columns if column != target]], dataset[target]
+    rows = np.asarray(dataset)
+    return np.delete(rows, target, axis=1), rows[:, target]
+
+
+def timed(
+    function: Callable[..., Any], resolution: float, *, clock: Callable[[], float] = time.perf_counter
+) -> Callable[..., dict[str, Any]]:
+    """Return the function with outputs ``{"output": what it returns, "time": how many steps of the clock it took}``.
+
+    `AuditError` if the resolution is no finite number of at least a nanosecond, 1e-9.
+
+    Parameters
+    ----------
+    function : callable
+        As for `epsaudit.black_box`, which takes what is returned here. A run that raises is its exception alone.
+    resolution : float
+        Seconds of a step; whoever measures a service from outside sees steps of about a millisecond.
+    clock : callable, optional
+        Seconds since some moment; the processor's, `time.process_time`, is less disturbed by other programs.
+
+    Examples
+    --------
+    >>> ticks = iter([0.0, 0.0031, 1.0, 1.0052])
+    >>> count = timed(len, 0.001, clock=lambda: next(ticks))
+    >>> count([]), count(["ann"])
+    ({'output': 0, 'time': 3}, {'output': 1, 'time': 5})
+    """
+    step = finite_at_least(resolution, 1e-9, "resolution")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        began = clock()
+        output = function(*args, **kwargs)
+        return {"output": output, "time": math.floor((clock() - began) / step)}
+
+    return call
+
+
+def same_twice(function: Callable[..., Any], dataset: Any, claim: Claim) -> FunctionMechanism:
+    """Return a mechanism that runs a timed function on one dataset under two names: a control of the clock.
+
+    Nothing that the function does can tell the two apart. An audit of it that certifies more than 0 says that on this
+    machine, at this resolution, times show nothing.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP, audit
+    >>> control = same_twice(timed(lambda data, rng: rng.integers(9), 1.0), ["ann"], PureDP(0.1))
+    >>> audit(control, trials=2_000, seed=1).lower_bound
+    0.0
+    """
+
+    @functools.wraps(function)
+    def call(named: tuple[str, Any], *args: Any, **kwargs: Any) -> Any:
+        return function(named[1], *args, **kwargs)
+
+    pair = DatasetPair(("first", dataset), ("second", dataset))
+    return black_box(call, claim=claim, pairs=[pair], name="the clock")

@@ -37,7 +37,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 SEEDS = ("seed", "random_state")
 """Parameters of a function that are given a fresh whole number each run, unless PARAMETERS set them."""
 GENERATORS = ("rng", "generator", "random")
-"""Those that are given numpy's generator; all as in `epsaudit.adapters.calls`, which a test compares."""
+"""Those that are given numpy's generator; all as in `epsaudit.adapters.functions`, which a test compares."""
 GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
 """Annotations that say that it takes one."""
 LONGEST_DECIMAL = 4096

@@ -19,8 +19,7 @@ from epsaudit.engine.independence import Rates
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.engine.workers import BLOCK
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs
-from epsaudit.outputs.packed import alike, are_numbers, are_objects, join, like
+from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import (
     Bound,
     CandidateScore,

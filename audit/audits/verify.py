@@ -32,7 +32,7 @@ from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.independence import FEWEST_TO_LOOK, Look
 from epsaudit.errors import AuditError, clipped, confidence_of
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
 from epsaudit.text import for_json, lower, percent

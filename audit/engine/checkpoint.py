@@ -20,8 +20,7 @@ import numpy as np
 from epsaudit.engine.workers import Chunk, Tallies, Tally, entropy
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Outputs
-from epsaudit.outputs.packed import are_objects
+from epsaudit.outputs.normal_form import Outputs, are_objects
 
 APPLICATION, FORMAT = 0x65707361, 3
 """What marks the file as a checkpoint (the letters "epsa"), and the version of its format."""

@@ -40,15 +40,13 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.adapters.calls import wrong_call
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
 from epsaudit.adapters.randomness import Habits, reached
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant, loads_apart
 from epsaudit.engine.workers import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own_file, with_article
-from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, values_of, written
-from epsaudit.outputs.packed import are_numbers, are_objects
+from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, are_numbers, are_objects, values_of, written
 from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9

@@ -34,9 +34,7 @@ from epsaudit.engine.workers import (
     training_chunks,
 )
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Items, Outputs
-from epsaudit.outputs.packed import alike, are_objects, join, pack_frozen
-from epsaudit.outputs.unread import Unread, differing
+from epsaudit.outputs.normal_form import Items, Outputs, Unread, alike, are_objects, differing, join, pack_frozen
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"

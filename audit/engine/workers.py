@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeVar
 import cloudpickle
 import numpy as np
 
-from epsaudit.adapters import child
+from epsaudit.adapters import external
 from epsaudit.engine.provenance import provenance
 from epsaudit.errors import AuditError, needs, whole_at_least
 
@@ -281,7 +281,7 @@ class Job:
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
-        self.ends = (*child.ends(), threading.Event())
+        self.ends = (*external.ends(), threading.Event())
         self._sealed = sealed
         self.world: tuple[Any, ...] = ()
 
@@ -314,7 +314,7 @@ def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
 def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    with child.working_for(job.ends):
+    with external.working_for(job.ends):
         return number, function(job.shared, part)
 
 

@@ -26,10 +26,10 @@ from epsaudit.outputs.normal_form import (
     TimedOut,
     kind_of,
     normal,
+    normal_array,
     refused,
     too_long,
 )
-from epsaudit.outputs.packed import normal_array
 
 
 def to_json(value: Any) -> Any:

@@ -25,10 +25,13 @@ from epsaudit.outputs.normal_form import (
     Outputs,
     Raised,
     TimedOut,
+    are_numbers,
+    are_objects,
+    pack_normal,
+    rows_of,
     values_of,
     written,
 )
-from epsaudit.outputs.packed import are_numbers, are_objects, pack_normal, rows_of
 from epsaudit.outputs.readings import Reading
 
 

@@ -13,6 +13,8 @@ import datetime
 import functools
 import itertools
 import os
+import zlib
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from epsaudit.data.neighbours import describe, is_frame, rows_of_frame
 from epsaudit.errors import AuditError, clipped
@@ -587,3 +590,239 @@ _KINDS: dict[str, Any] = {
     "timeout": TimedOut,
     "raised": Raised,
 }
+
+
+_FLOATS = {float, bool, np.float64, np.float32, np.bool_}
+_NUMBERS = {*_FLOATS, int, np.int64, np.int32, np.uint64}
+_UNCHANGING = {*_NUMBERS, str, type(None), bytes}
+_UNFINISHED = {*_NUMBERS, np.ndarray}
+
+
+def frozen(value: Any) -> Any:
+    """Return something that stays as the output is now, however the mechanism goes on to use its objects.
+
+    Cheaper than the normal form: numbers and arrays of numbers are left to `pack_frozen`, which takes many at once.
+    """
+    kind = type(value)
+    if kind in _UNCHANGING:
+        return value
+    return value.copy() if kind is np.ndarray and value.dtype.kind in "biuf" else normal(value)
+
+
+def pack(values: Sequence[Any]) -> Outputs:
+    """Put outputs of single runs into one array of normal forms: floats where all are numbers or as many numbers.
+
+    Examples
+    --------
+    >>> pack([1.5, 2, True]), pack([(1, 2), [3, 4]]).tolist(), pack(["no", None, 1])
+    (array([1.5, 2. , 1. ]), [[1.0, 2.0], [3.0, 4.0]], array(['no', None, 1.0], dtype=object))
+    """
+    return pack_frozen(list(map(frozen, values)))
+
+
+def pack_frozen(values: Sequence[Any]) -> Outputs:
+    """Put what `frozen` returned into one array of normal forms, as `pack` does."""
+    kinds = set(map(type, values))
+    if kinds and kinds <= _NUMBERS:
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            numbers = np.array(values, np.float64)
+            if kinds <= _FLOATS or are_floats(numbers):
+                return numbers
+    if kinds == {np.ndarray} and len({(value.shape, value.dtype) for value in values}) == 1:
+        return normal_array(np.array(values))
+    return pack_normal([normal(value) if type(value) in _UNFINISHED else value for value in values])
+
+
+def pack_normal(values: list[Any]) -> Outputs:
+    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values, np.float64)
+    if kinds == {tuple} and len(set(map(len, values))) == 1:
+        flat = list(itertools.chain.from_iterable(values))
+        if set(map(type, flat)) == {float}:
+            return np.array(flat, np.float64).reshape(len(values), -1)
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
+
+
+def normal_array(outputs: Any) -> Outputs:
+    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
+
+    Masked numbers become None; arrays of bytes, dates or records become objects.
+    """
+    if isinstance(outputs, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(outputs)
+        outputs = outputs.data.astype(object)
+        outputs[masked] = None
+    array: Outputs = of_numpy(np.asarray(of_tensor(outputs) if hasattr(outputs, "resolve_conj") else outputs))
+    kind = array.dtype.kind
+    if kind == "U" and array.ndim == 1:
+        return array.copy()
+    if kind == "b" or array.dtype == np.float64 or (kind in "iuf" and are_floats(array)):
+        return np.ascontiguousarray(array, dtype=np.float64)
+    return pack_normal(list(map(normal, items_of(array) if array.ndim == 1 else array)))
+
+
+def join(blocks: Sequence[Outputs]) -> Outputs:
+    """Put blocks of outputs in normal form together."""
+    if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    values = [value for block in blocks for value in values_of(block)]
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
+
+
+def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
+    """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
+    if first.dtype.kind == second.dtype.kind and first.shape[1:] == second.shape[1:]:
+        return first, second
+    both = join([first, second])
+    return both[: len(first)], both[len(first) :]
+
+
+def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
+    """Read every output as a number, shape (size,); NaN for what is none."""
+    if outputs.dtype == np.float64 and outputs.ndim == 1:
+        return outputs
+    values = outputs.tolist() if outputs.dtype == object else []
+    if not any(issubclass(kind, REAL) for kind in set(map(type, values))):
+        return np.full(len(outputs), np.nan)
+    return np.array([value if type(value) is float else number(value) for value in values], float)
+
+
+def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
+    """Return outputs that are arrays of numbers as a matrix, shape (size, coordinates); None for others."""
+    return outputs.reshape(len(outputs), -1) if are_numbers(outputs) and outputs.ndim > 1 else None
+
+
+def are_numbers(outputs: Outputs) -> bool:
+    """Say whether all outputs are floats, or arrays of floats of one shape, and packed as such."""
+    return outputs.dtype == np.float64
+
+
+def are_objects(outputs: Outputs) -> bool:
+    """Say whether outputs are kept as Python objects, which are slow to read."""
+    return outputs.dtype == object
+
+
+def like(outputs: Outputs, other: Outputs) -> Outputs:
+    """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
+    shape = other.shape[1:]
+    if are_objects(outputs):
+        outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
+    return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
+
+
+def kinds_of(outputs: Outputs) -> list[str]:
+    """Name the kind of every output."""
+    if outputs.dtype == object:
+        return [kind_of(value) for value in outputs.tolist()]
+    kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
+    return [kind] * len(outputs)
+
+
+def _shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an output that is a float or a tuple of floats."""
+    if type(value) is tuple and all(type(part) is float for part in value):
+        return (len(value),)
+    return () if type(value) is float else None
+
+
+LOOKED_AT = 1000
+"""[time] Outputs of a dataset that are looked at."""
+PARTS = 64
+"""[time] Parts of each that are."""
+RARE = 1e-4
+"""[chosen] A difference that chance makes less often is said."""
+
+
+class Unread:
+    """How often outputs of one dataset had which parts that no witness reads.
+
+    Examples
+    --------
+    >>> sides = Unread(), Unread()
+    >>> for digit in range(50):
+    ...     sides[0].look(Decimal(f"0.{digit}"))
+    ...     sides[1].look([Decimal(f"0.{digit}0")])
+    >>> differing(*sides)
+    ['digits of a Decimal']
+    """
+
+    def __init__(self) -> None:
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.looked = 0
+
+    def look(self, output: Any) -> None:
+        """Look at an output as the mechanism returned it."""
+        if self.looked < LOOKED_AT:
+            self.looked += 1
+            found = list(_parts(output))
+            kinds = {kind: " ".join(sorted(what for one, what in found if one == kind)) for kind, _ in found}
+            self.seen.update(kinds.items())
+
+    def look_at(self, outputs: Any) -> None:
+        """Look at some of many outputs, a list or an array, of which plain numbers are passed over."""
+        masked = isinstance(outputs, np.ma.MaskedArray)
+        if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
+            for place in range(min(LOOKED_AT - self.looked, len(outputs))):
+                self.look(outputs[place : place + 1] if masked else outputs[place])
+
+    def take(self) -> Unread:
+        """Return what was seen, and forget it here."""
+        taken = Unread()
+        taken.add(self)
+        self.looked, self.seen = 0, Counter()
+        return taken
+
+    def add(self, other: Unread) -> None:
+        """Add what was seen elsewhere."""
+        self.looked += other.looked
+        self.seen += other.seen
+
+
+def differing(first: Unread, second: Unread) -> list[str]:
+    """Name the kinds of parts whose distributions differ, by Pearson's test of homogeneity."""
+    found = []
+    for kind in sorted({kind for kind, _ in first.seen + second.seen}):
+        names = [name for name in first.seen + second.seen if name[0] == kind]
+        table = np.array([[side.seen[name] for name in names] for side in (first, second)], float)
+        sizes = table.sum(axis=1, keepdims=True)
+        if len(names) > 1 and sizes.all():
+            expected = table.sum(axis=0) * sizes / sizes.sum()
+            if chdtrc(len(names) - 1, np.sum((table - expected) ** 2 / expected)) < RARE:
+                found.append(kind)
+    return found
+
+
+def _parts(output: Any) -> Iterator[tuple[str, str]]:
+    """Kind and content of the first parts of an output that its normal form leaves out."""
+    left = [output]
+    for _ in range(PARTS):
+        if not left:
+            return
+        value, inside = left.pop(), iter(())
+        if value is None or isinstance(value, (float, int, str, bytes, Raised, TimedOut)):
+            continue
+        if isinstance(value, datetime.datetime):
+            yield "time zone", str(value.tzinfo)
+        elif isinstance(value, Decimal):
+            digits = value.as_tuple()
+            yield "digits of a Decimal", f"{digits.exponent} {digits.digits[-1:]}"
+        elif isinstance(value, np.ma.MaskedArray):
+            yield "what lies under a mask", str(zlib.crc32(value.data[np.ma.getmaskarray(value)].tobytes()))
+        elif isinstance(value, np.ndarray) and value.dtype.names:
+            yield "names of the fields of an array", " ".join(value.dtype.names)
+        elif isinstance(value, Mapping):
+            inside = itertools.chain.from_iterable(value.items())
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            inside = iter(value)
+        elif hasattr(value, "to_list") and hasattr(value, "dtype"):  # a series
+            inside = iter(value[:PARTS].to_list())
+        elif hasattr(value, "__dict__") and not hasattr(value, "__next__"):
+            yield "type of an object", type(value).__qualname__
+            inside = iter(vars(value).values())
+        left += itertools.islice(inside, PARTS)

@@ -36,8 +36,7 @@ from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Array, Outputs, kind_of, number, values_of, written
-from epsaudit.outputs.packed import are_numbers
+from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, kind_of, number, values_of, written
 from epsaudit.witnesses import (
     ANYTHING,
     CandidateScore,

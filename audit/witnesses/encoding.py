@@ -26,12 +26,16 @@ from epsaudit.outputs.normal_form import (
     Floats,
     Items,
     Outputs,
+    alike,
+    are_numbers,
+    are_objects,
     kind_of,
+    kinds_of,
     number,
     order_key,
+    rows_of,
     values_of,
 )
-from epsaudit.outputs.packed import alike, are_numbers, are_objects, kinds_of, rows_of
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses.features import (
     STATISTICS,

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, is_atom
-from epsaudit.outputs.normal_form import Items, Mask, Outputs, Raised, too_long, values_of, written
-from epsaudit.outputs.packed import normal_array
+from epsaudit.outputs.normal_form import Items, Mask, Outputs, Raised, normal_array, too_long, values_of, written
 from epsaudit.witnesses.features import (
     At,
     Combined,

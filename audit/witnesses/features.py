@@ -24,12 +24,15 @@ from epsaudit.outputs.normal_form import (
     Floats,
     Items,
     Outputs,
+    are_objects,
+    kinds_of,
     normal,
     number,
+    numbers_of,
+    rows_of,
     values_of,
     written,
 )
-from epsaudit.outputs.packed import are_objects, kinds_of, numbers_of, rows_of
 from epsaudit.outputs.readings import Reading
 
 

@@ -19,8 +19,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Floats, Outputs, Singles, values_of
-from epsaudit.outputs.packed import are_numbers, kinds_of
+from epsaudit.outputs.normal_form import Floats, Outputs, Singles, are_numbers, kinds_of, values_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import Encoding, Fields, encode
 from epsaudit.witnesses.features import (

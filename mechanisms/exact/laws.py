@@ -27,7 +27,7 @@ from epsaudit.mechanisms.exact.losses import (
     merge_equal,
     refine,
 )
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.truth import has_atoms, has_density, has_parts, knows_law, knows_others
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after

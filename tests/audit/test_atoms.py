@@ -19,8 +19,7 @@ from epsaudit.audits.verify import recompute
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, find_atoms, is_atom
-from epsaudit.outputs.normal_form import normal, number, values_of
-from epsaudit.outputs.packed import join, normal_array, pack
+from epsaudit.outputs.normal_form import join, normal, normal_array, number, pack, values_of
 from epsaudit.witnesses import Interval, Region, event_from_dict
 from epsaudit.witnesses.features import Value
 

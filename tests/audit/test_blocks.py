@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
-from epsaudit.outputs.normal_form import Array
-from epsaudit.outputs.packed import join, normal_array
+from epsaudit.outputs.normal_form import Array, join, normal_array
 
 PAIR = DatasetPair(0, 1)
 RECORD = np.dtype([("count", "f8"), ("cell", "i4")])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.adapters.calls import awaited, seeded
+from epsaudit.adapters.functions import awaited, seeded
 
 PAIR = (["ann"], ["ann", "bob"])
 
@@ -136,7 +136,7 @@ def test_what_is_bound_stays_bound():
     ("function", "words"),
     [
         (lambda people, rng, seed=None: 0, "takes 'rng' and 'seed', and gets its randomness by one of them"),
-        (lambda people, *, seed, random_state: 0, "epsaudit.adapters.calls.seeded"),
+        (lambda people, *, seed, random_state: 0, "epsaudit.adapters.functions.seeded"),
     ],
 )
 def test_two_sources_of_randomness_are_refused(function, words):
@@ -148,7 +148,7 @@ def test_a_generator_by_name_and_a_number_by_annotation_is_refused():
     def count(people, rng: int):
         return len(people) + noise(rng)
 
-    with pytest.raises(AuditError, match=r"give epsaudit\.adapters\.calls\.seeded\(count, 'rng'\)"):
+    with pytest.raises(AuditError, match=r"give epsaudit\.adapters\.functions\.seeded\(count, 'rng'\)"):
         black_box(count)
     assert black_box(seeded(count, "rng"))([]).sample(1, np.random.default_rng(5)).shape == (1,)
 

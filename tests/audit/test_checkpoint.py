@@ -26,8 +26,7 @@ from epsaudit.engine.independence import FIRST_RUNS
 from epsaudit.engine.provenance import digest
 from epsaudit.engine.workers import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Items, Raised, TimedOut
-from epsaudit.outputs.packed import normal_array, pack
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))

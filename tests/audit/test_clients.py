@@ -24,8 +24,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit_sequentially, command
 from epsaudit.adapters.external import CHILDREN
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import values_of
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack, values_of
 from epsaudit.testing import frozen
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"

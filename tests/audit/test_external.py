@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, command
 from epsaudit.adapters import serve
-from epsaudit.adapters.child import LOOK_SECONDS
-from epsaudit.adapters.external import CHILDREN, dataset_to_json
+from epsaudit.adapters.external import CHILDREN, LOOK_SECONDS, dataset_to_json
 from epsaudit.engine.workers import Workers
 from epsaudit.outputs.as_json import to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
@@ -322,9 +321,9 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
         program = f"{deaf}{HELLO}'{marker}'; time.sleep(60)"
         parent = f"""
 import os, sys
-from epsaudit.adapters.child import LIFELINES
+from epsaudit.adapters.external import LIFELINES
 from epsaudit.adapters.external import _start
-from epsaudit.adapters.child import Program
+from epsaudit.adapters.external import Program
 child = _start(Program((sys.executable, "-c", {program!r})))
 before, fds = child._process.wait, len(os.listdir("/proc/self/fd"))
 def wait(timeout=None):

@@ -7,8 +7,7 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.engine.independence import refuse_if_all_failed
-from epsaudit.outputs.normal_form import Raised
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import Raised, pack
 
 PAIR = DatasetPair(0, 1)
 pytest_plugins = ["pytester"]

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from epsaudit import ZCDP, ApproxDP, AuditError, Claim, DatasetPair, GaussianDP, PureDP, black_box, vectorized
 from epsaudit.cli.main import main
 from epsaudit.errors import PowerWarning
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.testing import frozen
 
 PAIR = DatasetPair(("ann",), ("ann", "bob"))

@@ -9,7 +9,7 @@ import pytest
 from epsaudit import PureDP, audit, vectorized
 from epsaudit.audits.training import _Trained
 from epsaudit.outputs.columns import inside
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Bound, Classifiers, LikelihoodRatio
 from epsaudit.witnesses.encoding import Features, Fields, encode
 from epsaudit.witnesses.features import (

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit.outputs.normal_form import Items
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import Items, pack
 from epsaudit.witnesses.encoding import Features, features_of
 from epsaudit.witnesses.features import At, Contains, Coordinate, feature_from_dict, feature_to_dict
 

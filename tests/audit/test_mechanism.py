@@ -20,8 +20,7 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.engine.sampling import draw
-from epsaudit.outputs.normal_form import Raised, normal, values_of
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import Raised, normal, pack, values_of
 
 SEED = 11
 

@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epsaudit.outputs.as_json import block_from_json, block_to_json, from_json, to_json
-from epsaudit.outputs.normal_form import normal, values_of
-from epsaudit.outputs.packed import join, kinds_of, pack
+from epsaudit.outputs.normal_form import join, kinds_of, normal, pack, values_of
 from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_dict
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}

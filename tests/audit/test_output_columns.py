@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from epsaudit.outputs import columns
 from epsaudit.outputs.columns import columns_of, inside, is_atom
-from epsaudit.outputs.normal_form import normal
-from epsaudit.outputs.packed import join, pack
+from epsaudit.outputs.normal_form import join, normal, pack
 from epsaudit.witnesses.features import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
 
 parts = st.one_of(

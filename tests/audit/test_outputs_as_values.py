@@ -18,8 +18,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms
-from epsaudit.outputs.normal_form import normal, values_of, written
-from epsaudit.outputs.packed import normal_array, pack
+from epsaudit.outputs.normal_form import normal, normal_array, pack, values_of, written
 
 PAIR = DatasetPair(0, 1)
 CLAIM = PureDP(1.0)

@@ -19,8 +19,7 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.outputs.as_json import block_from_json, block_to_json, from_json, to_json
-from epsaudit.outputs.normal_form import normal, written
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import normal, pack, written
 from epsaudit.witnesses import Region
 from epsaudit.witnesses.events import NotShort, condition
 

@@ -8,7 +8,7 @@ import pytest
 from epsaudit import audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.experiments.black_boxes import CLAIM
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses.encoding import Fields, most_read, rare_regions
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.settings import LOOK

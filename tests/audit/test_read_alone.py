@@ -10,8 +10,7 @@ import pytest
 
 from epsaudit import PureDP, audit, black_box, vectorized
 from epsaudit.outputs.columns import _KNOWN
-from epsaudit.outputs.normal_form import NAN, Raised, normal
-from epsaudit.outputs.packed import join, pack
+from epsaudit.outputs.normal_form import NAN, Raised, join, normal, pack
 from epsaudit.outputs.readings import READINGS, Reading
 from epsaudit.witnesses.events import Interval, Region
 from epsaudit.witnesses.features import (

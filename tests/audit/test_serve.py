@@ -19,7 +19,8 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, command
-from epsaudit.adapters import calls, serve
+from epsaudit.adapters import functions as adapter
+from epsaudit.adapters import serve
 from epsaudit.cli.main import main
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Raised, normal, values_of
@@ -165,12 +166,12 @@ def taking():
 
 
 def test_randomness_is_known_by_the_names_and_defaults_by_which_it_is_in_this_process():
-    assert (serve.SEEDS, serve.GENERATORS) == (calls.SEEDS, calls.GENERATORS)
-    assert serve.GENERATOR == calls._GENERATOR
+    assert (serve.SEEDS, serve.GENERATORS) == (adapter.SEEDS, adapter.GENERATORS)
+    assert serve.GENERATOR == adapter._GENERATOR
     for name, function in taking().items():
-        takes = calls.takes_of(function, ("dataset", "rng"))
+        takes = adapter.takes_of(function, ("dataset", "rng"))
         said = list(serve.wanted(function, {}).values())
-        known = any(calls._named(function, calls.inspect.signature(function), 1))
+        known = any(adapter._named(function, adapter.inspect.signature(function), 1))
         assert said == ([takes.what] if known else []), name
     assert serve.wanted(taking()["default"], {"random_state": 3}) == {}, "what PARAMETERS set is left alone"
 

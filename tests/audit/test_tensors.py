@@ -6,8 +6,7 @@ import pytest
 from epsaudit import AuditError
 from epsaudit.adapters import serve
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import normal
-from epsaudit.outputs.packed import normal_array
+from epsaudit.outputs.normal_form import normal, normal_array
 
 ROWS = [[0.5, -1.25, 3.0], [2.0, 0.0, -0.75]]
 """Floats of eight bits too."""

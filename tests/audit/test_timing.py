@@ -3,7 +3,7 @@
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, black_box
-from epsaudit.adapters.wrappers import same_twice, timed
+from epsaudit.adapters.functions import same_twice, timed
 
 PAIR = (["ann"], ["ann", "bob"])
 

@@ -8,7 +8,7 @@ import pytest
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.training import train
 from epsaudit.engine.sampling import training_outputs
-from epsaudit.outputs.packed import join
+from epsaudit.outputs.normal_form import join
 from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
 
 TRIALS = 1_000_000

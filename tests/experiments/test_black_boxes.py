@@ -12,7 +12,7 @@ from epsaudit import audit, vectorized
 from epsaudit.audits.verify import load
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
 from epsaudit.experiments.black_boxes import CLAIM, RUNS, expert_bound, main, measure, wrong
-from epsaudit.outputs.packed import normal_array, pack
+from epsaudit.outputs.normal_form import normal_array, pack
 from epsaudit.results import schema
 from epsaudit.witnesses.encoding import Features
 from epsaudit.witnesses.features import feature_from_dict, feature_to_dict

@@ -48,7 +48,7 @@ from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
-from epsaudit.outputs.packed import pack
+from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses import Oracle
 
 ANALYSTS = [

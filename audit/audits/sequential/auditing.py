@@ -40,8 +40,7 @@ from epsaudit.engine.provenance import digest
 from epsaudit.engine.sampling import Progress, ProgressCallback, draw_by_coins
 from epsaudit.engine.workers import stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
-from epsaudit.outputs.normal_form import Outputs
-from epsaudit.outputs.packed import alike, join
+from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
 from epsaudit.witnesses.events import reads_well
 

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from epsaudit.outputs.normal_form import Outputs, Singles
-from epsaudit.outputs.packed import rows_of
+from epsaudit.outputs.normal_form import Outputs, Singles, rows_of
 from epsaudit.witnesses import (
     CandidateScore,
     Classifiers,
