@@ -210,48 +210,42 @@ def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, A
         tables = tomllib.loads(text).get("tool", {}).get("epsaudit", {}) if "epsaudit" in text else {}
     except (OSError, ValueError, AttributeError) as error:
         raise AuditError(f"{path} cannot be read ({error}).") from None
-    return _of_group(tables, commands, f"{path}: tool.epsaudit")
-
-
-def _of_group(tables: Any, commands: Mapping[str, click.Command], where: str) -> dict[str, Any]:
-    if not isinstance(tables, dict):
-        raise AuditError(f"{where} is {tables!r}; it must be a table for each command, as [tool.epsaudit.audit].")
-    found: dict[str, Any] = {}
-    for name, table in tables.items():
-        if name not in commands:
-            raise AuditError(f"{where}.{name} is no table of a command.{meant(name, commands)}")
-        command, here = commands[name], f"{where}.{name}"
-        inner = command.commands if isinstance(command, click.Group) else None
-        found[name] = _of_command(table, command, here) if inner is None else _of_group(table, inner, here)
+    found: dict[str, Any] = _defaults_of(tables, commands, f"{path}: tool.epsaudit", "command")
     return found
 
 
-def _of_command(table: Any, command: click.Command, where: str) -> dict[str, Any]:
+def _defaults_of(table: Any, known: Mapping[str, click.Command | click.Parameter], where: str, kind: str) -> Any:
+    """Return the defaults of the commands of a group, or of the options of a command, by parameter."""
     if not isinstance(table, dict):
-        raise AuditError(f"{where} is {table!r}; it must be a table of options.")
-    params = {param.opts[0].lstrip("-"): param for param in command.params}
-    for key in table:
-        if key not in params:
-            raise AuditError(f"{where}.{key} is no option.{meant(key, params)}")
-    return {str(params[key].name): _as_typed(params[key], value, f"{where}.{key}") for key, value in table.items()}
+        of = "for each command, as [tool.epsaudit.audit]" if kind == "command" else "of options"
+        raise AuditError(f"{where} is {table!r}; it must be a table {of}.")
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if (one := known.get(key)) is None:
+            no = "table of a command" if kind == "command" else "option"
+            raise AuditError(f"{where}.{key} is no {no}.{meant(key, known)}")
+        here = f"{where}.{key}"
+        if isinstance(one, click.Parameter):
+            found[str(one.name)] = _as_typed(one, value, here)
+        elif isinstance(one, click.Group):
+            found[key] = _defaults_of(value, one.commands, here, "command")
+        else:
+            options = {param.opts[0].lstrip("-"): param for param in one.params}
+            found[key] = _defaults_of(value, options, here, "option")
+    return found
 
 
 def _as_typed(param: click.Parameter, value: Any, where: str) -> Any:
+    """Write the numbers of a default as text, as a user would type them."""
     if isinstance(param, click.Option) and param.is_flag:
         if not isinstance(value, bool):
             raise AuditError(f"{where} is {value!r}; it must be true or false.")
         return value
     depth = (param.nargs != 1) + bool(param.multiple)
-    typed = _listed(value, depth)
-    if typed is None:
-        kinds = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")
-        raise AuditError(f"{where} is {value!r}; it must be {kinds[depth]}.")
-    return typed
-
-
-def _listed(value: Any, depth: int) -> Any:
-    """Write the numbers in lists of this depth as text; None for anything else."""
-    if depth:
-        parts = [_listed(part, depth - 1) for part in value] if isinstance(value, list) else [None]
-        return None if None in parts else parts
-    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+    kind = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")[depth]
+    levels = [value]
+    for _ in range(depth):
+        levels = [part for one in levels for part in (one if isinstance(one, list) else [None])]
+    if not all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in levels):
+        raise AuditError(f"{where} is {value!r}; it must be {kind}.")
+    return str(value) if not depth else [[str(one) for one in row] if depth == 2 else str(row) for row in value]

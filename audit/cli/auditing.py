@@ -1,4 +1,4 @@
-"""``epsaudit audit`` and ``freeze``: audit what is registered, one's own object, or a program, or freeze a test of it.
+"""``epsaudit audit``, ``freeze`` and ``list``: what is registered, one's own object, or a program.
 
 An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
@@ -6,6 +6,7 @@ An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finish
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import signal
 import sys
 import warnings
@@ -13,16 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from epsaudit.adapters import registry
 from epsaudit.adapters.external import command, with_tuples
-from epsaudit.adapters.registry import Entry, chosen, library, matching, own_object
+from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.audits import suite
 from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.workers import entropy
-from epsaudit.errors import AuditError, MissingExtraError, left_out, needs
+from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.results import result as results
@@ -173,7 +175,7 @@ def _pairs(pair: Pairs) -> list[DatasetPair]:
 
 def _of_libraries(libraries: Sequence[str], names: Sequence[str]) -> tuple[list[Entry], list[str]]:
     """Install the libraries; return the entries to audit, and why the others cannot be."""
-    found = [library(name) for name in dict.fromkeys(libraries)]
+    found = [registry.library(name) for name in dict.fromkeys(libraries)]
     entries: list[Entry] = []
     missing: list[str] = []
     for one, rows in zip(found, matching(found, names).values(), strict=True):
@@ -267,3 +269,41 @@ def freeze_test(
     say(f"{out}: {test.text}")
     say(f"{correct:,} of {correct + wrong + none:,} runs guessed right, {wrong:,} wrong; seed {root}")
     return AS_EXPECTED
+
+
+def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bool, quiet: bool) -> int:
+    """List the mechanisms whose name matches the pattern, or holds it."""
+    groups: dict[str, Sequence[Entry | Listed]]
+    if library is None:
+        groups = {"": list(registered().values())}
+    else:
+        chosen = [registry.library(library)] if library else registry.libraries().values()
+        not_yet = "not installed yet: the first audit does that"
+        groups = {f"--library {one.name}: {one.version}, {one.built() or not_yet}": one.rows for one in chosen}
+    names = [row.name for rows in groups.values() for row in rows]
+    kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
+    if pattern is not None and not kept:
+        raise AuditError(f"Nothing that is listed matches {pattern!r}.{meant(pattern, names)}")
+    say = sayer(quiet or as_json)
+    listed: list[dict[str, Any]] = []
+    first = max(map(len, kept), default=0)
+    for heading, rows in groups.items():
+        if heading and any(row.name in kept for row in rows):
+            say(heading)
+        for row in (row for row in rows if row.name in kept):
+            claim = _claim(row)
+            say(f"{row.name:<{first}}  {claim}, {row.expected}")
+            if long:
+                say(f"  {row.reason or row.source}")
+            facts = {"expected": row.expected, "source": row.source, "reason": row.reason}
+            listed.append({"name": row.name, "claim": str(claim), **facts})
+    say_json(as_json, listed)
+    return AS_EXPECTED
+
+
+def _claim(row: Entry | Listed) -> Claim | str:
+    """The claim, or why it cannot be calculated here."""
+    try:
+        return row.claim if isinstance(row, Entry) and not hasattr(row, "stated_claim") else row.stated_claim
+    except AuditError as error:
+        return f"({error})"

@@ -16,10 +16,11 @@ import shlex
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.registry import chosen, entry_of, registered
@@ -223,9 +224,9 @@ def reproduce(
 ) -> int:
     """Write the script and the issue."""
     result = _chosen(load(file), name, file)
-    known = _recorded(result.execution.get("command", ""))
-    words = shlex.split(function) if function else known.served
-    reproducer = Reproducer(result, _pair(result, [pair] if pair else known.pair), _function(words) if words else None)
+    served, pairs = _recorded(result.execution.get("command", ""))
+    words = shlex.split(function) if function else served
+    reproducer = Reproducer(result, _pair(result, [pair] if pair else pairs), _function(words) if words else None)
     if issue is not None:
         write_whole(issue, reproducer.issue())
     if out is not None:
@@ -249,56 +250,44 @@ def _chosen(found: Sequence[Result], name: str | None, file: Path) -> AuditResul
     return kept[0]  # type: ignore[return-value]  # of another kind: the reproducer says so
 
 
-def _recorded(command: str) -> Namespace:
-    """Read the words that were served, and the pairs, from the command of an audit."""
-    parser = ArgumentParser(exit_on_error=False, add_help=False)
-    parser.add_argument("--command", default="")
-    parser.add_argument("--pair", nargs=2, action="append", default=[])
+def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
+    """Return the words that were served and the pairs, as the command of an audit, or of a hunt, says them."""
+    from epsaudit.cli.main import AUDIT, HUNT
+
     try:
-        if (typed := shlex.split(command))[1:2] == ["hunt"]:
-            return _hunted(parser, typed[2:])
-        known, _ = parser.parse_known_args(typed)
-        words = shlex.split(known.command)
-    except (ArgumentError, ValueError):
-        return Namespace(served=[], pair=[])
+        _, name, *typed = shlex.split(command)
+        known = (HUNT if name == "hunt" else AUDIT).make_context(name, typed, resilient_parsing=True).params
+        words = shlex.split(known.get("program") or "")
+    except (click.UsageError, ValueError):
+        return [], []
+    if name == "hunt":
+        *environment, function = known["words"][:2]
+        python = ["--python", python_of(environment[0])] if environment else []
+        return [function, known["parameters"] or "{}", "--data", known["data"] or "plain", *python], known["pair"]
     for place, (before, word) in enumerate(itertools.pairwise(words), start=1):
         if word == "serve" and Path(before).name == "epsaudit":
-            return Namespace(served=words[place + 1 :], pair=known.pair)
+            return words[place + 1 :], known["pair"]
         if Path(word).name == FILE.name and ":" in "".join(words[place + 1 : place + 2]):
-            return Namespace(served=[*words[place + 1 :], "--python", words[0]], pair=known.pair)
-    return Namespace(served=[], pair=known.pair)
-
-
-def _hunted(parser: ArgumentParser, words: Sequence[str]) -> Namespace:
-    """Read what `epsaudit hunt` wrote of a pair that it found."""
-    parser.add_argument("--parameters", default="{}")
-    parser.add_argument("--data", default="plain")
-    parser.add_argument("words", nargs="*")
-    known, _ = parser.parse_known_args(words)
-    *environment, function = known.words[:2]
-    python = ["--python", python_of(environment[0])] if environment else []
-    return Namespace(served=[function, known.parameters, "--data", known.data, *python], pair=known.pair)
+            return [*words[place + 1 :], "--python", words[0]], known["pair"]
+    return [], known["pair"]
 
 
 def _function(words: Sequence[str]) -> Function:
     """Ask the program that serves a function what it is."""
-    parser = ArgumentParser(add_help=False)
-    parser.add_argument("function")
-    parser.add_argument("parameters", nargs="?", default="{}")
-    parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--data", default="plain")
-    given, _ = parser.parse_known_intermixed_args(words)
-    asked = [given.python, str(FILE), given.function, given.parameters, "--describe"]
+    from epsaudit.cli.main import SERVE
+
+    served = SERVE.make_context("serve", list(words)).params
+    function, parameters = served["function"], served["parameters"] or "{}"
+    asked = [served["python"] or sys.executable, str(FILE), function, parameters, "--describe"]
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise OwnCodeError(f"{given.function} cannot be served: {error}.") from None
+        raise OwnCodeError(f"{function} cannot be served: {error}.") from None
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise OwnCodeError(f"{given.function} cannot be served: {last.rstrip('.')}.")
+        raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
     said = json.loads(done.stdout)
-    parameters = json.loads(given.parameters)
-    return Function(given.function, parameters, given.data, said["takes"], said["versions"], said["source"])
+    return Function(function, json.loads(parameters), served["data"], said["takes"], said["versions"], said["source"])
 
 
 def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:

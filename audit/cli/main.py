@@ -200,7 +200,7 @@ FREEZE = Command(
 )
 LIST = Command(
     "list",
-    "listing.listing",
+    "auditing.listing",
     "List registered mechanisms. Or those of released libraries, one a line.",
     [
         argument("pattern", "Only names that match it, or hold it.", required=False, shell_complete=MECHANISMS),

@@ -355,7 +355,7 @@ def test_parameters_of_a_recorded_command_are_found_behind_options(capsys):
     ],
 )
 def test_only_programs_that_serve_functions_are_taken_for_such(command, served):
-    assert _recorded(f"epsaudit audit --command '{command}' --pair 1 2").served == served
+    assert _recorded(f"epsaudit audit --command '{command}' --pair 1 2")[0] == served
 
 
 def test_results_of_one_name_are_not_confused(refuted, tmp_path, capsys):
