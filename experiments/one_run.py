@@ -24,8 +24,8 @@ from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
 from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.one_run.audit import planned_guesses
 from epsaudit.audits.one_run.bounds import GuessBound
-from epsaudit.audits.one_run.guesses import planned_guesses
 from epsaudit.experiments.one_run_training import (
     CURVE,
     DELTA,

@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run import CanaryMechanism, Threshold, bounds
-from epsaudit.audits.one_run.play import Guesses
+from epsaudit.audits.one_run.audit import Guesses
 from epsaudit.experiments.data import affairs
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table

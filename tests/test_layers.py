@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
     "truth.py": {"mechanisms"},
     "results/result.py": {"audits", "reporting"},
-    "audits/one_run/play.py": {"reporting"},
+    "audits/one_run/audit.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
 }
 """Exact values, and a result's ``load`` and ``plot``: fetched in a function, as the page says."""

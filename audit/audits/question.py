@@ -17,7 +17,7 @@ import numpy as np
 
 from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, is_claim, mechanism_of
-from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import (
     DatasetPair,
     Pairs,
@@ -83,11 +83,11 @@ class Question:
         """What a few runs of copies say of the mechanism's randomness and memory; `AuditError` if it keeps anything."""
         return Look(self.mechanism, self.pairs[0], self.trials)
 
-    @property
-    def identity(self) -> Identity:
+    def identity(self, kind: str, near: float | None = None) -> Identity:
         """The same by name, as a checkpoint remembers it, with all code of the user's that the mechanism reaches."""
         return {
-            "kind of audit": "fixed size",
+            "kind of audit": kind,
+            **({"near": near} if kind == "sequential" else {}),
             "mechanism": self.mechanism.name,
             "claim": repr(self.claim),
             "pair": "; ".join(str(pair) for pair in self.pairs),
@@ -103,12 +103,15 @@ class Question:
 
 @contextmanager
 def recording(
-    path: str | os.PathLike[str] | None, question: Question, seed: int | None, more: Identity | None = None
+    path: str | os.PathLike[str] | None,
+    question: Question,
+    seed: int | None,
+    kind: str = "fixed size",
+    near: float | None = None,
 ) -> Iterator[tuple[Section, int]]:
     """Open the checkpoint of one audit, if a path is given; yield its section, and the seed.
 
-    ``more`` joins the question's identity, or takes the place of a part of it. Raises `AuditError` as `Checkpoint`, or
-    if the mechanism might repeat its noise after a restart.
+    Raises `AuditError` as `Checkpoint`, or if the mechanism might repeat its noise after a restart.
     """
     if path is None:
         yield Section(), entropy(seed)
@@ -116,7 +119,7 @@ def recording(
     if not os.path.exists(path):  # before anything is written
         check_restart(question.look.mechanism)
     name = question.mechanism.name
-    with Checkpoint(path, {name: {**question.identity, **(more or {})}}, seed) as opened:
+    with Checkpoint(path, {name: question.identity(kind, near)}, seed) as opened:
         yield opened.section(name), opened.seed
 
 
@@ -194,18 +197,6 @@ def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = 
     """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
     given = claim_given(claim, epsilon, delta)
     return is_claim(given if given is not None else mechanism.claim, mechanism.name)
-
-
-def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
-    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
-    pure = np.isscalar(delta) and delta == 0
-    if epsilon is None and not pure:
-        raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
-    if epsilon is not None:
-        if claim is not None:
-            raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
-        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
-    return claim
 
 
 def trials_of(trials: Any, what: str = "trials") -> int:

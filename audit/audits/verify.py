@@ -23,8 +23,8 @@ from epsaudit.audits.fixed import audit
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound, check_method
 from epsaudit.audits.question import LEAST_TRIALS
-from epsaudit.audits.sequential import SequentialResult, drawing
-from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.audits.sequential.auditing import STRATEGIES, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs
@@ -388,8 +388,8 @@ def _sequential(result: SequentialResult) -> list[str]:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
         return [str(error)]
-    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {drawing.STRATEGIES}:
-        return [f"There must be rounds, and {drawing.STRATEGIES} strategies in each."]
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
+        return [f"There must be rounds, and {STRATEGIES} strategies in each."]
     before = 0
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:

@@ -456,6 +456,18 @@ def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
     return kind(**numbers) if kind else None
 
 
+def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
+    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
+    pure = np.isscalar(delta) and delta == 0
+    if epsilon is None and not pure:
+        raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
+    if epsilon is not None:
+        if claim is not None:
+            raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
+        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
+    return claim
+
+
 def from_dict(data: dict[str, Any]) -> Claim:
     """Rebuild a claim from what `Claim.to_dict` returned; raises `AuditError` for anything else.
 

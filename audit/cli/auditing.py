@@ -71,12 +71,6 @@ def audit(
         entries, missing = _of_libraries(library, names)
     else:
         entries = entries_of(names, program, pair, timeout, fresh, numbers, by_value=cluster is not None)
-    audits: Any = suite
-    if stop_early:
-        from epsaudit.audits.sequential import suite as sequential_suite
-
-        audits = sequential_suite
-
     with contextlib.ExitStack() as stack:
         if cluster is not None:
             from epsaudit.engine.workers import cluster as workers_of
@@ -84,16 +78,22 @@ def audit(
             stack.enter_context(workers_of(cluster))
         kept = None
         if checkpoint is not None:
-            kept = stack.enter_context(audits.checkpointed(checkpoint, entries, runs, confidence, seed))
+            kept = stack.enter_context(suite.checkpointed(checkpoint, entries, runs, confidence, seed, stop_early))
         root = entropy(seed) if kept is None else kept.seed
         stack.enter_context(provenance.typed(recorded(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
         done: list[Result] = []
-        how = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
+        how: dict[str, Any] = {
+            "trials": runs,
+            "family_confidence": confidence,
+            "seed": root,
+            "n_jobs": jobs,
+            "stop_early": stop_early,
+        }
         interrupted = False
         with _terminable():
             try:
-                for result in audits.run(entries, **how, progress=display.of, checkpoint=kept):
+                for result in suite.run(entries, **how, progress=display.of, checkpoint=kept):
                     done.append(result)  # one at a time: Ctrl-C keeps what is done
                     display.ended()
             except KeyboardInterrupt:
@@ -101,7 +101,7 @@ def audit(
         if out is not None and done:
             _write(done, confidence, out)
         if interrupted:
-            print(f"epsaudit: interrupted; {_kept(len(done), out, checkpoint, stop_early)}.", file=sys.stderr)
+            print(f"epsaudit: interrupted; {_kept(len(done), out, checkpoint)}.", file=sys.stderr)
             return INTERRUPTED
     if as_json:
         print(results.text(done), end="")
@@ -118,15 +118,13 @@ def audit(
     return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
 
 
-def _kept(done: int, out: Path | None, checkpoint: Path | None, stop_early: bool) -> str:
+def _kept(done: int, out: Path | None, checkpoint: Path | None) -> str:
     parts = []
     if out is not None and done:
         parts.append(f"{done} finished audits are in {out}")
     if checkpoint is not None:
         parts.append(f"the same command goes on from the chunks in {checkpoint}")
-    keeping = "--out FOLDER would have kept whole audits, --checkpoint FILE the chunks of one"
-    advice = keeping if stop_early else "--checkpoint FILE would have kept finished chunks"
-    return ", and ".join(parts) or f"nothing was written ({advice})"
+    return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
 NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""

@@ -11,9 +11,8 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, bounds
+from epsaudit.audits.one_run.audit import expected_accuracy, places, planned_guesses, predicted, rule_from_dict
 from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
-from epsaudit.audits.one_run.guesses import expected_accuracy, planned_guesses, predicted, rule_from_dict
-from epsaudit.audits.one_run.play import places
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500

@@ -27,8 +27,8 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.auditing import MOST_REMEMBERED
 from epsaudit.audits.sequential.betting import Accounts, point
-from epsaudit.audits.sequential.drawing import MOST_REMEMBERED
 from epsaudit.audits.sequential.learning import Plan, fastest
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise

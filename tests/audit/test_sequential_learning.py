@@ -10,9 +10,18 @@ import numpy as np
 import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
-from epsaudit.audits.sequential import learning, scores
-from epsaudit.audits.sequential.learning import Learner, candidates_of, sequential_families
-from epsaudit.audits.sequential.scores import Middles, Nearness, Sums, Within, table_of, trees_of
+from epsaudit.audits.sequential import learning
+from epsaudit.audits.sequential.learning import (
+    Learner,
+    Middles,
+    Nearness,
+    Sums,
+    Within,
+    candidates_of,
+    sequential_families,
+    table_of,
+    trees_of,
+)
 from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
 from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
 from epsaudit.witnesses.learning import interacting
@@ -45,8 +54,8 @@ def test_a_passing_audit_of_vectors_plants_no_tree_and_learns_from_the_first_out
         tables.append(len(sides[0]))
         return encode(*sides, **options)
 
-    monkeypatch.setattr(scores, "encode", counted)
-    monkeypatch.setattr(scores, "planted", lambda *of: planted.append(of) or ())
+    monkeypatch.setattr(learning, "encode", counted)
+    monkeypatch.setattr(learning, "planted", lambda *of: planted.append(of) or ())
     result = audit_sequentially(noisy_vector(), trials=30_000, confidence=1 - 1e-6, seed=3, n_jobs=1)
     assert not result.violates_claim
     assert planted == []

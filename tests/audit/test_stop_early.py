@@ -14,7 +14,6 @@ from epsaudit import (
 )
 from epsaudit.adapters.registry import chosen
 from epsaudit.audits import suite
-from epsaudit.audits.sequential import suite as sequential_suite
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERRUPTED, SURPRISED
 from epsaudit.cli.main import main
@@ -125,31 +124,39 @@ class TestCommand:
         assert {**first, "execution": 0} == {**again, "execution": 0}
         assert f"--seed {first['seed']}" in again["execution"]["command"]
 
-    def test_interruption_keeps_what_is_finished(self, mine, capsys, monkeypatch):
-        def interrupted(task, entry):
-            if entry[0].name == "mine:leaky":
-                raise KeyboardInterrupt
-            return original(task, entry)
+    def test_a_checkpoint_keeps_several_audits(self, mine, capsys):
+        words = ["audit", "mine:sound", "mine:leaky", *EARLY, "--checkpoint", "run.checkpoint", "--json"]
+        assert main(words) == SURPRISED
+        first = json.loads(capsys.readouterr().out)["results"]
+        cut(mine / "run.checkpoint", len(records(mine / "run.checkpoint")) - 3)
+        assert main(words) == SURPRISED
+        again = json.loads(capsys.readouterr().out)["results"]
+        assert [{**one, "execution": 0} for one in first] == [{**one, "execution": 0} for one in again]
 
-        original = sequential_suite._audit_early
-        monkeypatch.setattr(sequential_suite, "_audit_early", interrupted)
+    def test_interruption_keeps_what_is_finished(self, mine, capsys, monkeypatch):
+        def interrupted(shared, told):
+            if told[0].entry.name == "mine:leaky":
+                raise KeyboardInterrupt
+            return original(shared, told)
+
+        original = suite._result_of
+        monkeypatch.setattr(suite, "_result_of", interrupted)
         words = ["audit", "mine:sound", "mine:leaky", *EARLY]
         assert main([*words, "--out", "out"]) == INTERRUPTED
         assert "1 finished audits are in out." in capsys.readouterr().err
         assert [result.mechanism for result in load(mine / "out" / "audit.json")] == ["mine:sound"]
         assert main(words) == INTERRUPTED
-        assert "--out FOLDER would have kept whole audits" in capsys.readouterr().err
+        assert "--checkpoint FILE would have kept finished chunks" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            (["mine:sound", "mine:leaky", "--checkpoint", "run.checkpoint"], "--checkpoint keeps one audit"),
             (["mine:weak", "--checkpoint", "run.checkpoint"], "No number of runs refutes a claim as weak as 200-DP"),
             (["mine:sound", "mine:weak"], "No number of runs refutes a claim as weak as 200-DP"),
         ],
     )
     def test_what_cannot_be_is_refused_before_any_run(self, words, sentence, mine, capsys, monkeypatch):
-        monkeypatch.setattr(sequential_suite, "_audit_early", None)
+        monkeypatch.setattr(suite, "certified_in_rounds", None)
         before = sorted(os.listdir())
         assert main(["audit", *words, *EARLY]) == BAD_INPUT
         said = capsys.readouterr().err
