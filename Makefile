@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test nightly results lint types docs check benchmark clean
+.PHONY: audit test nightly results lint types docs check clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
@@ -43,9 +43,6 @@ docs: $(VENV)/installed
 	@echo "build/site/index.html"
 
 check: test lint types docs
-
-benchmark: $(VENV)/installed
-	$(BIN)/python -m epsaudit.experiments.benchmark
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, AuditResult, Claim, Mechanism, PureDP, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.benchmark import oracle
+from epsaudit.experiments.oracle import oracle_bound, tails_of
 from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.response import RandomisedResponse
@@ -89,6 +89,7 @@ def measure(
 ) -> Iterator[dict[str, Any]]:
     """Yield one row a number of runs: quartiles of the bounds, the oracle's median, the exact value."""
     pair = mechanism.worst_pairs()[0]
+    tails, _ = tails_of(mechanism(pair.x), mechanism(pair.x_prime), draws=400_000)
 
     def one(runs: int, number: int) -> AuditResult:
         own = entry_seed(seed, f"{name}/{runs}/{number}")
@@ -104,7 +105,7 @@ def measure(
             "lower quartile": float(low),
             "median": float(middle),
             "upper quartile": float(high),
-            "oracle": oracle(mechanism, pair, claim, runs, seeds=audits),
+            "oracle": oracle_bound(tails, claim, runs, CONFIDENCE),
             "exact": results[0].exact,
         }
 

@@ -1,7 +1,6 @@
 """Every study of this repository, in the order in which `epsaudit experiment run all` runs them.
 
-It lists names; nothing is imported until a study is run. `epsaudit.experiments.benchmark` is not listed: its figures
-are times and counts of a machine, printed and not written. To add a study, write a module with ``main(out: Path, seed:
+It lists names; nothing is imported until a study is run. To add a study, write a module with ``main(out: Path, seed:
 int = 0, quick: bool = False) -> None`` and list it.
 """
 

@@ -144,7 +144,6 @@ def delta_of(claim: Claim) -> float:
 #     sharp (ours, attained)                        min(1, beta + m delta beta (1 - beta) / (v b_v)),
 #     published (Steinke, Nasr, Jagielski 2023)     beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
 # If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
-# ``python -m epsaudit.experiments.one_run_formulas worst-case`` compares both with what is attained.
 
 
 def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
