@@ -9,13 +9,14 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv, logit
 
 from epsaudit.claims.definitions import ApproxDP, Claim
+from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, fraction
 
 Floats = NDArray[np.float64]
@@ -58,12 +59,14 @@ class Counts:
         return {name: int(value) for name, value in dataclasses.asdict(self).items()}
 
 
-class Certificate(ABC):
+class Certificate(Tagged, ABC):
     """A rule that turns counts into lower bounds; every method broadcasts over arrays in the counts.
 
     Each bound holds with probability at least ``confidence`` on its own; bounds computed from the same counts
     for several definitions do not hold jointly at that level unless the docstring of the rule says so.
     """
+
+    _what = "not a certificate"
 
     name: ClassVar[str]
 
@@ -91,10 +94,6 @@ class Certificate(ABC):
         will) passes at or below (p', 1 - p), and its privacy profile at or above p - e^epsilon p' for every epsilon
         at once. (0, 0) where nothing is shown.
         """
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `certificate_from_dict` turns back into this certificate."""
-        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
 
 
 @dataclass(frozen=True)
@@ -221,22 +220,6 @@ class Box(Certificate):
     def point(self, claim: Claim) -> tuple[float, float]:
         """The claimed point, or (0, total variation distance) for a whole curve."""
         return claim.claimed_point or (0.0, claim.profile(0.0))
-
-
-def certificate_from_dict(data: dict[str, Any]) -> Certificate:
-    """Rebuild a certificate from what `Certificate.to_dict` returned; raises `AuditError` for anything else.
-
-    Examples
-    --------
-    >>> certificate_from_dict(Box("x_prime").to_dict())
-    Box(event='x_prime', split=0.5)
-    """
-    kinds: dict[str, type[Certificate]] = {"MembershipGame": MembershipGame, "Box": Box}
-    fields = dict(data)
-    try:
-        return kinds[fields.pop("kind")](**fields)
-    except (KeyError, TypeError):
-        raise AuditError(f"{data!r} is not a certificate; its kind must be one of {', '.join(kinds)}.") from None
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:

@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
     "truth.py": {"mechanisms"},
-    "results/result.py": {"audits", "reporting"},
+    "results/result.py": {"audits"},
+    "results/pairs.py": {"reporting"},
     "audits/one_run/audit.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
 }

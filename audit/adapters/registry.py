@@ -15,16 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair, shorten
 from epsaudit.errors import AuditError, MissingExtraError, OwnCodeError, Unusable, left_out, meant
-
-Expected = Literal["consistent", "violated"]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs
-from epsaudit.certificates import certificate_from_dict
+from epsaudit.certificates import Certificate
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.checkpoint import Section
@@ -21,7 +21,7 @@ from epsaudit.engine.independence import Rates, refuse_if_all_failed
 from epsaudit.engine.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.results.result import AuditResult
+from epsaudit.results.pairs import AuditResult
 from epsaudit.witnesses import Choice, Family, witness_from_dict
 
 
@@ -217,7 +217,7 @@ def _chosen(data: dict[str, Any]) -> Training | None:
         witness = witness_from_dict(data["witness"])
     except AuditError:
         return None
-    choice = Choice(witness, certificate_from_dict(data["certificate"]), float(data["predicted"]))
+    choice = Choice(witness, Certificate.from_dict(data["certificate"]), float(data["predicted"]))
     rates = Rates.from_dict(data["rates"]) if data["rates"] else None
     return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])), rates)
 

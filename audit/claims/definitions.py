@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,12 @@ from epsaudit.claims.conversions import (
     root,
     roots,
 )
+from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
+Expected = Literal["consistent", "violated"]
+"""What an audit says of a claim, and what theory expects it to say."""
 
 RAREST = 1e-300
 """Deltas below it count as 0."""
@@ -36,12 +39,19 @@ ROUNDING = 1e-11
 """By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
 
 
-class Claim(ABC):
+class Claim(Tagged, ABC):
     """A privacy definition with its parameter, as proven for some mechanism.
 
     Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. Epsilon is in nats, and every
     method broadcasts over arrays of probabilities.
+
+    Examples
+    --------
+    >>> Claim.from_dict({"kind": "ZCDP", "rho": 0.5})
+    ZCDP(rho=0.5)
     """
+
+    _what = "not a claim"
 
     symbol: ClassVar[str]
     """Name of the field that the audit bounds from below: 'epsilon', 'rho', 'mu' or 'advantage'."""
@@ -106,10 +116,6 @@ class Claim(ABC):
         """Logarithm of the ratio of the least parameter at a point to the claimed one, kept finite."""
         least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
         return math.log(min(least, 1e300)) - math.log(claimed)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `from_dict` turns back into this claim."""
-        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # as above
 
 
 class _Checked(Claim):
@@ -389,9 +395,6 @@ class TradeOff(Claim):
         rare = np.minimum(self._kinks, max(middle, 0.0))
         return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
 
-    def to_dict(self) -> dict[str, object]:
-        return {"kind": "TradeOff", "points": [list(point) for point in self.points], "advantage": self.advantage}
-
     def _allowed(self, rare: Floats) -> Floats:
         """What f allows p to exceed p' by, at p' = rare: the least of its lines."""
         rises, deltas = self._lines
@@ -468,21 +471,7 @@ def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Cla
     return claim
 
 
-def from_dict(data: dict[str, Any]) -> Claim:
-    """Rebuild a claim from what `Claim.to_dict` returned; raises `AuditError` for anything else.
-
-    Examples
-    --------
-    >>> from_dict({"kind": "ZCDP", "rho": 0.5})
-    ZCDP(rho=0.5)
-    """
-    known: tuple[type[Claim], ...] = (PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP, ApproxZCDP, TradeOff)
-    kinds = {kind.__name__: kind for kind in known}
-    try:
-        kind = kinds[data["kind"]]
-        return kind(**{field.name: data[field.name] for field in dataclasses.fields(kind)})  # type: ignore[arg-type]
-    except (KeyError, TypeError):
-        raise AuditError(f"{data!r} is not a claim; its kind must be one of {', '.join(kinds)}.") from None
+from_dict = Claim.from_dict
 
 
 def _not_one(number: float) -> str:

@@ -37,7 +37,8 @@ from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
-from epsaudit.results.result import AuditResult, Result
+from epsaudit.results.pairs import AuditResult
+from epsaudit.results.result import Result
 from epsaudit.text import lower, percent, visible
 from epsaudit.truth import Profile, exact_profile
 

@@ -28,7 +28,6 @@ from typing import Any, Literal, TypeVar
 import cloudpickle
 import numpy as np
 
-from epsaudit.adapters import external
 from epsaudit.engine.provenance import provenance
 from epsaudit.errors import AuditError, needs, whole_at_least
 
@@ -280,6 +279,8 @@ class Job:
     __slots__ = ("_sealed", "ends", "shared", "world")
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
+        from epsaudit.adapters import external  # programs: what starts no worker needs none of them
+
         self.shared = shared
         self.ends = (*external.ends(), threading.Event())
         self._sealed = sealed
@@ -314,6 +315,8 @@ def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
 def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
+    from epsaudit.adapters import external
+
     with external.working_for(job.ends):
         return number, function(job.shared, part)
 

@@ -26,7 +26,7 @@ from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.options import Options
 from epsaudit.hunting.shrinking import rows_of
-from epsaudit.results.result import AuditResult
+from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import Bound, CandidateScore, Choice, best_of, candidate_scores
 from epsaudit.witnesses.events import parts_of

@@ -27,7 +27,8 @@ from epsaudit.truth import Profile
 
 if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult
-    from epsaudit.results.result import AuditResult, Result
+    from epsaudit.results.pairs import AuditResult
+    from epsaudit.results.result import Result
 
 STYLE = {"consistent": (style.BLUE, "o"), "violated": (style.VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}

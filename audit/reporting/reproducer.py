@@ -22,7 +22,7 @@ from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame
 from epsaudit.errors import AuditError
-from epsaudit.results.result import AuditResult
+from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower, percent
 from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
 

@@ -21,7 +21,8 @@ from epsaudit.engine.provenance import execution, provenance
 from epsaudit.engine.sampling import certification_counts
 from epsaudit.engine.workers import Workers
 from epsaudit.errors import AuditError, fraction
-from epsaudit.results.result import AuditResult, Result
+from epsaudit.results.pairs import AuditResult
+from epsaudit.results.result import Result
 from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"

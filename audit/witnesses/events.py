@@ -203,8 +203,13 @@ class Witness:
             return f"{self.guess_x_prime} likelier under x'"
         return f"{self.guess_x} for x, {self.guess_x_prime} for x'"
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Witness:
+        """Rebuild what `to_dict` wrote; raises `AuditError` for what is none."""
+        return witness_from_dict(data)
+
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `witness_from_dict` turns back into the witness."""
+        """Return a JSON object that `from_dict` turns back into the witness."""
         events = {"guess_x": self.guess_x, "guess_x_prime": self.guess_x_prime}
         return {name: None if event is None else event.to_dict() for name, event in events.items()}
 

@@ -11,9 +11,9 @@ from scipy.stats import beta, binom, binomtest, norm
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.certificates import (
     Box,
+    Certificate,
     Counts,
     MembershipGame,
-    certificate_from_dict,
     clopper_pearson_lower,
     clopper_pearson_upper,
     reach,
@@ -145,13 +145,13 @@ class TestBox:
 
 @pytest.mark.parametrize("certificate", [MembershipGame(), MembershipGame(0.3, 0.05), Box(), Box("x_prime", 0.3)])
 def test_certificates_survive_json(certificate):
-    assert certificate_from_dict(certificate.to_dict()) == certificate
+    assert Certificate.from_dict(certificate.to_dict()) == certificate
 
 
 @pytest.mark.parametrize("data", [{}, {"kind": "Wald"}, {"kind": "Box", "corner": 1}, None])
 def test_what_is_no_certificate_is_refused(data):
     with pytest.raises((AuditError, TypeError)):
-        certificate_from_dict(data)
+        Certificate.from_dict(data)
 
 
 class TestReach:

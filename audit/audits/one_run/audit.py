@@ -18,6 +18,7 @@ from scipy.special import ndtr
 from epsaudit.audits.one_run import bounds
 from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound, GuessCounts, Method, delta_of
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
+from epsaudit.codec import Tagged
 from epsaudit.engine.provenance import provenance
 from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
@@ -55,13 +56,14 @@ def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts
     return GuessCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
 
 
-class GuessRule(ABC):
+class GuessRule(Tagged, ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
     Canaries come to `count` in a random order that no coin decided (`epsaudit.audits.one_run.audit.places`), so a rule
     may use places.
     """
 
+    _what = "no rule of guessing"
     decided_by_output: ClassVar[bool] = False
     """Whether the number of guesses depends on the run's output."""
 
@@ -75,10 +77,6 @@ class GuessRule(ABC):
 
     @abstractmethod
     def __str__(self) -> str: ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `rule_from_dict` turns back into this rule."""
-        return {"kind": type(self).__name__, **dataclasses.asdict(self)}  # type: ignore[call-overload]  # a dataclass
 
 
 class Beforehand(GuessRule):
@@ -195,9 +193,6 @@ class Threshold(GuessRule):
         return f"everybody is guessed, in where the score is above {self.at:g}"
 
 
-RULES: dict[str, Callable[..., GuessRule]] = {
-    rule.__name__: rule for rule in (Fixed, Planned, SeparateHalf, Bonferroni, Threshold)
-}
 NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
 
 
@@ -233,19 +228,6 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     if isinstance(rule, Fixed) and not 0 < rule.highest + rule.lowest <= canaries:
         raise AuditError(f"{rule.highest + rule.lowest} guesses were asked for; give 1 to {canaries}, one a canary.")
     return rule
-
-
-def rule_from_dict(data: dict[str, Any]) -> GuessRule:
-    """Rebuild a rule from what `GuessRule.to_dict` returned; raises `AuditError` for anything else.
-
-    >>> rule_from_dict(Bonferroni((1.0, 0.1)).to_dict())
-    Bonferroni(shares=(1.0, 0.1))
-    """
-    try:
-        fields = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
-        return RULES[str(fields.pop("kind"))](**fields)
-    except (KeyError, TypeError, AttributeError):
-        raise AuditError(f"{data!r} is no rule of guessing; its kind must be one of {', '.join(RULES)}.") from None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -611,12 +593,6 @@ class OneRunResult(Result):
         *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
     )
     _when = ", from one run"
-    _reads = {
-        **Result._reads,
-        "canaries": int,
-        "rule": lambda rule: rule_from_dict({name: value for name, value in rule.items() if name != "text"}),
-        "counts": lambda sets: tuple(GuessCounts(**counts) for counts in sets),
-    }
 
     @functools.cached_property
     def lower_bound(self) -> float:

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -21,8 +21,8 @@ from epsaudit.audits.sequential.betting import Accounts, Bet, point
 from epsaudit.certificates import Counts
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
-from epsaudit.results.result import PairResult
-from epsaudit.witnesses import Witness, witness_from_dict
+from epsaudit.results.pairs import PairResult
+from epsaudit.witnesses import Witness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -216,7 +216,6 @@ class SequentialResult(PairResult):
         *("log_evidence", "proven", "exact", "verdict", "seed", "reproducible", "notes", "provenance"),
     )
     _when = " at all times"
-    _reads = {**PairResult._reads, "rounds": lambda rounds: tuple(map(_round_from_dict, rounds))}
 
     @property
     def runs(self) -> int:
@@ -359,23 +358,6 @@ def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
 def _add(first: Counts, second: Counts) -> Counts:
     sums = {name: value + getattr(second, name) for name, value in vars(first).items() if name != "events"}
     return dataclasses.replace(first, **sums)
-
-
-def _round_from_dict(data: dict[str, Any]) -> Round:
-    strategies = tuple(map(_strategy_from_dict, data["strategies"]))
-    return Round(data["pair"], int(data["explored"]), strategies, data.get("digest", ""))
-
-
-def _strategy_from_dict(data: dict[str, Any]) -> StrategyRecord:
-    return StrategyRecord(
-        witness_from_dict(data["witness"]),
-        data["tangent"],
-        float(data["correct"]),
-        float(data["wrong"]),
-        int(data["past"]),
-        Counts(**data["counts"]),
-        tuple((runs, correct, wrong) for runs, correct, wrong in data["looks"]),
-    )
 
 
 def _power(log_value: float) -> str:

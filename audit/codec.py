@@ -1,0 +1,92 @@
+"""Dataclasses as JSON objects and back, by their fields and type hints: claims, certificates, rules, rounds, results.
+
+What a class reads and writes is said once, by its fields. Whether a file may hold it, its JSON Schema says
+(`epsaudit.results.schema`), and the classes themselves, which check their numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+
+from epsaudit.errors import AuditError
+from epsaudit.text import for_json
+
+SPOKEN = ("witness", "rule")
+"""Fields that are written with their text beside them, for people."""
+INFINITE = ("inf", "-inf", "nan")
+
+
+def written(value: Any) -> Any:
+    """Return a value as JSON can hold it; fields of a dataclass that are '' are left out."""
+    if isinstance(value, tuple):
+        return [written(part) for part in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        return written_fields(value, [one.name for one in dataclasses.fields(value) if getattr(value, one.name) != ""])
+    return for_json(value)
+
+
+def written_fields(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
+    """Return attributes as a JSON object."""
+    found = {name: (getattr(thing, name), written(getattr(thing, name))) for name in names}
+    return {name: {"text": str(one), **said} if name in SPOKEN else said for name, (one, said) in found.items()}
+
+
+def read(hint: Any, data: Any) -> Any:
+    """Make what a type hint says of a JSON value; what is not as the hint says is left as it is, to be refused."""
+    inside = get_args(hint)
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(data)
+    if isinstance(hint, types.UnionType) and type(None) in inside:
+        return None if data is None else read(inside[0], data)
+    if get_origin(hint) is tuple and isinstance(data, list):
+        return tuple(read(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
+    if hint is float and data in INFINITE:
+        return float(data)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return hint(**read_fields(hint, data))
+    return data
+
+
+def read_fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a dataclass that a JSON object holds, those that are no fields of it as they stand."""
+    hints = _hints(kind)
+    return {name: read(hints.get(name), value) for name, value in data.items()}
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+class Tagged:
+    """The base class of several kinds, frozen dataclasses beside it, that are told apart in JSON by their names."""
+
+    _what: ClassVar[str]
+    """What a sentence says of a JSON object that is none of them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object that `from_dict` turns back into this."""
+        names = [one.name for one in dataclasses.fields(self)]  # type: ignore[arg-type]  # kinds are dataclasses
+        return {"kind": type(self).__name__, **written_fields(self, names)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Rebuild what `to_dict` wrote, text beside it or not; raises `AuditError` for anything else."""
+        kinds = {kind.__name__: kind for kind in cls._kinds()}
+        try:
+            fields = {name: value for name, value in data.items() if name not in ("kind", "text")}
+            kind = kinds[data["kind"]]
+            return kind(**read_fields(kind, fields))
+        except (AttributeError, KeyError, TypeError):
+            raise AuditError(f"{data!r} is {cls._what}; its kind must be one of {', '.join(kinds)}.") from None
+
+    @classmethod
+    def _kinds(cls) -> list[type[Self]]:
+        below = [kind for one in cls.__subclasses__() if one.__module__ == cls.__module__ for kind in one._kinds()]
+        return [cls, *below] if "__dataclass_fields__" in vars(cls) else below
