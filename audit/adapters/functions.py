@@ -1,9 +1,11 @@
-"""A mechanism is a function from datasets to output distributions: both protocols, and what makes it of a function."""
+"""A mechanism is a function from datasets to output distributions: both protocols, and what makes it of a function.
+
+A function is called with its dataset, and a generator, a seed or nothing, as its signature says; or awaited.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import math
@@ -12,7 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
@@ -34,286 +36,6 @@ from epsaudit.data.neighbours import (
 )
 from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, Unread, frozen, normal_array, pack, pack_frozen
-
-_LOOP = threading.local()
-"""Of this thread: ``runner``, None before it is needed, absent outside of `one_event_loop`."""
-SEEDS = ("seed", "random_state")
-"""Parameters of these names get a whole number."""
-GENERATORS = ("rng", "generator", "random")
-"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
-_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say the same."""
-_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
-
-
-def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, np.random.Generator], Any]:
-    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed, under this name.
-
-    Every run has a seed of its own, from 0 to 2^32 - 1, drawn from ``rng``: an audit can be repeated from its own seed.
-    `AuditError` if the function takes no argument of this name.
-
-    Examples
-    --------
-    >>> import random
-    >>> def noisy_count(people, seed):
-    ...     return len(people) + random.Random(seed).gauss(0.0, 1.0)
-    >>> round(seeded(noisy_count)(["ann"], np.random.default_rng(0)), 2)
-    0.57
-    """
-    parameters = inspect.signature(function).parameters
-    if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
-        raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
-
-    def call(dataset: Any, rng: np.random.Generator) -> Any:
-        return function(dataset, **{name: _seed_from(rng)})
-
-    call.__name__ = getattr(function, "__name__", "seeded")
-    return call
-
-
-def _seed_from(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**32))
-
-
-def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-    """Return a function that runs an asynchronous one to its end; runs of one block share an event loop.
-
-    Nothing else is shared: each run has a context of its own, and tasks that it leaves behind are cancelled.
-
-    Examples
-    --------
-    >>> async def noisy_count(people, rng):
-    ...     await asyncio.sleep(0.0)
-    ...     return len(people) + rng.laplace()
-    >>> round(awaited(noisy_count)(["ann"], np.random.default_rng(0)), 2)
-    1.32
-    """
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with one_event_loop():
-            return _run(function(*args, **kwargs))
-
-    return call
-
-
-@contextmanager
-def one_event_loop() -> Iterator[None]:
-    """Let all that `awaited` runs inside, in this thread, share an event loop, made when first needed."""
-    if hasattr(_LOOP, "runner"):
-        yield
-        return
-    _LOOP.runner = None
-    try:
-        yield
-    finally:
-        runner = _LOOP.__dict__.pop("runner")
-        if runner is not None:
-            runner.close()
-
-
-def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass
-    else:
-        coroutine.close()
-        raise RuntimeError(
-            "an event loop is running already, as in a notebook or an asynchronous test: audit asynchronous functions "
-            "in a thread, by await asyncio.to_thread(audit, ...)"
-        )
-    if _LOOP.runner is None:
-        _LOOP.runner = asyncio.Runner()
-    loop = _LOOP.runner.get_loop()
-    try:
-        return loop.run_until_complete(loop.create_task(coroutine, context=contextvars.copy_context()))
-    finally:
-        if left := asyncio.all_tasks(loop):
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-
-
-@dataclass(frozen=True)
-class Takes:
-    """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, under which name, how called.
-
-    Examples
-    --------
-    >>> def noisy(dataset, *, seed):
-    ...     return seed
-    >>> Takes("seed", "seed").of(noisy)((), np.random.default_rng(0))
-    3653403231
-    """
-
-    what: str = "rng"
-    name: str = ""
-    """Its keyword; none where it is the last argument by position."""
-    awaits: bool = False
-
-    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function as one of (dataset, rng), of (dataset, size, rng), or of these without rng."""
-        called = awaited(function) if self.awaits else function
-        if self.what == "seed" or self.name:
-            return functools.partial(_handed, called, self.what == "seed", self.name)
-        return called
-
-
-def _handed(function: Callable[..., Any], seed: bool, name: str, *arguments: Any) -> Any:
-    *given, rng = arguments
-    handed = _seed_from(rng) if seed else rng
-    return function(*given, **{name: handed}) if name else function(*given, handed)
-
-
-def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
-    """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
-
-    `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
-
-    Examples
-    --------
-    >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
-    Takes(what='seed', name='', awaits=False)
-    """
-    awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
-        return Takes(awaits=awaits)
-    others = arguments[:-1]
-    named = list(_named(function, signature, len(others)))
-    _refuse_if_ambiguous(function, named)
-    for what, one in named:
-        by_place = _binds(signature, *arguments) and list(signature.bind(*arguments).arguments)[-1] == one.name
-        if _binds(signature, *others, *(arguments[-1:] if by_place else ()), **({} if by_place else {one.name: what})):
-            return Takes(what, "" if by_place else one.name, awaits)
-    for given in (arguments, others):
-        if not _binds(signature, *given):
-            continue
-        default = signature.parameters[list(signature.bind(*given).arguments)[-1]].default
-        if given is others or _is_none_or_generator(default):  # what has another default, as epsilon=1.0, is no rng
-            return Takes("rng" if given is arguments else "", "", awaits)
-    raise AuditError(
-        f"The mechanism's signature is {signature}; it must accept function({', '.join(arguments)}), or the same "
-        "without rng."
-    )
-
-
-def takes_size(function: Callable[..., Any]) -> bool:
-    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return False
-    names = list(signature.parameters)[1:]
-    if not _binds(signature, None, None, None):
-        keyword = [name for name in names[1:] if name in SEEDS + GENERATORS]
-        return names[:1] == ["size"] and bool(keyword) and _binds(signature, None, None, **dict.fromkeys(keyword))
-    parameters = [signature.parameters[name] for name in signature.bind(None, None, None).arguments][1:]
-    if parameters and parameters[0].name in ("size", *SEEDS, *GENERATORS):  # fewer than two where there is *args
-        return parameters[0].name == "size"
-    return all(
-        one.default is one.empty or (place == 1 and _is_none_or_generator(one.default))
-        for place, one in enumerate(parameters)
-    )
-
-
-def _named(
-    function: Callable[..., Any], signature: inspect.Signature, others: int
-) -> Iterator[tuple[str, inspect.Parameter]]:
-    """Parameters behind the first ``others`` whose names or annotations say what they get, unless they are bound."""
-    bound = function.keywords if isinstance(function, functools.partial) else {}
-    for one in list(signature.parameters.values())[others:]:
-        if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            continue
-        generator, free = _GENERATOR.search(_annotation(one)), _is_none_or_generator(one.default)
-        if one.name in SEEDS and not isinstance(one.default, np.random.Generator):
-            if generator and "int" not in _annotation(one):
-                yield "rng", one
-            elif free or (isinstance(one.default, int | np.integer) and not isinstance(one.default, bool)):
-                yield "seed", one
-        elif free and (one.name in (*SEEDS, *GENERATORS) or generator):
-            yield "rng", one
-
-
-def _refuse_if_ambiguous(function: Any, named: list[tuple[str, inspect.Parameter]]) -> None:
-    name = getattr(function, "__name__", "function")
-    if len(named) > 1:
-        both = " and ".join(repr(one.name) for _, one in named)
-        raise AuditError(
-            f"{name} takes {both}, and gets its randomness by one of them. Bind the other, as "
-            f"functools.partial({name}, {named[-1][1].name}=...); epsaudit.adapters.functions.seeded hands over a seed."
-        )
-    for what, one in named:
-        if what == "rng" and _WHOLE.fullmatch(_annotation(one)):
-            raise AuditError(
-                f"The name {one.name!r} says that {name} takes a generator, its annotation a whole number. Name it "
-                f"seed, or give epsaudit.adapters.functions.seeded({name}, {one.name!r})."
-            )
-
-
-def _annotation(one: inspect.Parameter) -> str:
-    if one.annotation is one.empty:
-        return ""
-    return one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
-
-
-def _is_none_or_generator(default: Any) -> bool:
-    return default is inspect.Parameter.empty or default is None or isinstance(default, np.random.Generator)
-
-
-def _binds(signature: inspect.Signature, *given: Any, **named: Any) -> bool:
-    try:
-        signature.bind(*given, **named)
-    except TypeError:
-        return False
-    return True
-
-
-def wrong_call(function: Any, many: bool = False) -> str:
-    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
-
-    Examples
-    --------
-    >>> def noisy(dataset, epsilon):
-    ...     return 0
-    >>> print(wrong_call(noisy).strip())
-    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
-functools.partial(noisy, epsilon=...).
-    """
-    arguments = ("x", "size", "rng") if many else ("x", "rng")
-    try:
-        takes, signature = takes_of(function, arguments), inspect.signature(function)
-        by_name = {takes.name: takes.what} if takes.name else {}
-        by_place = (takes.what,) if takes.what and not by_name else ()
-        bound = signature.bind(*arguments[:-1], *by_place, **by_name).arguments
-    except (AuditError, TypeError, ValueError):
-        return ""
-    name = getattr(function, "__name__", type(function).__name__)
-    given = {parameter: _GIVEN[value] for parameter, value in bound.items() if value in list(_GIVEN)}
-    wrong = {parameter: kind for parameter, (kind, fits) in given.items() if not re.search(fits, parameter, re.I)}
-    written = ", ".join([*arguments[:-1], *by_place, *(f"{key}={value}" for key, value in by_name.items())])
-    if not wrong:
-        called = f" It was called as {name}({written}), with a new whole number as its seed each time."
-        return called if takes.what == "seed" else ""
-    got = " and ".join(f"its {parameter!r} was {kind}" for parameter, kind in wrong.items())
-    first = next(iter(bound))
-    if first in wrong:
-        advice = f"The dataset comes first, as in lambda {', '.join(arguments)}: {name}(...)."
-    else:
-        example = ", ".join(f"{parameter}=..." for parameter in wrong)
-        advice = f"Bind what differs, as functools.partial({name}, {example})."
-    return f" It was called as {name}({written}): {got}. {advice}"
-
-
-_GIVEN = {
-    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
-    "size": ("the number of outputs", "^_|size|num|count|shape"),
-    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
-    "seed": ("a whole number", ""),
-}
-"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""
 
 
 @runtime_checkable
@@ -366,6 +88,186 @@ class Mechanism(Protocol):
         """Pairs on which the claim is attained, or nearly; may be empty."""
 
 
+SEEDS = ("seed", "random_state")
+"""Parameters of these names get a whole number."""
+GENERATORS = ("rng", "generator", "random")
+"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
+_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
+"""Annotations that say the same."""
+_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, under which name, how called.
+
+    Examples
+    --------
+    >>> def noisy(dataset, *, seed):
+    ...     return seed
+    >>> Takes("seed", "seed").of(noisy)((), np.random.default_rng(0))
+    3653403231
+    """
+
+    what: str = "rng"
+    name: str = ""
+    """Its keyword; none where it is the last argument by position."""
+    awaits: bool = False
+
+    def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as one of (dataset, rng), of (dataset, size, rng), or of these without rng."""
+        called = awaited(function) if self.awaits else function
+        if self.what != "seed" and not self.name:
+            return called
+
+        def call(*arguments: Any) -> Any:
+            *given, rng = arguments
+            handed = int(rng.integers(2**32)) if self.what == "seed" else rng
+            return called(*given, **{self.name: handed}) if self.name else called(*given, handed)
+
+        return call
+
+
+def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
+    """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
+
+    `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
+
+    Examples
+    --------
+    >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
+    Takes(what='seed', name='', awaits=False)
+    """
+    awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
+        return Takes(awaits=awaits)
+    others, bound = arguments[:-1], _bound(signature, *arguments)
+    for what, one in _sources(function, signature, len(others)):
+        if bound and list(bound)[-1] == one.name:
+            return Takes(what, "", awaits)
+        if _bound(signature, *others, **{one.name: what}):
+            return Takes(what, one.name, awaits)
+    if bound and _is_free(signature.parameters[list(bound)[-1]].default):  # another default, as epsilon=1.0, is no rng
+        return Takes("rng", "", awaits)
+    if _bound(signature, *others):
+        return Takes("", "", awaits)
+    raise AuditError(
+        f"The mechanism's signature is {signature}; it must accept function({', '.join(arguments)}), or the same "
+        "without rng."
+    )
+
+
+def _sources(
+    function: Callable[..., Any], signature: inspect.Signature, others: int
+) -> list[tuple[str, inspect.Parameter]]:
+    """Parameters behind the first ``others`` whose names or annotations say what they get, unless they are bound."""
+    found, name = [], getattr(function, "__name__", "function")
+    given = function.keywords if isinstance(function, functools.partial) else {}
+    for one in list(signature.parameters.values())[others:]:
+        if one.name in given or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+            continue
+        said = one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
+        generator, free = _GENERATOR.search(said), _is_free(one.default)
+        if one.name in SEEDS and not isinstance(one.default, np.random.Generator):
+            if generator and "int" not in said:
+                found.append(("rng", one))
+            elif free or (isinstance(one.default, int | np.integer) and not isinstance(one.default, bool)):
+                found.append(("seed", one))
+        elif free and (one.name in (*SEEDS, *GENERATORS) or generator):
+            found.append(("rng", one))
+            if _WHOLE.fullmatch(said):
+                raise AuditError(
+                    f"The name {one.name!r} says that {name} takes a generator, its annotation a whole number. Name it "
+                    f"seed, or give epsaudit.adapters.functions.seeded({name}, {one.name!r})."
+                )
+    if len(found) > 1:
+        both = " and ".join(repr(one.name) for _, one in found)
+        raise AuditError(
+            f"{name} takes {both}, and gets its randomness by one of them. Bind the other, as "
+            f"functools.partial({name}, {found[-1][1].name}=...); epsaudit.adapters.functions.seeded hands over a seed."
+        )
+    return found
+
+
+def takes_size(function: Callable[..., Any]) -> bool:
+    """Whether this is function(dataset, size, rng), not function(dataset, rng) with parameters of its own."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    names, bound = list(signature.parameters)[1:], _bound(signature, None, None, None)
+    if not bound:
+        keyword = [name for name in names[1:] if name in SEEDS + GENERATORS]
+        return names[:1] == ["size"] and bool(keyword and _bound(signature, None, None, **dict.fromkeys(keyword)))
+    parameters = [signature.parameters[name] for name in bound][1:]
+    if parameters and parameters[0].name in ("size", *SEEDS, *GENERATORS):  # fewer than two where there is *args
+        return parameters[0].name == "size"
+    return all(
+        one.default is one.empty or (place == 1 and _is_free(one.default)) for place, one in enumerate(parameters)
+    )
+
+
+def _is_free(default: Any) -> bool:
+    return default is inspect.Parameter.empty or default is None or isinstance(default, np.random.Generator)
+
+
+def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str, Any] | None:
+    """What the parameters would be, None where a function cannot be called so."""
+    try:
+        return signature.bind(*given, **named).arguments
+    except TypeError:
+        return None
+
+
+def wrong_call(function: Any, many: bool = False) -> str:
+    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
+
+    Examples
+    --------
+    >>> def noisy(dataset, epsilon):
+    ...     return 0
+    >>> print(wrong_call(noisy).strip())
+    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
+functools.partial(noisy, epsilon=...).
+    """
+    arguments = ("x", "size", "rng") if many else ("x", "rng")
+    try:
+        takes = takes_of(function, arguments)
+        by_name = {takes.name: takes.what} if takes.name else {}
+        by_place = [*arguments[:-1], *([takes.what] if takes.what and not by_name else [])]
+        bound = inspect.signature(function).bind(*by_place, **by_name).arguments
+    except (AuditError, TypeError, ValueError):
+        return ""
+    name = getattr(function, "__name__", type(function).__name__)
+    wrong = {}
+    for parameter, value in bound.items():
+        meant, fits = _GIVEN[value] if isinstance(value, str) else ("", "")
+        if not re.search(fits, parameter, re.I):
+            wrong[parameter] = meant
+    written = ", ".join([*by_place, *(f"{key}={value}" for key, value in by_name.items())])
+    if not wrong:
+        called = f" It was called as {name}({written}), with a new whole number as its seed each time."
+        return called if takes.what == "seed" else ""
+    got = " and ".join(f"its {parameter!r} was {meant}" for parameter, meant in wrong.items())
+    if next(iter(bound)) in wrong:
+        advice = f"The dataset comes first, as in lambda {', '.join(arguments)}: {name}(...)."
+    else:
+        example = ", ".join(f"{parameter}=..." for parameter in wrong)
+        advice = f"Bind what differs, as functools.partial({name}, {example})."
+    return f" It was called as {name}({written}): {got}. {advice}"
+
+
+_GIVEN = {
+    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
+    "size": ("the number of outputs", "^_|size|num|count|shape"),
+    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
+    "seed": ("a whole number", ""),
+}
+"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""
+
+
 @dataclass(frozen=True)
 class FunctionMechanism:
     """A mechanism made of a function; see `black_box` and `vectorized`, which build it."""
@@ -375,7 +277,8 @@ class FunctionMechanism:
     claim: Claim | None
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
-    distribution: type[_OneByOne | _Vectorized] = field(repr=False)
+    one_by_one: bool = field(default=True, repr=False)
+    """Whether the function is called once a run."""
     takes: Takes = field(default=Takes(), repr=False)
     time_limit: float | None = None
     fresh_randomness: bool = False
@@ -394,7 +297,7 @@ class FunctionMechanism:
     @property
     def owns_randomness(self) -> bool:
         """Whether it was not seen to do with its rng or the global generators, or carries a generator of its own."""
-        seen = (self.uses_rng and not self.draws_elsewhere) or self.draws_globally
+        seen = (self.takes.what and not self.draws_elsewhere) or self.draws_globally
         return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
 
     @property
@@ -408,19 +311,15 @@ class FunctionMechanism:
         return not self.owns_randomness and self.time_limit is None
 
     @property
-    def one_by_one(self) -> bool:
-        """Whether the function is called once a run."""
-        return self.distribution is _OneByOne
-
-    @property
     def releases_the_interpreter(self) -> bool:
         """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
         return not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here."""
+        law = _OneByOne if self.one_by_one else _Vectorized
         habits = Habits(repeatable=self.reproducible)
-        return self.distribution(self.function, Dataset(dataset), self.takes, self.time_limit, self.fresh, habits)
+        return law(self.function, Dataset(dataset), self.takes, self.time_limit, self.fresh, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -493,7 +392,8 @@ def black_box(
     """
     if time_limit is not None:
         time_limit = seconds_of(time_limit, "time_limit")
-    return _wrap(_OneByOne, function, claim, adjacency, pairs, name, fresh_randomness, fresh, time_limit)
+    given = {"fresh": fresh, "fresh_randomness": fresh_randomness, "time_limit": time_limit}
+    return _wrap(function, True, claim, adjacency, pairs, name, given)
 
 
 def vectorized(
@@ -524,224 +424,31 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    return _wrap(_Vectorized, function, claim, adjacency, pairs, name, fresh_randomness, fresh)
-
-
-def move_on(rng: np.random.Generator) -> None:
-    """Draw a number that nobody uses, between two calls of a function.
-
-    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
-    next call, on the other dataset perhaps, would have the same noise.
-    """
-    rng.integers(1 << 53)
-
-
-def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
-    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
-    if getattr(distribution, "tossed", False):
-        move_on(rng)
-    try:
-        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, habits_of(distribution))
-    except (AuditError, MemoryError, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        failed = OwnCodeError(
-            f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
-            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
-            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
-        )
-        failed.lines = own_lines(error)
-        raise failed from error
-    if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
-        shape = getattr(outputs, "shape", None)
-        raise AuditError(
-            f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
-            f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
-        )
-    return normal_array(outputs)
-
-
-def habits_of(distribution: object) -> Habits:
-    """What is known of a function's randomness; other distributions promise to draw from the rng alone."""
-    found = getattr(distribution, "habits", None)
-    return found if isinstance(found, Habits) else Habits(draws_globally=False)
-
-
-@dataclass(frozen=True)
-class _FunctionDistribution:
-    function: Callable[..., Any]
-    dataset: Dataset
-    takes: Takes
-    time_limit: float | None = None
-    fresh: bool = False
-    habits: Habits = field(default_factory=Habits, compare=False, repr=False)
-    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
-    arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
-
-    @property
-    def call(self) -> Callable[..., Any]:
-        """The function as one of (dataset, rng) or (dataset, size, rng), or these without rng; a new object's."""
-        return self.takes.of(self.function() if self.fresh else self.function)
-
-
-class _OneByOne(_FunctionDistribution):
-    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Call the function ``size`` times."""
-        return pack_frozen(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
-
-    def take_turns(
-        self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
-    ) -> tuple[list[Any], list[Any]]:
-        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
-
-        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
-        the next two, the next four and so on, and later at the end of every block.
-        """
-        values: tuple[list[Any], list[Any]] = ([], [])
-        coins, start = side.tolist(), 0
-        new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
-        with _alarm(self.time_limit), one_event_loop():
-            while start < len(coins):
-                part = coins[start : 2 * start or 1] if new else coins
-                self._take_part(other, part, rng, values)
-                start += len(part)
-        return values
-
-    def _take_part(
-        self, other: _OneByOne, coins: list[int], rng: np.random.Generator, values: tuple[list[Any], list[Any]]
-    ) -> None:
-        """Make runs between two looks at the datasets, or one with copies of its own for each run."""
-        sides = (self, other)
-        shared = [None if side.dataset.changes else side.dataset.shared() for side in sides]
-        calls = tuple(side._run_on(data, rng) for side, data in zip(sides, shared, strict=True))
-        keep = (values[0].append, values[1].append)
-        for which in coins:
-            try:
-                value = calls[which]()
-            except (KeyboardInterrupt, _TimeIsUp):
-                raise
-            except BaseException as error:
-                value = Raised.of(error)
-            if type(value) is not float:
-                sides[which].unread.look(value)
-                value = frozen(value)
-            keep[which](value)
-        for which, (side, data) in enumerate(zip(sides, shared, strict=True)):
-            if data is None or side.dataset.intact(data) or coins.count(which) <= 1:
-                continue
-            if side.habits.repeatable:  # the block can be drawn again
-                raise DatasetChangedError
-            raise AuditError(
-                "The function changed its dataset in some runs only, after others had left it alone, and owns its "
-                "randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
-            )
-
-    def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
-        """One run on ``data``, or on a copy of its own where runs change their dataset."""
-        more = (rng,) if self.takes.what else ()
-        call = self._anew if self.fresh and not getattr(self.function, "stateless", False) else self.call
-        if self.time_limit is not None:
-            call = functools.partial(_timed, call, self.time_limit)
-        if self.dataset.changes:
-            return lambda: call(self.dataset.copy(), *more)
-        return functools.partial(call, data, *more)
-
-    def _anew(self, *arguments: Any) -> Any:
-        return self.call(*arguments)
-
-
-class _TimeIsUp(BaseException):
-    """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
-
-
-def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> Any:
-    """One run, or `TimedOut` when the alarm rings first."""
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, time_limit)
-            return function(*arguments)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-    except _TimeIsUp:
-        return TimedOut()
-
-
-@contextmanager
-def _alarm(time_limit: float | None) -> Iterator[None]:
-    """Have the process's alarm clock stop a run; none without a time limit."""
-    if time_limit is None:
-        yield
-        return
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise AuditError(
-            f"A time limit of {time_limit:g} seconds needs POSIX signals and the main thread of a process; "
-            "use n_jobs=1 or joblib's processes, not threads."
-        )
-
-    with alarm_raises(_TimeIsUp):
-        yield
-
-
-@contextmanager
-def alarm_raises(error: type[BaseException]) -> Iterator[None]:
-    """Have the process's alarm clock, which is stopped afterwards, raise this in the main thread."""
-
-    def stop(*_: Any) -> None:
-        raise error
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
-class _Vectorized(_FunctionDistribution):
-    tossed = True
-    arguments = ("dataset", "size", "rng")
-
-    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Call the function once; a list or an array of objects is packed like single outputs."""
-        data = self.dataset.copy()
-        outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
-        if self.habits.draws_globally is None:
-            self.dataset.intact(data)
-        self.unread.look_at(outputs)
-        if isinstance(outputs, np.ndarray):
-            return outputs
-        with suppress(TypeError):
-            if not is_frame(outputs):
-                return pack(list(outputs))
-        shown = describe(outputs) if is_frame(outputs) else repr(outputs)
-        raise AuditError(
-            f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
-            f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
-        )
+    given = {"fresh": fresh, "fresh_randomness": fresh_randomness}
+    return _wrap(function, False, claim, adjacency, pairs, name, given)
 
 
 def _wrap(
-    distribution: type[_OneByOne | _Vectorized],
     function: Callable[..., Any],
+    one_by_one: bool,
     claim: Claim | None,
     adjacency: Relation | None,
     pairs: Pairs,
     name: str | None,
-    fresh_randomness: bool,
-    fresh: bool,
-    time_limit: float | None = None,
+    given: dict[str, Any],
 ) -> FunctionMechanism:
-    form = f"function({', '.join(distribution.arguments)})"
+    arguments = (_OneByOne if one_by_one else _Vectorized).arguments
     if claim is not None:
         is_claim(claim, "the mechanism")
     if name is not None and not isinstance(name, str):
         raise AuditError(f"name is {name!r}; it must be a string.")
     if not callable(function):
+        form = f"function({', '.join(arguments)})"
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     title, relation = name or str(getattr(function, "__name__", type(function).__name__)), adjacency_of(adjacency)
-    known = (title, claim, relation, tuple(listed(pairs, relation)))
-    takes = takes_of(_made(function) if fresh else function, distribution.arguments)
-    return FunctionMechanism(function, *known, distribution, takes, time_limit, fresh_randomness, fresh)
+    neighbours = tuple(listed(pairs, relation))
+    takes = takes_of(_made(function) if given["fresh"] else function, arguments)
+    return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, **given)
 
 
 def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
@@ -795,6 +502,229 @@ def mechanism_of(
             f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
         )
     return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
+
+
+def move_on(rng: np.random.Generator) -> None:
+    """Draw a number that nobody uses, between two calls of a function.
+
+    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
+    next call, on the other dataset perhaps, would have the same noise.
+    """
+    rng.integers(1 << 53)
+
+
+def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
+    """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
+    if getattr(distribution, "tossed", False):
+        move_on(rng)
+    try:
+        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, getattr(distribution, "habits", None))
+    except (AuditError, MemoryError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        failed = OwnCodeError(
+            f"The mechanism raised {type(error).__name__} ({error}) while drawing {size} outputs. Wrap a function that "
+            "makes one output a call in epsaudit.black_box to have exceptions counted as outcomes."
+            f"{wrong_call(getattr(distribution, 'function', None), many=True)}"
+        )
+        failed.lines = own_lines(error)
+        raise failed from error
+    if not isinstance(outputs, np.ndarray) or outputs.ndim == 0 or len(outputs) != size:
+        shape = getattr(outputs, "shape", None)
+        raise AuditError(
+            f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
+            f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
+        )
+    return normal_array(outputs)
+
+
+@dataclass(frozen=True)
+class _FunctionDistribution:
+    function: Callable[..., Any]
+    dataset: Dataset
+    takes: Takes
+    time_limit: float | None = None
+    fresh: bool = False
+    habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
+    arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The function as one of (dataset, rng) or (dataset, size, rng), or these without rng; a new object's."""
+        return self.takes.of(self.function() if self.fresh else self.function)
+
+
+class _OneByOne(_FunctionDistribution):
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function ``size`` times."""
+        return pack_frozen(self.take_turns(self, np.zeros(size, np.int8), rng)[0])
+
+    def take_turns(
+        self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
+
+        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
+        the next two, the next four and so on, and later at the end of every block; after that each run has a copy.
+        """
+        values: tuple[list[Any], list[Any]] = ([], [])
+        coins, start, sides = side.tolist(), 0, (self, other)
+        new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
+        with nullcontext() if self.time_limit is None else _alarm(self.time_limit):
+            while start < len(coins):
+                part = coins[start : 2 * start or 1] if new else coins
+                start += len(part)
+                on_x, call_on_x = self._run_on(rng)
+                on_x_prime, call_on_x_prime = other._run_on(rng)
+                for which in part:
+                    try:
+                        value = call_on_x_prime() if which else call_on_x()
+                    except (KeyboardInterrupt, _TimeIsUp):
+                        raise
+                    except BaseException as error:
+                        value = Raised.of(error)
+                    if type(value) is not float:
+                        sides[which].unread.look(value)
+                        value = frozen(value)
+                    values[which].append(value)
+                for which, data in enumerate((on_x, on_x_prime)):
+                    if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
+                        continue
+                    if sides[which].habits.repeatable:  # the block can be drawn again
+                        raise DatasetChangedError
+                    raise AuditError(
+                        "The function changed its dataset in some runs only, after others had left it alone, and owns "
+                        "its randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+                    )
+        return values
+
+    def _run_on(self, rng: np.random.Generator) -> tuple[Any, Callable[[], Any]]:
+        """Return the dataset that runs share, None where each has a copy of its own, and what makes a run."""
+        more = (rng,) if self.takes.what else ()
+        anew = self.fresh and not getattr(self.function, "stateless", False)
+        call: Callable[..., Any] = (lambda *arguments: self.call(*arguments)) if anew else self.call
+        if self.time_limit is not None:
+            call = functools.partial(_timed, call, self.time_limit)
+        if self.dataset.changes:
+            return None, lambda: call(self.dataset.copy(), *more)
+        data = self.dataset.shared()
+        return data, functools.partial(call, data, *more)
+
+
+class _TimeIsUp(BaseException):
+    """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
+
+
+def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> Any:
+    """One run, or `TimedOut` when the alarm rings first."""
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, time_limit)
+            return function(*arguments)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except _TimeIsUp:
+        return TimedOut()
+
+
+def _alarm(time_limit: float) -> Any:
+    """Have the process's alarm clock stop a run."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise AuditError(
+            f"A time limit of {time_limit:g} seconds needs POSIX signals and the main thread of a process; "
+            "use n_jobs=1 or joblib's processes, not threads."
+        )
+    return alarm_raises(_TimeIsUp)
+
+
+@contextmanager
+def alarm_raises(error: type[BaseException]) -> Iterator[None]:
+    """Have the process's alarm clock, which is stopped afterwards, raise this in the main thread."""
+
+    def stop(*_: Any) -> None:
+        raise error
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Vectorized(_FunctionDistribution):
+    tossed = True
+    arguments = ("dataset", "size", "rng")
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Call the function once; a list or an array of objects is packed like single outputs."""
+        data = self.dataset.copy()
+        outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
+        if self.habits.draws_globally is None:
+            self.dataset.intact(data)
+        self.unread.look_at(outputs)
+        if isinstance(outputs, np.ndarray):
+            return outputs
+        with suppress(TypeError):
+            if not is_frame(outputs):
+                return pack(list(outputs))
+        shown = describe(outputs) if is_frame(outputs) else repr(outputs)
+        raise AuditError(
+            f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
+            f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
+        )
+
+
+def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, np.random.Generator], Any]:
+    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed, under this name.
+
+    Every run has a seed of its own, from 0 to 2^32 - 1, drawn from ``rng``: an audit can be repeated from its own seed.
+    `AuditError` if the function takes no argument of this name.
+
+    Examples
+    --------
+    >>> import random
+    >>> def noisy_count(people, seed):
+    ...     return len(people) + random.Random(seed).gauss(0.0, 1.0)
+    >>> round(seeded(noisy_count)(["ann"], np.random.default_rng(0)), 2)
+    0.57
+    """
+    parameters = inspect.signature(function).parameters
+    if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+        raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
+
+    def call(dataset: Any, rng: np.random.Generator) -> Any:
+        return function(dataset, **{name: int(rng.integers(2**32))})
+
+    call.__name__ = getattr(function, "__name__", "seeded")
+    return call
+
+
+def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
+    """Return a function that runs an asynchronous one to its end, each run in an event loop and a context of its own.
+
+    Examples
+    --------
+    >>> async def noisy_count(people, rng):
+    ...     await asyncio.sleep(0.0)
+    ...     return len(people) + rng.laplace()
+    >>> round(awaited(noisy_count)(["ann"], np.random.default_rng(0)), 2)
+    1.32
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(function(*args, **kwargs))
+        raise RuntimeError(
+            "an event loop is running already, as in a notebook or an asynchronous test: audit asynchronous functions "
+            "in a thread, by await asyncio.to_thread(audit, ...)"
+        )
+
+    return call
 
 
 def estimator(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, Sides, draw, habits_of, move_on, takes_turns
+from epsaudit.adapters.functions import Mechanism, Sides, draw, move_on, takes_turns
 from epsaudit.adapters.randomness import draw_reproducibly
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
@@ -89,7 +89,7 @@ def draw_by_coins(
     """
     first, second = sides
     if takes_turns(first) and takes_turns(second):
-        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, habits_of(first))
+        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, getattr(first, "habits", None))
         found = [pack_frozen(some) if some else None for some in values]
     else:
         found = [None, None]
