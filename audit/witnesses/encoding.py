@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -39,7 +39,6 @@ from epsaudit.outputs.normal_form import (
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.witnesses.features import (
     STATISTICS,
-    SYMBOLS,
     At,
     Code,
     Combined,
@@ -57,7 +56,7 @@ from epsaudit.witnesses.features import (
     Scaled,
     Together,
     Value,
-    _digits,
+    digits,
     elements_of,
     matrix,
 )
@@ -118,6 +117,8 @@ from epsaudit.witnesses.settings import (
     WIDTHS_OF_REGIONS,
 )
 
+# Several coordinates together
+
 
 def combinations_of(size: int) -> list[Feature]:
     """List what can be read off ``size`` coordinates together: of short vectors all pairs, of long ones neighbours."""
@@ -127,22 +128,8 @@ def combinations_of(size: int) -> list[Feature]:
     return features + [Combined(sign, *pair) for pair in pairs for sign in ("-", "+", "==")]
 
 
-def increments(size: int) -> list[Feature]:
-    """List the first coordinate and each next one less the one before: undoes running sums."""
-    return [Coordinate(0), *(Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1))]
-
-
 def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Feature]:
-    """List the places and numbers that vary, of vectors some of whose coordinates hold no number.
-
-    Examples
-    --------
-    >>> rows = np.array([[-np.inf, 3.5], [2.0, np.nan], [-np.inf, 1.0]])
-    >>> [feature.label for feature in releases_of(rows, rows, 2)]
-    ['place of the first number', 'first number']
-    >>> releases_of(np.ones((2, 2)), np.ones((2, 2)), 2)
-    []
-    """
+    """List the places and numbers that vary, of vectors some of whose coordinates hold no number."""
     sample = np.concatenate([matrix(side[:2000], size) for side in (outputs, outputs_prime)])
     numbers = np.isfinite(sample).sum(axis=1)
     if size < 2 or np.mean(numbers < size) < HOLES or not np.any(numbers):
@@ -156,40 +143,35 @@ LEAST_GAP = 3.0
 
 
 def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
-    """List places of items, and differences of two places, that tell something, of rankings at a path.
-
-    Examples
-    --------
-    >>> orders = np.array(list(itertools.permutations([1.0, 2.0, 3.0])) * 50)
-    >>> found = rankings_of(orders, orders[orders[:, 0] != 2][:150].repeat(2, axis=0))
-    >>> [feature.label for feature in found if isinstance(feature, PlaceOf)], found[3].label
-    (['place of 1', 'place of 2', 'place of 3'], 'place of 1 - place of 2')
-    """
+    """List places of items, and differences of two places, that tell something, of rankings at a path."""
     size = min(len(outputs), LOOK)
-    parts = alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))
-    found = _coded(np.concatenate(parts))
-    if found is None:
+    ranked = _ranked(np.concatenate(alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))))
+    if ranked is None:
         return []
-    items, codes = found
-    number, rows = len(items), np.arange(len(codes))[:, None]
+    items, codes = ranked
+    number = len(items)
     places = np.full((len(codes), number), -1, np.int16)
-    places[rows, codes] = np.arange(codes.shape[1])
+    places[np.arange(len(codes))[:, None], codes] = np.arange(codes.shape[1])
+    seen = np.zeros((2, 2, number, number))  # how often one item stands before another, and right before it, by side
+    for i in range(number):
+        before = (places[:, i : i + 1] < places) & (places[:, i : i + 1] >= 0)
+        row, place = np.nonzero(codes[:, :-1] == i)
+        next_to = np.zeros((len(codes), number), bool)
+        next_to[row, codes[row, place + 1]] = True
+        for kind, one in enumerate((before, next_to)):
+            seen[kind, :, i] = one[:size].sum(axis=0), one[size:].sum(axis=0)
+    share = seen.sum(axis=1) / (2 * size)
+    gaps = (seen[:, 0] - seen[:, 1]) / np.sqrt(2 * size * share * (1 - share) + 1e-9)
     pairs = [
-        (log_chance(float(gap[i, j] ** 2), 1), Combined("-", PlaceOf(items[i], path), PlaceOf(items[j], path)))
-        for gap in (_gaps(_before(places), size), _gaps(_next_to(codes, number), size))
-        for i, j in zip(*np.nonzero(np.abs(gap) > LEAST_GAP), strict=True)
+        (log_chance(float(gaps[kind, i, j] ** 2), 1), Combined("-", PlaceOf(items[i], path), PlaceOf(items[j], path)))
+        for kind, i, j in zip(*np.nonzero(np.abs(gaps) > LEAST_GAP), strict=True)
     ]
     singles = screen([PlaceOf(item, path) for item in items], outputs, outputs_prime, TELLING // 2)
     others = [(0.0, singles[0])] * (2 * number**2)  # as many were looked at
     return [*singles, *dict.fromkeys(sure([*pairs, *others], TELLING))]
 
 
-def is_ranking(outputs: Outputs) -> bool:
-    """Say whether the first outputs are rankings of a few items."""
-    return _coded(outputs[:64]) is not None
-
-
-def _coded(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
+def _ranked(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
     """The items of rankings of one length, and each ranking as their numbers; None for what is no ranking."""
     rows = rows_of(outputs) if len(outputs) else None
     if rows is None:
@@ -212,39 +194,21 @@ def _coded(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
     return items, codes
 
 
-def _before(places: NDArray[np.int16]) -> Iterator[NDArray[np.bool_]]:
-    """For every item, where it stands before each of the others."""
-    for i in range(places.shape[1]):
-        yield (places[:, i : i + 1] < places) & (places[:, i : i + 1] >= 0)
-
-
-def _next_to(codes: NDArray[np.int64], number: int) -> Iterator[NDArray[np.bool_]]:
-    """For every item, whether it stands right before each of the others."""
-    for i in range(number):
-        row, place = np.nonzero(codes[:, :-1] == i)
-        found = np.zeros((len(codes), number), bool)
-        found[row, codes[row, place + 1]] = True
-        yield found
-
-
-def _gaps(seen: Iterator[NDArray[np.bool_]], size: int) -> Floats:
-    """By how many standard errors two samples of one size differ in how often each is true."""
-    first, second = np.array([[one[:size].sum(axis=0), one[size:].sum(axis=0)] for one in seen], float).swapaxes(0, 1)
-    share = (first + second) / (2 * size)
-    return np.asarray((first - second) / np.sqrt(2 * size * share * (1 - share) + 1e-9))
-
+# Fields of records, text and mixtures
 
 NUMBERS = (float, int, Decimal, Fraction)
-SIZED = (str, bytes, tuple, frozenset)
+SYMBOLS = ("None", "raised", "timeout")
+"""Kinds whose few values are atoms, which say all that the kind would."""
 
 
 @dataclass
 class Fields:
     """Places inside outputs: where numbers lie, where symbols, what has a length, what may be a ranking.
 
-    ``places`` of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and
-    ``unseen`` places, or more that lie inside of these, were not even screened. Where places are left out, ``sure``
-    are those that tell more than chance explains.
+    Every place is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`). ``places``
+    of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and ``unseen`` places, or
+    more that lie inside of these, were not even screened. Where places are left out, ``sure`` are those that tell more
+    than chance explains.
     """
 
     numbers: list[Coordinate | At] = field(default_factory=list)
@@ -263,7 +227,7 @@ class Fields:
 
         With ``start`` only those of what lies there.
         """
-        few = max(holding(outputs, MOST_NUMBERS), LEAST_TO_LEARN)  # large documents take memory
+        few = max(_holding(outputs, MOST_NUMBERS), LEAST_TO_LEARN)  # large documents take memory
         look = min(LOOK, few)
         sides = outputs[:look], outputs_prime[:look]
         if look < LOOK:  # what is read of all places is forgotten with the copies
@@ -283,13 +247,13 @@ class Fields:
             seen += len(level)
             level = deeper
         fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
-        kept, found.sure = shared(fields, *sides)
+        kept, found.sure = _shared(fields, sides)
         found.places = len(fields)
         found.left_out = len(fields) - len(kept)
         found.numbers = [one for one in kept if isinstance(one, (Coordinate, At))]
         found.symbols = [one for one in kept if isinstance(one, Code)]
         sized: list[Feature] = [Length(path) for _, path in sorted(lengths, key=lambda entry: entry[0])]
-        found.lengths = [one.path for one in shared(sized, *sides)[0] if isinstance(one, Length)]
+        found.lengths = [one.path for one in _shared(sized, sides)[0] if isinstance(one, Length)]
         return found
 
     def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> tuple[list[Feature], bool, list[Hashable]]:
@@ -297,7 +261,7 @@ class Fields:
         parts = [inside(side, path) for side in sides]
         if all(are_numbers(part) and part.ndim == 1 for part in parts):
             return [_number_at(path)], False, []
-        if all(map(is_ranking, parts)):
+        if all(_ranked(part[:64]) is not None for part in parts):
             self.rankings.append(path)
         if all(are_numbers(part) for part in parts) and parts[0].shape[1:] == parts[1].shape[1:]:
             return [_number_at((*path, place)) for place in range(parts[0][0].size)], False, []
@@ -307,17 +271,26 @@ class Fields:
         if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
             here.append(_number_at(path))
         characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
-        long = not characters and len({len(value) for value in values if isinstance(value, SIZED)}) > 1
+        sized = (str, bytes, tuple, frozenset)
+        long = not characters and len({len(value) for value in values if isinstance(value, sized)}) > 1
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
         often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             here.append(Code(path, tuple(sorted(often, key=order_key))))
-        many = [value for value in seen if value is not None] if len(seen) > MOST_LEVELS else []
-        inner = [*_readings(many, path)]
-        if {Reading("checksum"), Reading("text")} <= {*inner}:  # no part of another text
-            self.texts.append(path)
-        return here, long, [*_steps(values), *inner, *([Reading("keys")] if _orders_vary(values) else [])]
+        keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
+        steps = [key for key, times in keys.most_common() if times >= LEAST_SEEN]
+        lengths = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
+        steps += [*range(max(lengths, default=0)), *(range(-1, -FROM_THE_END - 1, -1) if len(lengths) > 1 else ())]
+        if len(seen) > MOST_LEVELS:
+            readings = _readings([value for value in seen if value is not None], path)
+            if {"checksum", "text"} <= {*readings}:  # no part of another text
+                self.texts.append(path)
+            steps += map(Reading, readings)
+        orders = {(value.order, value.keys()) for value in values if isinstance(value, Items)}
+        if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
+            steps.append(Reading("keys"))  # mappings of the same keys hold them in different orders
+        return here, long, steps
 
 
 def _number_at(path: Path) -> Coordinate | At:
@@ -327,18 +300,28 @@ def _number_at(path: Path) -> Coordinate | At:
     return At(path)
 
 
-def holding(outputs: Outputs, most: int) -> int:
-    """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
-    sample = outputs[:MOST_PARTS].tolist()
-    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
+def _readings(symbols: list[Any], path: Path) -> list[str]:
+    """How symbols of which many differ are read; none twice, and characters only of the first few words."""
+    before, found = [step.name for step in path if isinstance(step, Reading)], []
+    if symbols and before in ([], ["json"], ["xml"]):
+        found.append("checksum")
+    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
+    if texts and "words" not in before:
+        found += readings_of(texts, before, FROM_THE_END)
+    elif texts and path[-1] in range(FROM_THE_END):
+        found.append("characters")
+    for name in ("bytes", "time", "duration"):
+        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
+            found.append(name)
+    return found
 
 
-def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], set[Feature]]:
+def _shared(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list[Feature], set[Feature]]:
     """At most `MOST_FIELDS`, half those that tell most, half the best of each part in turn; and which surely tell."""
     if len(fields) <= MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
-    sides, numbers = (outputs, outputs_prime), [place for place, one in enumerate(fields) if not isinstance(one, Code)]
+    numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
     for start in range(0, len(numbers), AT_ONCE):
         some = numbers[start : start + AT_ONCE]
         rows = [np.column_stack([np.asarray(fields[place](side), float) for place in some]) for side in sides]
@@ -346,7 +329,7 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
     for place, one in enumerate(fields):
         if isinstance(one, Code):
             codes = np.nan_to_num(pooled(one, sides), nan=-1.0).astype(np.int64)
-            told[place] = log_chance(*pearson(codes, len(outputs)))
+            told[place] = log_chance(*pearson(codes, len(sides[0])))
     best = np.argsort(told, kind="stable").tolist()
     turns: Counter[Path] = Counter()
     turn = {}
@@ -356,41 +339,19 @@ def shared(fields: list[Feature], outputs: Outputs, outputs_prime: Outputs) -> t
         turns[part] += 1
     kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
     limit = math.log(FALSE_FINDS / len(fields))
-    sure = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
-    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], sure
+    surely = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
+    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], surely
 
 
-def _steps(values: list[Any]) -> Iterator[Hashable]:
-    """Positions, also from the end where lengths differ, and keys of what lies inside these values."""
-    keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
-    yield from (key for key, seen in keys.most_common() if seen >= LEAST_SEEN)
-    sizes = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
-    yield from range(max(sizes, default=0))
-    if len(sizes) > 1:
-        yield from range(-1, -FROM_THE_END - 1, -1)
+def _holding(outputs: Outputs, most: int) -> int:
+    """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
+    sample = outputs[:MOST_PARTS].tolist()
+    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
 
 
-def _orders_vary(values: list[Any]) -> bool:
-    """Whether mappings of the same keys hold them in different orders."""
-    orders = {(value.order, value.keys()) for value in values if isinstance(value, Items)}
-    if all(order is None for order, _ in orders):
-        return False
-    return len({keys for _, keys in orders}) < len(orders)
-
-
-def _readings(symbols: list[Any], path: Path) -> Iterator[Reading]:
-    """How symbols of which many differ are read; none twice, and characters only of the first few words."""
-    before = [step.name for step in path if isinstance(step, Reading)]
-    if symbols and before in ([], ["json"], ["xml"]):
-        yield Reading("checksum")
-    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
-    if texts and "words" not in before:
-        yield from map(Reading, readings_of(texts, before, FROM_THE_END))
-    elif texts and path[-1] in range(FROM_THE_END):
-        yield Reading("characters")
-    for name in ("bytes", "time", "duration"):
-        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
-            yield Reading(name)
+def most_read(outputs: Outputs) -> int:
+    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer."""
+    return max(LOOK, _holding(outputs, LOOK * MOST_PARTS))
 
 
 def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[float, Feature]]:
@@ -413,34 +374,29 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
-            digits = numbers if scale == 0 else _digits(numbers, decimals)
+            floors = numbers if scale == 0 else digits(numbers, decimals)
             span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
             for modulus in MODULI if scale is not None else (2, 10):
                 if span <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
-                    digits = pooled(residue, sides)
+                    floors = pooled(residue, sides)
                 if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
-                    codes = np.mod(np.floor(digits).astype(np.int64), modulus)  # four times as fast as of floats
+                    codes = np.mod(np.floor(floors).astype(np.int64), modulus)  # four times as fast as of floats
                 else:
                     with np.errstate(invalid="ignore"):
-                        rest = np.mod(digits, modulus)
-                    codes = np.where(np.isfinite(digits), rest, -1.0).astype(np.int64)
+                        codes = np.where(np.isfinite(floors), np.mod(floors, modulus), -1.0).astype(np.int64)
                 told, freedom = pearson(codes, size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
                 if own is None and chance < limit:  # others are not sure, whatever the number tells
-                    own = _own_chance(numbers, size)
+                    seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
+                    both, gap = seen + seen_prime, (seen - seen_prime) ** 2
+                    single = np.max(gap / both + gap / np.maximum(len(numbers) - both, 1))  # a value against all others
+                    cells = codes_of(numbers, CELLS_TO_TEST)[0]
+                    own = min(log_chance(float(single), 1), log_chance(*pearson(cells, size)))
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
-
-
-def _own_chance(numbers: Floats, size: int) -> float:
-    """Log of how likely by chance quantile cells of numbers differ as they do, or any one value."""
-    seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
-    both, gap = seen + seen_prime, (seen - seen_prime) ** 2
-    single = float(np.max(gap / both + gap / np.maximum(len(numbers) - both, 1)))  # each value against all others
-    return min(log_chance(single, 1), log_chance(*pearson(codes_of(numbers, CELLS_TO_TEST)[0], size)))
 
 
 def _decimals(numbers: Floats) -> int | None:
@@ -459,7 +415,7 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
     found: list[Feature] = []
     for path in places:
         parts = [inside(side, path) for side in (outputs, outputs_prime)]
-        if not all(are_numbers(part) and part.ndim == 1 for part in parts):
+        if not (are_numbers(parts[0]) and are_numbers(parts[1]) and parts[0].ndim == parts[1].ndim == 1):
             continue
         ordered = np.sort(np.concatenate(parts))
         again = ordered[LEAST_SEEN - 1 :] == ordered[: 1 - LEAST_SEEN]
@@ -476,12 +432,13 @@ def structure_of(
     outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
 ) -> list[Feature]:
     """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
+    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    sample = [*sides[0].tolist(), *sides[1].tolist()]
     kinds = dict.fromkeys(map(kind_of, sample))
     told = [kind for kind in kinds if kind not in SYMBOLS]
     features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
     if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
-        set(kinds_of(side[:LOOK])) == {"raised"} for side in (outputs, outputs_prime)
+        set(kinds_of(one)) == {"raised"} for one in sides
     ):
         features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
     features += [Length(path) for path in lengths]
@@ -489,42 +446,38 @@ def structure_of(
     often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
     varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
     features += [Contains(element) for element in varying[:MOST_PARTS]]
-    sides = outputs[:LOOK], outputs_prime[:LOOK]
-    return features + [token for path in texts for token in _telling_tokens(sides, (*path, Reading("tokens")))]
-
-
-def _telling_tokens(sides: Sequence[Outputs], path: Path) -> list[Feature]:
-    """Tokens of the text at a path, at whatever place, whose presence differs between the sides more than by chance."""
-    number = sum(map(len, sides))
-    seen, seen_prime = (
-        Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path)))))) for side in sides
-    )
-    found: list[tuple[float, Contains]] = []
-    for token, times in (seen + seen_prime).items():
-        if LEAST_SEEN <= times < number:
-            statistic = (seen[token] - seen_prime[token]) ** 2 * number / (times * (number - times))
-            found.append((log_chance(statistic, 1), Contains(token, path)))
-    found.sort(key=lambda one: (one[0], order_key(one[1].key)))
-    return sure(found, TELLING)
+    for path in [(*text, Reading("tokens")) for text in texts]:  # at whatever place of the text
+        seen, seen_prime = (
+            Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path))))))
+            for side in sides
+        )
+        found: list[tuple[float, Contains]] = []
+        for token, times in (seen + seen_prime).items():
+            if LEAST_SEEN <= times < len(sample):
+                gap = (seen[token] - seen_prime[token]) ** 2 * len(sample) / (times * (len(sample) - times))
+                found.append((log_chance(gap, 1), Contains(token, path)))
+        found.sort(key=lambda one: (one[0], order_key(one[1].key)))
+        features += sure(found, TELLING)
+    return features
 
 
 def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
     sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
     plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    return plain + [Contains(key) for key in _telling_keys(outputs, outputs_prime)[: MOST_PARTS // 2]]
-
-
-def _telling_keys(outputs: Outputs, outputs_prime: Outputs) -> list[Hashable]:
-    """Keys of outputs that are mappings, by how much their presence differs between the sides."""
-    counts, counts_prime = (
+    seen, seen_prime = (
         Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
         for side in (outputs, outputs_prime)
     )
-    both = counts + counts_prime
-    often = {key: seen for key, seen in both.items() if seen >= LEAST_SEEN}
-    telling = {key: (counts[key] - counts_prime[key]) ** 2 / seen for key, seen in often.items()}
-    return sorted(telling, key=lambda key: (-telling[key], -both[key], order_key(key)))
+    both = seen + seen_prime
+    telling = {
+        key: ((seen[key] - seen_prime[key]) ** 2 / times, times) for key, times in both.items() if times >= LEAST_SEEN
+    }
+    ranked = sorted(telling, key=lambda key: (-telling[key][0], -telling[key][1], order_key(key)))
+    return plain + [Contains(key) for key in ranked[: MOST_PARTS // 2]]
+
+
+# Tables of two fields: cells that tell more together than each field alone, and rare regions
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
@@ -560,76 +513,51 @@ PURE = 0.99
 
 @dataclass(frozen=True)
 class _Field:
-    """A field in cells: its numbers, the cell of each from 0 (the last is for NaN), and the log ratio in each cell."""
+    """A field in cells: its numbers, the cell of each from 0, and the log ratio in each cell, the last for NaN.
+
+    Cells of few numbers, and of symbols, are ``single`` values.
+    """
 
     feature: Feature
     numbers: Floats
     codes: Codes
     single: bool
     told: Floats
-
-    @classmethod
-    def of(cls, feature: Feature, numbers: Floats, size: int) -> _Field | None:
-        """Cut into single values if there are few, else at quantiles; None where nothing varies."""
-        coded = getattr(feature, "coded", False)
-        codes, edges = codes_of(numbers, MOST_LEVELS)
-        single = coded or len(edges) < MOST_LEVELS - 1
-        if not single:
-            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
-        if len(edges) == 0:
-            return None
-        codes = np.where(codes < 0, len(edges) + 1, codes)
-        return cls(feature, numbers, codes, single, shrunk(counts_of(codes, size, len(edges) + 2).T))
-
-    @property
-    def levels(self) -> int:
-        """Number of cells, without that of NaN."""
-        return len(self.told) - 1
-
-    def within(self, first: int, last: int) -> NDArray[np.bool_]:
-        """Which numbers lie in these cells."""
-        return (self.codes >= first) & (self.codes <= last)
-
-    def ends(self, inside: NDArray[np.bool_]) -> tuple[Feature, tuple[float, ...]]:
-        """A feature, and edges of which the second cell holds what is inside."""
-        numbers = self.numbers[inside]
-        if isinstance(self.feature, Code):
-            return Code(self.feature.path, (self.feature.values[int(numbers[0])],)), ()
-        return self.feature, (float(np.nextafter(numbers.min(), -np.inf)), float(numbers.max()))
+    levels: int
 
 
 def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], int]:
     """Return tables of two fields with a cell that is rarer on one side than both fields alone say, and of how many.
 
-    Those that chance hardly makes; where nothing tells anything the likeliest ones, for there is nothing to lose by
-    looking at them again. Of many fields the tables of the first are scanned, in proportion to the number of outputs.
-
-    Examples
-    --------
-    >>> from epsaudit.witnesses.features import Coordinate
-    >>> x, x_prime = np.random.default_rng(0).random((2, 20_000, 2))
-    >>> x[(np.abs(x - 0.5) < 0.03).all(axis=1)] = 0.0
-    >>> found, tried = rare_regions([Coordinate(0), Coordinate(1)], x, x_prime)
-    >>> found[0].number
-    9
+    A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: of
+    single values of symbols and few numbers, and of intervals of others, the rectangle whose ratio of probabilities
+    stays greatest when it is lowered by the errors that so many rectangles make by chance. Significant regions are
+    returned; where nothing tells anything, the two best. Of many fields the tables of the first are scanned, in
+    proportion to the number of outputs.
     """
-    size = len(outputs)
-    if fields_scanned(size) == 0:
-        return [], 1
-    sides = outputs, outputs_prime
-    chosen = fields[: fields_scanned(size)]
-    known = [one for one in (_Field.of(feature, pooled(feature, sides), size) for feature in chosen) if one is not None]
+    size, sides = len(outputs), (outputs, outputs_prime)
+    known = []
+    for feature in fields[: fields_scanned(size)]:
+        numbers = pooled(feature, sides)
+        codes, edges = codes_of(numbers, MOST_LEVELS)
+        single = isinstance(feature, Code | Together) or len(edges) < MOST_LEVELS - 1
+        if not single:
+            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
+        if len(edges):
+            codes = np.where(codes < 0, len(edges) + 1, codes)
+            told = shrunk(counts_of(codes, size, len(edges) + 2).T)
+            known.append(_Field(feature, numbers, codes, single, told, len(edges) + 1))
     pairs = list(itertools.combinations(known, 2))
     best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
     best.sort(key=lambda one: one[0])
     found = [_sharpened(*pair, size, cells) for _, cells, pair in best[:MOST_SHARPENED]]
     found.sort(key=lambda one: one[0])
     limit = math.log(FALSE_FINDS / max(len(pairs), 1))
-    sure = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
+    surely = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
     alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
-    if not sure and alone > math.log(FALSE_FINDS / max(len(known), 1)):
-        sure = [table for _, table in found[:MOST_HOPEFUL]]
-    return sure, max(sum(_tried(*pair) for pair in pairs), 1)
+    if not surely and alone > math.log(FALSE_FINDS / max(len(known), 1)):
+        surely = [table for _, table in found[:MOST_HOPEFUL]]
+    return surely, max(sum(_rectangles(*pair)[1] for pair in pairs), 1)
 
 
 def fields_scanned(size: int) -> int:
@@ -638,15 +566,11 @@ def fields_scanned(size: int) -> int:
     return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
 
-def _sizes(first: _Field, second: _Field) -> list[tuple[int, int]]:
-    """How many rows and columns regions span."""
+def _rectangles(first: _Field, second: _Field) -> tuple[list[tuple[int, int]], int]:
+    """How many rows and columns regions span, and how many rectangles these are."""
     widths = [(1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second)]
-    return [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
-
-
-def _tried(first: _Field, second: _Field) -> int:
-    """How many rectangles are looked at."""
-    return sum((first.levels - a + 1) * (second.levels - b + 1) for a, b in _sizes(first, second))
+    sizes = [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
+    return sizes, sum((first.levels - a + 1) * (second.levels - b + 1) for a, b in sizes)
 
 
 def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | None:
@@ -661,23 +585,26 @@ def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | Non
     counts = [(on_x - expected)[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]]
     np.cumsum(np.cumsum(counts, axis=1), axis=2, out=sums[:, 1:, 1:])
     rows: tuple[int, Floats] = (0, sums)
-    tried = max(_tried(first, second), 2)
-    lowered = math.sqrt(2.0 * math.log(tried))
+    sizes, tried = _rectangles(first, second)
+    lowered = math.sqrt(2.0 * math.log(max(tried, 2)))
     best: tuple[float, float, Cells] = (-math.inf, 0.0, (0, 0, 0, 0))
-    for high, wide in _sizes(first, second):
+    for high, wide in sizes:
         if rows[0] != high:
             rows = high, sums[:, high:] - sums[:, :-high]
         more, n, e = rows[1][:, :, wide:] - rows[1][:, :, :-wide]
         likely = np.flatnonzero((n > 0.5) & (more * more * n > (lowered**2 / 2.0 * e) * (n - e)))
         if len(likely):
-            above, all_, usual = (one.ravel()[likely] for one in (more, n, e))
+            above, every, usual = (one.ravel()[likely] for one in (more, n, e))
             some = np.rint(above + usual)
-            deviance = _deviance(some, all_, usual)
-            low = _worth(some, all_, usual, deviance, lowered)
+            told = _deviance(some, every, usual)
+            ratio = np.log((some + 0.5) / (every - some + 0.5)) - np.log(usual / (every - usual))
+            errors = np.sqrt(np.maximum(told, 1e-9))
+            # the ratio lowered by so many errors, or how many are missing
+            low = np.where(errors > lowered, np.abs(ratio) * (1.0 - lowered / errors), errors - lowered)
             at = int(np.argmax(low))
             row, column = divmod(int(likely[at]), n.shape[1])
-            best = max(best, (float(low[at]), float(deviance[at]), (row, row + high - 1, column, column + wide - 1)))
-    return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(tried), best[2])
+            best = max(best, (float(low[at]), float(told[at]), (row, row + high - 1, column, column + wide - 1)))
+    return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(max(tried, 2)), best[2])
 
 
 def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[float, Feature]:
@@ -686,7 +613,8 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[
     Return the log of how likely it is by chance, and its table.
     """
     fields = first, second
-    within = [one.within(*ends) for one, ends in zip(fields, (cells[:2], cells[2:]), strict=True)]
+    within = [(first.codes >= cells[0]) & (first.codes <= cells[1])]
+    within += [(second.codes >= cells[2]) & (second.codes <= cells[3])]
     on_x = np.arange(len(first.numbers)) < size
     cell = within[0] & within[1]
     mostly = np.count_nonzero(cell & on_x) * 2 > np.count_nonzero(cell)
@@ -705,11 +633,18 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[
         inside = cell
     odds = first.told[first.codes[inside]] + second.told[second.codes[inside]]
     counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
-    deviance = _deviance(*(np.array([float(one)]) for one in counts))
-    (one, edges), (other, edges_second) = (part.ends(inside) for part in fields)
+    told = _deviance(*(np.array([float(one)]) for one in counts))
+    ends: list[tuple[Feature, tuple[float, ...]]] = []  # features, and edges of which the second cell holds the inside
+    for one in fields:
+        numbers = one.numbers[inside]
+        if isinstance(one.feature, Code):
+            ends.append((Code(one.feature.path, (one.feature.values[int(numbers[0])],)), ()))
+        else:
+            ends.append((one.feature, (float(np.nextafter(numbers.min(), -np.inf)), float(numbers.max()))))
+    (one_feature, edges), (other, edges_second) = ends
     moves = sum(not part.single for part in fields) * math.log(len(WIDTHS_OF_REGIONS))
-    chance = log_chance(float(deviance[0]), 1) + math.log(max(_tried(*fields), 2)) + moves
-    return chance, Together(one, other, edges, edges_second)
+    chance = log_chance(float(told[0]), 1) + math.log(max(_rectangles(*fields)[1], 2)) + moves
+    return chance, Together(one_feature, other, edges, edges_second)
 
 
 def _end(beyond: Floats, wanted: NDArray[np.bool_]) -> float:
@@ -726,11 +661,7 @@ def _deviance(on_x: Floats, both: Floats, expected: Floats) -> Floats:
     return np.asarray(2.0 * (xlogy(on_x, on_x / expected) + xlogy(on_x_prime, on_x_prime / (both - expected))))
 
 
-def _worth(on_x: Floats, both: Floats, expected: Floats, deviance: Floats, lowered: float) -> Floats:
-    """By how much a log ratio differs from what is expected, lowered by so many errors, or how many are missing."""
-    ratio = np.log((on_x + 0.5) / (both - on_x + 0.5)) - np.log(expected / (both - expected))
-    sure = np.sqrt(np.maximum(deviance, 1e-9))
-    return np.where(sure > lowered, np.abs(ratio) * (1.0 - lowered / sure), sure - lowered)
+# All that is read off outputs
 
 
 @dataclass(frozen=True)
@@ -762,29 +693,37 @@ class Features:
             place = () if outputs.ndim == 1 else (0,)
             remainders = sure(derived([only], *sides), TELLING_REMAINDERS)
             return cls((only, *remainders, *atoms_within([place], *sides)))
-        if rows is None and not are_objects(outputs):
-            outputs, outputs_prime = (side.astype(object) for side in sides)
-        return cls._of_rows(*sides, learnt) if rows is not None else cls._of_objects(outputs, outputs_prime)
+        if rows is not None:
+            return cls._of_rows(sides, learnt)
+        if not are_objects(outputs):
+            sides = outputs.astype(object), outputs_prime.astype(object)
+        return cls._of_objects(sides)
 
     @classmethod
-    def _of_rows(cls, outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
+    def _of_rows(cls, sides: tuple[Outputs, Outputs], learnt: bool) -> Features:
         """List the features of arrays of numbers of one shape."""
-        sides, size = (outputs, outputs_prime), outputs[0].size
-        gaps = differences(*sides) if size > MOST_COORDINATES else np.zeros(size)
+        size = sides[0][0].size
+        long = size > MOST_COORDINATES
+        gaps = differences(*sides) if long else np.zeros(size)
         chosen = telling_coordinates(gaps, MOST_COORDINATES)
         basic: list[Feature] = [Coordinate(i) for i in chosen]
         releases = releases_of(*sides, size)
-        sums: list[Feature] = [Reduced("sum", size)]
-        groups = [basic, [] if releases or size > MOST_PARTS else increments(size)]
-        if size > MOST_COORDINATES:
-            linear: list[Feature] = [Coordinate(i) for i in _learnt_from(gaps)]
+        total: Feature = Reduced("sum", size)
+        steps: list[Feature] = [Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1)]
+        groups = [basic, [] if releases or size > MOST_PARTS else [Coordinate(0), *steps]]  # undoes running sums
+        if long:
+            places = telling_coordinates(gaps, MOST_LINEAR)
+            if size > MOST_LINEAR:  # the best of 100,000 that tell nothing would look telling in all folds
+                surely = set(sure_coordinates(gaps))
+                places = [place for place in places if place in surely] or places
+            linear: list[Feature] = [Coordinate(i) for i in places]
             likeliest = set(linear)
             groups = [screen([one for one in basic if one in likeliest], *sides, MOST_PARTS), linear]
-        extra = combinations_of(size) if size <= MOST_COORDINATES else [*sums, Reduced("norm", size)]
+        extra = [total, Reduced("norm", size)] if long else combinations_of(size)
         many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
         pairs = correlated(many, *sides) if size > MOST_PAIRED else []
         extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
-        waves = telling_waves(*sides) + telling_patches(*sides) if size > MOST_COORDINATES else []
+        waves = telling_waves(*sides) + telling_patches(*sides) if long else []
         groups = [*groups, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
         if learnt:
             return cls(groups=tuple(map(tuple, groups)), alike=2)
@@ -793,15 +732,14 @@ class Features:
         regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
         together = pairs_together(likely, *sides)
         more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
-        found = cls._put_together(sides, basic, [], extra, releases, [*basic, *sums], groups, more)
-        notes = _notes(size - len(chosen), f"{size:,} coordinates") + _unscanned(size, len(outputs))
-        tried = found.tried + size - len(chosen)
+        found = cls._put_together(sides, basic, [], extra, releases, [*basic, total], groups, more)
+        tried, notes = found.tried + size - len(chosen), _notes(size - len(chosen), size, "coordinates", len(sides[0]))
         return replace(found, tried=tried, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
 
     @classmethod
-    def _of_objects(cls, outputs: Outputs, outputs_prime: Outputs) -> Features:
+    def _of_objects(cls, sides: tuple[Outputs, Outputs]) -> Features:
         """List the features of records, text, sets and mixtures."""
-        sides, fields = (outputs, outputs_prime), Fields.of(outputs, outputs_prime)
+        fields = Fields.of(*sides)
         structure = structure_of(*sides, fields.lengths, fields.texts)
         basic = [*features_of(*sides), *fields.numbers]
         sample = itertools.chain.from_iterable(side[:LOOK].tolist() for side in sides)
@@ -824,7 +762,7 @@ class Features:
         groups = [learnt, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
         found = cls._put_together(sides, telling, structure, extra, releases, basic, groups, more)
         tried = found.tried + len(basic) - len(telling) + fields.left_out
-        notes = _notes(fields.left_out, f"{fields.places:,} places") + _unscanned(fields.places, len(outputs))
+        notes = _notes(fields.left_out, fields.places, "places", len(sides[0]))
         if fields.unseen:
             notes += (f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at",)
         return replace(found, tried=tried, notes=notes, regions=tuple(regions), scanned=scanned)
@@ -858,15 +796,19 @@ class Features:
         tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
         return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)))
 
-    def tried_like(self, feature: Feature) -> int:
-        """Of how many features this one is the best."""
-        return self.scanned if feature in self.regions else self.tried
-
     def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
         """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
         read = (any(one.issubset(group) or one.issuperset(group) for one in learnt) for group in self.groups)
         groups = tuple(group if known else () for group, known in zip(self.groups, read, strict=True))
         return replace(self, alone=tuple(one for one in self.alone if one in features), groups=groups)
+
+
+def _notes(left_out: int, fields: int, what: str, size: int) -> tuple[str, ...]:
+    """Say how many places were hardly looked at, and in how few of them rare regions were sought."""
+    scanned = fields_scanned(size)
+    unread = f"outputs have {fields:,} {what}, of which {left_out:,} were only looked at in passing"
+    unscanned = f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields"
+    return (unread,) * (left_out > 0) + (unscanned,) * (fields > max(scanned, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -905,10 +847,6 @@ class Encoding:
             self._known[feature] = np.asarray(feature(self.outputs), float)
         return self._known[feature]
 
-    def among(self, alone: Sequence[Feature]) -> Encoding:
-        """Return the same table with fewer features to look at one by one."""
-        return replace(self, features=replace(self.features, alone=tuple(alone)))
-
 
 def encode(
     outputs: Outputs,
@@ -929,50 +867,23 @@ def encode(
     >>> table.outputs, float(table.weight.sum()), table.atoms, table.features.alone
     (array([1., 2.]), 8.0, array([0, 1]), (Value(),))
     """
-    pooled = np.concatenate([outputs, outputs_prime])
-    outputs, outputs_prime = pooled[: len(outputs)], pooled[len(outputs) :]  # columns are read of both at once
-    features = features or Features.of(outputs, outputs_prime, learnt=learnt)
+    both = np.concatenate([outputs, outputs_prime])
+    sides = both[: len(outputs)], both[len(outputs) :]  # columns are read of both at once
+    features = features or Features.of(*sides, learnt=learnt)
     fold = np.arange(len(outputs)) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
-    first, place = distinct(pooled)
-    if not are_numbers(pooled):
-        pooled = pooled.astype(object)  # what is read of objects is read once
+    first, place = distinct(both)
+    plain = are_numbers(both)
+    if not plain:
+        both = both.astype(object)  # what is read of objects is read once
     seen = np.bincount(place)
-    least = LEAST_OF_NUMBER if are_numbers(outputs) else LEAST_OF_ATOM
     common = np.argsort(-seen, kind="stable")[:MOST_ATOMS]
-    common = common[seen[common] >= least]
+    common = common[seen[common] >= (LEAST_OF_NUMBER if plain else LEAST_OF_ATOM)]
     atoms = np.full(len(first), -1)
     atoms[common] = np.arange(len(common))
-    sides = outputs, outputs_prime
-    if not once or len(first) > len(pooled) / 2:
-        return Encoding(sides, pooled, np.arange(len(pooled)), group, np.ones(len(pooled)), atoms[place], features)
+    if not once or len(first) > len(both) / 2:
+        return Encoding(sides, both, np.arange(len(both)), group, np.ones(len(both)), atoms[place], features)
     kinds = 2 * FOLDS
     counts = np.bincount(place * kinds + group, minlength=len(first) * kinds).reshape(len(first), -1)
     row, kind = np.nonzero(counts)
-    weight = counts[row, kind].astype(float)
-    return Encoding(sides, pooled[first], row, kind.astype(np.int8), weight, atoms, features)
-
-
-def most_read(outputs: Outputs) -> int:
-    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer."""
-    return max(LOOK, holding(outputs, LOOK * MOST_PARTS))
-
-
-def _learnt_from(gaps: Floats) -> list[int]:
-    """Coordinates that a score is learnt from: all, or of very many those that surely differ, if there are any.
-
-    The best of 100,000 that tell nothing would look telling in all folds, for all folds chose them.
-    """
-    sure = set(sure_coordinates(gaps)) if len(gaps) > MOST_LINEAR else set()
-    linear = telling_coordinates(gaps, MOST_LINEAR)
-    return [place for place in linear if place in sure] if sure else linear
-
-
-def _notes(left_out: int, what: str) -> tuple[str, ...]:
-    return (f"outputs have {what}, of which {left_out:,} were only looked at in passing",) if left_out > 0 else ()
-
-
-def _unscanned(fields: int, size: int) -> tuple[str, ...]:
-    scanned = fields_scanned(size)
-    note = f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields"
-    return (note,) if fields > max(scanned, 1) else ()
+    return Encoding(sides, both[first], row, kind.astype(np.int8), counts[row, kind].astype(float), atoms, features)

@@ -10,17 +10,19 @@ import itertools
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.certificates import Counts
 from epsaudit.errors import AuditError
 from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, is_atom
 from epsaudit.outputs.normal_form import Items, Mask, Outputs, Raised, normal_array, too_long, values_of, written
 from epsaudit.witnesses.features import (
     At,
+    Code,
     Combined,
     Contains,
     Coordinate,
@@ -30,13 +32,11 @@ from epsaudit.witnesses.features import (
     Length,
     LowestBit,
     Reduced,
+    Together,
     Value,
     feature_from_dict,
     feature_to_dict,
 )
-
-if TYPE_CHECKING:
-    from epsaudit.certificates import Counts
 
 VALUE = Value()
 
@@ -99,15 +99,13 @@ class Region:
     included: tuple[Hashable, ...] = ()
     excluded: tuple[Hashable, ...] = ()
 
-    def contains(self, outputs: Outputs) -> Mask:
-        return self.holds(outputs, self.feature(outputs) if self.intervals else None)
-
-    def holds(self, outputs: Outputs, numbers: NDArray[Any] | None) -> Mask:
-        """As `contains`, where the feature's numbers have been read already."""
+    def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Mask:
+        """Say of each output whether it lies in the event; ``numbers`` are the feature's, if they are known."""
         inside = np.zeros(len(outputs), bool)
-        if numbers is not None:
-            for interval in self.intervals:
-                inside |= interval.contains(numbers)
+        if self.intervals and numbers is None:
+            numbers = self.feature(outputs)
+        for interval in self.intervals:
+            inside |= interval.contains(numbers)  # type: ignore[arg-type]  # read above
         if self.excluded:
             inside &= ~is_atom(outputs, self.excluded)
         if self.included:
@@ -115,19 +113,38 @@ class Region:
         return inside
 
     def __str__(self) -> str:
-        parts = _conditions(self.feature, self.intervals)
+        parts = []
+        if isinstance(self.feature, Code | Together):  # it says which of its values or cells these are
+            inside = np.zeros(self.feature.number, bool)
+            for interval in self.intervals:
+                inside |= interval.contains(np.arange(len(inside)))
+            parts = [self.feature.written(np.flatnonzero(inside).tolist())] if inside.any() else []
+        else:
+            says: tuple[str, str] | None = getattr(self.feature, "says", None)  # better than a number that is 0 or 1
+            for interval in self.intervals:
+                false, true = interval.contains(np.array([0.0, 1.0])) if says is not None else (False, False)
+                if says is not None and true != false:
+                    parts.append(says[0] if true else says[1])
+                elif isinstance(self.feature, Deviation) and interval.low <= 0.0 == interval.high:
+                    parts.append(f"{self.feature.feature.label} = {self.feature.centre:.6g}")
+                else:
+                    parts.append(interval.describe(self.feature.label))
         if self.excluded:
-            inside = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
-            parts = [f"{inside} and {describe_atoms('not ', self.excluded)}"]
+            either = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
+            parts = [f"{either} and {describe_atoms('not ', self.excluded)}"]
         if self.included:
             parts.append(describe_atoms("", self.included))
         return "{" + (" or ".join(parts) or "never") + "}"
 
     def to_dict(self) -> dict[str, Any]:
+        intervals = []
+        for one in self.intervals:  # JSON has no infinity, and numpy would write np.float64(inf)
+            ends = [float(end) if math.isfinite(end) else repr(float(end)) for end in (one.low, one.high)]
+            intervals.append([*ends, one.includes_low, one.includes_high])
         return {
             "kind": "Region",
             "feature": feature_to_dict(self.feature),
-            "intervals": [[_finite(i.low), _finite(i.high), i.includes_low, i.includes_high] for i in self.intervals],
+            "intervals": intervals,
             "included": [to_json(atom) for atom in self.included],
             "excluded": [to_json(atom) for atom in self.excluded],
             "text": str(self),
@@ -165,10 +182,13 @@ class Witness:
             outputs = normal_array(outputs)
         first, second = self.guess_x, self.guess_x_prime
         if first is None or second is None:
-            return tuple(None if event is None else event.contains(outputs) for event in (first, second))  # type: ignore[return-value]  # two
+            return (
+                None if first is None else first.contains(outputs),
+                None if second is None else second.contains(outputs),
+            )
         if isinstance(first, Region) and isinstance(second, Region) and first.feature == second.feature:
-            numbers = first.feature(outputs) if first.intervals or second.intervals else None
-            found = first.holds(outputs, numbers), second.holds(outputs, numbers)  # learnt scores take their time
+            numbers = first.feature(outputs) if first.intervals or second.intervals else None  # which may take its time
+            found = first.contains(outputs, numbers), second.contains(outputs, numbers)
         else:
             found = first.contains(outputs), second.contains(outputs)
         both = np.flatnonzero(found[0] & found[1])
@@ -181,8 +201,9 @@ class Witness:
 
     def count(self, outputs: Outputs) -> tuple[int, int]:
         """Count the outputs in each of the two events; raises `AuditError` for one in both."""
-        first, second = (0 if mask is None else int(np.count_nonzero(mask)) for mask in self.guesses(outputs))
-        return first, second
+        first, second = self.guesses(outputs)
+        guesses = 0 if first is None else int(np.count_nonzero(first))
+        return guesses, 0 if second is None else int(np.count_nonzero(second))
 
     def describe(self, counts: Counts) -> str:
         """Write what was counted of this witness as a person would check it."""
@@ -206,7 +227,12 @@ class Witness:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Witness:
         """Rebuild what `to_dict` wrote; raises `AuditError` for what is none."""
-        return witness_from_dict(data)
+        names = ("guess_x", "guess_x_prime")
+        try:
+            events = [None if data[name] is None else event_from_dict(data[name]) for name in names]
+        except (KeyError, TypeError):
+            raise AuditError(f"{data!r} is not a witness; it needs guess_x and guess_x_prime.") from None
+        return cls(*events)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object that `from_dict` turns back into the witness."""
@@ -214,13 +240,7 @@ class Witness:
         return {name: None if event is None else event.to_dict() for name, event in events.items()}
 
 
-def witness_from_dict(data: dict[str, Any]) -> Witness:
-    """Rebuild a witness; raises `AuditError` for what is none."""
-    try:
-        events = [None if data[name] is None else event_from_dict(data[name]) for name in ("guess_x", "guess_x_prime")]
-    except (KeyError, TypeError):
-        raise AuditError(f"{data!r} is not a witness; it needs guess_x and guess_x_prime.") from None
-    return Witness(*events)
+witness_from_dict = Witness.from_dict
 
 
 def event_from_dict(data: dict[str, Any]) -> Event:
@@ -242,31 +262,6 @@ def event_from_dict(data: dict[str, Any]) -> Event:
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
     raise AuditError(f"{data!r} is not an event.")
-
-
-def _conditions(feature: Feature, intervals: tuple[Interval, ...]) -> list[str]:
-    """Write the conditions of a union; of a feature that numbers values or cells, which of these."""
-    if not getattr(feature, "coded", False):
-        return [_condition(feature, interval) for interval in intervals]
-    codes = np.arange(feature.number)  # type: ignore[attr-defined]  # what is coded has both
-    inside = codes[np.any([one.contains(codes) for one in intervals], axis=0)].tolist() if intervals else []
-    return [feature.written(inside)] if inside else []  # type: ignore[attr-defined]
-
-
-def _condition(feature: Feature, interval: Interval) -> str:
-    """Write a condition; a feature that is 0 or 1 may have a statement that reads better than its number."""
-    says: tuple[str, str] | None = getattr(feature, "says", None)
-    if says is not None:
-        false, true = (bool(inside) for inside in interval.contains(np.array([0.0, 1.0])))
-        if true != false:
-            return says[0] if true else says[1]
-    if isinstance(feature, Deviation) and interval.low <= 0.0 == interval.high:
-        return f"{feature.feature.label} = {feature.centre:.6g}"
-    return interval.describe(feature.label)
-
-
-def _finite(bound: float) -> float | str:
-    return float(bound) if math.isfinite(bound) else repr(float(bound))  # numpy would write np.float64(inf)
 
 
 PARTS = 2
@@ -345,7 +340,21 @@ def condition(event: Event) -> str:
     """
     if not isinstance(event, Region):
         raise NotShort(f"the event {event} is of a kind of its own")
-    parts = [_inside(event.feature, interval) for interval in event.intervals]
+    feature, parts = event.feature, []
+    truth = _statement(feature) if event.intervals else None
+    for interval in event.intervals:
+        if truth is not None:
+            false, true = interval.contains(np.array([0.0, 1.0]))
+            if true == false:
+                raise NotShort(f"the event holds {feature.label} whether or not")
+            parts.append(truth[0] if true else truth[1])
+        elif interval.low == -math.inf and interval.high == math.inf:
+            parts.append(f"not math.isnan({_number(feature)})")
+        else:
+            left, right = "<=" if interval.includes_low else "<", "<=" if interval.includes_high else "<"
+            low = "" if interval.low == -math.inf else f"{float(interval.low)!r} {left} "
+            high = "" if interval.high == math.inf else f" {right} {float(interval.high)!r}"
+            parts.append(f"{low}{_number(feature)}{high}")
     if event.excluded:
         parts = [f"({' or '.join(parts)}) and not ({_atoms(event.excluded)})"]
     if event.included:
@@ -400,22 +409,6 @@ def _repeats(parts: list[str], opens: str, closes: str) -> str:
     if plain or not blocks:
         blocks.append(f"{opens}{', '.join(plain)}{comma if len(plain) == 1 else ''}{closes}")
     return " + ".join(blocks)
-
-
-def _inside(feature: Feature, interval: Interval) -> str:
-    """Write that a feature lies in an interval."""
-    truth = _statement(feature)
-    if truth is not None:
-        false, true = interval.contains(np.array([0.0, 1.0]))
-        if true == false:
-            raise NotShort(f"the event holds {feature.label} whether or not")
-        return truth[0] if true else truth[1]
-    text = _number(feature)
-    left, right = ("<=" if closed else "<" for closed in (interval.includes_low, interval.includes_high))
-    if interval.low == -math.inf and interval.high == math.inf:
-        return f"not math.isnan({text})"
-    low = "" if interval.low == -math.inf else f"{float(interval.low)!r} {left} "
-    return low + text + ("" if interval.high == math.inf else f" {right} {float(interval.high)!r}")
 
 
 def _statement(feature: Feature) -> tuple[str, str] | None:

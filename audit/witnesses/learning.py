@@ -24,6 +24,7 @@ from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import Encoding, Fields, encode
 from epsaudit.witnesses.features import (
     Additive,
+    Code,
     Coordinate,
     Exponent,
     Feature,
@@ -31,6 +32,7 @@ from epsaudit.witnesses.features import (
     LowestBit,
     NegativeZero,
     Term,
+    Together,
     TrailingZeros,
     Tree,
     Value,
@@ -43,7 +45,6 @@ from epsaudit.witnesses.screening import (
     shrunk,
     standardised,
     telling_coordinates,
-    whole,
 )
 from epsaudit.witnesses.selection import CandidateScore, Monotone, PiecewiseRatio, Score
 from epsaudit.witnesses.settings import (
@@ -117,7 +118,9 @@ def regress(
     """
     folds = np.zeros(len(design), np.int8) if folds is None else folds
     number = int(folds.max(initial=0)) + 1
-    rows = [_rows(folds, fold) for fold in range(number)]
+    rows: list[Any] = [np.flatnonzero(folds == fold) for fold in range(number)]
+    # a fold whose rows are neighbours as a slice, which copies nothing
+    rows = [slice(one[0], one[-1] + 1) if len(one) and one[-1] - one[0] < len(one) else one for one in rows]
     parts = [(design[one], side[one, None], weight[one, None]) for one in rows]
     once = bool(np.all(weight == 1.0))
     grams = np.array([(part if once else part * seen).T @ part for part, _, seen in parts], float) / 4.0
@@ -142,20 +145,8 @@ def regress(
     return weights[-1], judged
 
 
-def _rows(folds: NDArray[np.int8], fold: int) -> slice | NDArray[np.int64]:
-    """Rows of a fold: where they are neighbours a slice, which copies nothing."""
-    rows = np.flatnonzero(folds == fold)
-    return slice(rows[0], rows[-1] + 1) if len(rows) and rows[-1] - rows[0] < len(rows) else rows
-
-
 def hats(numbers: Floats, knots: Floats) -> Singles:
-    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends.
-
-    Examples
-    --------
-    >>> hats(np.array([-9.0, 0.0, 0.25, 3.0]), np.array([0.0, 1.0])).tolist()
-    [[1.0, 0.0], [1.0, 0.0], [0.75, 0.25], [0.0, 1.0]]
-    """
+    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends."""
     found = np.empty((len(knots), len(numbers)), np.float32)
     steps = np.diff(knots)[:, None]
     for start in range(0, len(numbers), IN_CACHE):  # so many that they stay in the processor's cache
@@ -213,12 +204,19 @@ class LikelihoodRatio(FromTable):
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
+        yield from self.of(data.features.alone, data)
+
+    def of(self, features: Sequence[Feature], data: Encoding) -> Iterator[CandidateScore]:
         if np.any(data.atoms >= 0):
             yield from self._table(data, Value(), True, ERRORS)
-        for feature in data.features.alone:
+        for feature in features:
             plain = isinstance(feature, Value)
             if not (plain and np.any(data.atoms >= 0)):
-                errors = ERRORS if plain else errors_of(data.features.tried_like(feature))
+                errors = (
+                    ERRORS
+                    if plain
+                    else errors_of(data.features.scanned if feature in data.features.regions else data.features.tried)
+                )
                 yield from self._table(data, feature, False, errors)
 
     def _table(self, data: Encoding, feature: Feature, atoms: bool, errors: float) -> Iterator[CandidateScore]:
@@ -227,37 +225,45 @@ class LikelihoodRatio(FromTable):
         single = int(cell.max()) + 1
         numbers = data.numbers(feature)
         free = np.isfinite(numbers) & (cell < 0)
-        entries = data.row[free[data.row]]
-        coded = bool(getattr(feature, "coded", False))
-        if coded:
-            edges: Floats = np.arange(0.5, feature.number - 1)  # type: ignore[attr-defined]  # what is coded has it
-        else:
-            edges = _edges(numbers[entries]) if len(entries) >= FEW_VALUES else np.empty(0)
+        known = np.sort(numbers[data.row[free[data.row]]])
+        edges: Floats = np.empty(0)
+        coded = isinstance(feature, Code | Together)
+        if isinstance(feature, Code | Together):
+            edges = np.arange(0.5, feature.number - 1)
+        elif len(known) >= FEW_VALUES:
+            values = known[np.append(True, known[1:] > known[:-1])]
+            if len(values) <= CELLS:
+                edges = (values[1:] + values[:-1]) / 2.0
+            else:  # quantiles that crowd towards the ends
+                tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
+                ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
+                edges = np.unique(np.quantile(known, ranks))
         if len(edges) or coded:
             cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
         if cell.min() == cell.max():
             return
         places, kinds = cell[data.row], 2 * FOLDS
-        known = places >= 0
+        inside = places >= 0
         cells = single + (len(edges) + 1 if len(edges) or coded else 0)
-        counts = np.bincount(places[known] * kinds + data.group[known], data.weight[known], minlength=cells * kinds)
+        counts = np.bincount(places[inside] * kinds + data.group[inside], data.weight[inside], minlength=cells * kinds)
         seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
         total = seen.sum(axis=1)
         counted = len(seen) if coded else single
         final = _ratios(total, counted)
-        judged = np.array([_ratios(total - seen[:, fold], counted) for fold in range(FOLDS)])
-        row, fold, side = np.nonzero(seen)
+        judged = np.empty((FOLDS, cells))
+        for fold in range(FOLDS):
+            judged[fold] = _ratios(total - seen[:, fold], counted)
+        row, folds, side = np.nonzero(seen)
         first = np.zeros(single, np.int64)
         rows = np.flatnonzero((cell >= 0) & (cell < single))
         first[cell[rows]] = rows
-        score = PiecewiseRatio(
-            feature, tuple(values_of(data.outputs[first])), final[:single], edges, final[single:]
-        )  # fmt: skip
+        found = tuple(values_of(data.outputs[first]))
+        score = PiecewiseRatio(feature, found, final[:single], edges, final[single:])
         options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
-        group = (2 * fold + side).astype(np.int8)
-        found = CandidateScore.of(score, final[row], group, seen[row, fold, side], judged[fold, row], **options)
-        if found is not None:
-            yield found
+        group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
+        candidate = CandidateScore.of(score, final[row], group, weight, judged[folds, row], **options)
+        if candidate is not None:
+            yield candidate
 
 
 def errors_of(tried: int) -> float:
@@ -265,36 +271,24 @@ def errors_of(tried: int) -> float:
     return math.sqrt(ERRORS**2 + math.log(max(tried, 1)))
 
 
-def _edges(numbers: Floats) -> Floats:
-    """Edges of cells, between values where these are few, else at quantiles that crowd towards the ends."""
-    known = np.sort(numbers)
-    values = known[np.append(True, known[1:] > known[:-1])]
-    if len(values) <= CELLS:
-        return np.asarray((values[1:] + values[:-1]) / 2.0)
-    tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
-    return np.unique(np.quantile(known, np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])))
-
-
 def _ratios(seen: Floats, single: int) -> Floats:
-    """Log ratios of counts of shape (cells, 2): those of atoms shrunk, those of many cells along a curve."""
+    """Log ratios of counts of shape (cells, 2): those of atoms shrunk; of many cells in order a piecewise linear curve.
+
+    Its knots crowd towards the ends.
+    """
     atoms, cells = seen[:single], seen[single:]
-    if len(cells) <= FEW_VALUES:
+    number = len(cells)
+    if number <= FEW_VALUES:
         return shrunk(seen)
-    return np.concatenate([shrunk(atoms), _curve(cells)])
-
-
-def _curve(seen: Floats) -> Floats:
-    """Log ratio along cells in order: piecewise linear between knots that crowd towards the ends."""
-    ranks = (np.cumsum(seen.sum(axis=1)) - seen.sum(axis=1) / 2.0 + 0.5) / (seen.sum() + 1.0)
-    far = np.geomspace(5e-4, 0.5, len(seen) // 12)
-    places = np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(len(seen)))
-    knots = np.unique(places)
+    ranks = (np.cumsum(cells.sum(axis=1)) - cells.sum(axis=1) / 2.0 + 0.5) / (cells.sum() + 1.0)
+    far = np.geomspace(5e-4, 0.5, number // 12)
+    knots = np.unique(np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(number)))
     bends = np.diff(np.eye(len(knots)), axis=0)
     penalty = 10.0 * bends.T @ bends + 0.1 * np.eye(len(knots))
-    side, weight = np.tile(np.array([1.0, 0.0], np.float32), len(seen)), seen.ravel().astype(np.float32)
-    design = np.repeat(hats(np.arange(len(seen), dtype=float), knots), 2, axis=0)
+    side, weight = np.tile(np.array([1.0, 0.0], np.float32), number), cells.ravel().astype(np.float32)
+    design = np.repeat(hats(np.arange(number, dtype=float), knots), 2, axis=0)
     weights, _ = regress(design, side, weight, None, [penalty], 3 * STEPS)
-    return np.asarray(design[::2].astype(float) @ weights[0])
+    return np.concatenate([shrunk(atoms), np.asarray(design[::2].astype(float) @ weights[0])])
 
 
 def candidate_scores(
@@ -322,20 +316,11 @@ class LogRatio:
     """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
 
     An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
-
-    Examples
-    --------
-    >>> from epsaudit.mechanisms.laws import LaplaceLaw
-    >>> LogRatio(LaplaceLaw(1.0, 1.0), LaplaceLaw(0.0, 1.0))(np.array([-3.0, 0.5, 4.0])).tolist()
-    [-1.0, 0.0, 1.0]
     """
 
     law: Any
     law_prime: Any
-
-    @property
-    def label(self) -> str:
-        return "log p(y) / p'(y)"
+    label = "log p(y) / p'(y)"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
@@ -478,13 +463,22 @@ class FloatBits(FromTable):
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
         for feature in screen(sources, *data.sides, TELLING):
-            if whole(np.asarray(feature(data.sides[0]), float)) or not _bits_tell(feature, *data.sides):
+            known = np.asarray(feature(data.sides[0]), float)
+            known = known[np.isfinite(known)]
+            if len(known) and np.all(known == np.floor(known)) and np.ptp(known) > 2:
+                continue  # whole numbers
+            # the lowest bit must tell more than the exponent alone, which noise of any kind may move
+            read = [[one(side) for side in data.sides] for one in (Exponent(feature), LowestBit(feature))]
+            (exponents, size), (bit, _) = (cells(*sides) for sides in read)
+            joint, joint_freedom = deviance((exponents + 1) * 4096 + bit + 1, size)
+            alone, alone_freedom = deviance(exponents, size)
+            if standardised(joint - alone, joint_freedom - alone_freedom) <= SURE:
                 continue
             bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
             features += bits
             yield from planted(data, (*bits, Exponent(feature), feature))
         yield from Tails().of(features, data, errors_of(3 * len(sources)))
-        yield from LikelihoodRatio().candidates(data.among(features))
+        yield from LikelihoodRatio().of(features, data)
 
 
 @dataclass(frozen=True)
@@ -502,7 +496,7 @@ class Messages(FromTable):
         features = screen([*fields.numbers, *fields.symbols], *data.sides, TELLING)
         numbers = [feature for feature in features if feature in fields.numbers]
         yield from Tails().of(numbers, data, errors_of(fields.places))
-        yield from LikelihoodRatio().candidates(data.among(features))
+        yield from LikelihoodRatio().of(features, data)
 
 
 def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
@@ -510,17 +504,6 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
 
     A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
     by normal approximation; of chance alone one in a thousand tests of all products says so.
-
-    Examples
-    --------
-    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 3))
-    >>> data = encode(x, x_prime)
-    >>> interacting(data, data.features.groups[0], [])
-    False
-    >>> x[:, 0] = np.abs(x[:, 0]) * np.sign(x[:, 1] * x[:, 2] + x[:, 1])
-    >>> data = encode(x, x_prime)
-    >>> interacting(data, data.features.groups[0], [])
-    True
     """
     half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
     entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
@@ -677,12 +660,3 @@ def distilled(features: tuple[Filled, ...], columns: Singles, odds: Floats) -> t
         right=tuple(np.maximum(tree.children_right, 0).tolist()),
         values=tuple(tree.value.ravel().tolist()),
     ), learner
-
-
-def _bits_tell(feature: Feature, outputs: Outputs, outputs_prime: Outputs) -> bool:
-    """Whether the lowest bit tells more than the exponent alone, which noise of any kind may move."""
-    read = [[one(side) for side in (outputs, outputs_prime)] for one in (Exponent(feature), LowestBit(feature))]
-    (exponents, size), (bits, _) = (cells(*sides) for sides in read)
-    joint, joint_freedom = deviance((exponents + 1) * 4096 + bits + 1, size)
-    alone, alone_freedom = deviance(exponents, size)
-    return standardised(joint - alone, joint_freedom - alone_freedom) > SURE

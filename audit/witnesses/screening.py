@@ -172,14 +172,6 @@ def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
     return [found[place][1] for place in ranked if found[place][0] < limit]
 
 
-def whole(numbers: Floats) -> bool:
-    """Whether all numbers are whole, and more than 2 apart."""
-    known = numbers[np.isfinite(numbers)]
-    if len(known) == 0 or np.any(known[:64] != np.floor(known[:64])):
-        return False
-    return bool(np.all(known == np.floor(known)) and np.ptp(known) > 2)
-
-
 PRODUCTS = 15_000_000_000
 """Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates 15,000
 outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors of chance apart."""

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,10 +106,13 @@ class PiecewiseRatio:
                 intervals[-1] = Interval(intervals[-1].low, bounds[i + 1], includes_low=False)
             else:
                 intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
-        included = tuple(atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if chosen)
-        others = (atom for atom, chosen in zip(self.atoms, chosen_atoms, strict=True) if not chosen)
-        excluded = tuple(one for one in others if any(i.contains(np.array([number(one)]))[0] for i in intervals))
-        return Region(self.feature, tuple(intervals), included, excluded)
+        included, excluded = [], []
+        for atom, chosen in zip(self.atoms, chosen_atoms, strict=True):
+            if chosen:
+                included.append(atom)
+            elif any(one.contains(np.array([number(atom)]))[0] for one in intervals):
+                excluded.append(atom)
+        return Region(self.feature, tuple(intervals), tuple(included), tuple(excluded))
 
 
 LEVEL, SLOPE = 4.0, 0.01
@@ -157,19 +161,26 @@ class CandidateScore:
         more for x', ``weight`` how often it was seen. Of a score that was learnt from these outputs, ``judged`` is what
         models give that have not seen the entry's fold; events of equal mass are taken for each other.
         """
-        ordered = _Ordered.of(final, group, weight)
-        thresholds = ordered.thresholds()
-        if len(thresholds) == 0:
+        ordered = _Ordered(final, group, weight)
+        values = ordered.values
+        different = np.flatnonzero(np.append(True, values[1:] > values[:-1])[: len(values)])
+        if len(different) == 0:
             return None
-        upper, lower = ordered.above(thresholds), ordered.below(thresholds)
+        if len(different) <= LEVELS:
+            thresholds = values[different]
+        else:  # quantiles that crowd geometrically towards both ends
+            tail = np.geomspace(1.0 / ordered.total, 0.5, LEVELS // 2)
+            ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, LEVELS // 2)])
+            thresholds = np.unique(values[ordered.at(ranks)])
+        upper, lower = ordered.tail(thresholds, True), ordered.tail(thresholds, False)
         if judged is not None:
-            above, below = (counts.sum(axis=0) / ordered.total for counts in (upper, lower))
+            above, below = upper.sum(axis=0) / ordered.total, lower.sum(axis=0) / ordered.total
             upper, lower = np.zeros((2, 2, len(thresholds)))
             for fold in np.unique(group // 2):
                 part = group // 2 == fold
-                held_out = _Ordered.of(judged[part], group[part], weight[part])
-                upper += held_out.of_mass(above, upwards=True)
-                lower += held_out.of_mass(below, upwards=False)
+                held_out = _Ordered(judged[part], group[part], weight[part])
+                upper += held_out.of_mass(above, True)
+                lower += held_out.of_mass(below, False)
         size = options.pop("size", float(weight[group % 2 == 0].sum()))
         return cls(score, thresholds, upper, lower, size, **options)
 
@@ -204,12 +215,19 @@ class CandidateScore:
     ) -> tuple[Floats, Floats]:
         """Correct and wrong guesses that these events are expected to give in one run on each dataset.
 
-        The log odds of each event are lowered by so many standard errors, by default the candidate's own.
+        The log odds of each event are lowered by so many standard errors, by default the candidate's own. Where an
+        event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
         errors = self.errors if errors is None else errors
-        both = zip((self.upper, self.lower[::-1]), self._tails, strict=True)
-        up, low = (np.append(lowered(counts, *tails, errors), np.zeros((2, 1)), axis=1) for counts, tails in both)
-        correct, wrong = (up[:, upper] + low[:, lower]) / self.size
+        found = []
+        for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._tails, strict=True):
+            guesses, seen = tails.sum(axis=0), tails + 0.5
+            own, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
+            deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
+            believed = (own > odds) & (deviance > SURE**2)
+            low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
+            found.append(np.append(guesses * expit([low, -low]), np.zeros((2, 1)), axis=1))  # the last is no event
+        correct, wrong = (found[0][:, upper] + found[1][:, lower]) / self.size
         return correct, wrong
 
     @functools.cached_property
@@ -223,24 +241,6 @@ class CandidateScore:
             None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
             None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
         )
-
-
-def lowered(tails: Floats, odds: Floats, error: Floats, errors: float) -> Floats:
-    """Correct and wrong guesses, with the log odds of a correct one so many standard errors below their estimate.
-
-    Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
-    """
-    guesses = tails.sum(axis=0)
-    own, noise = log_ratio(tails + 0.5)
-    deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
-    believed = (own > odds) & (deviance > SURE**2)
-    low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
-    return np.asarray(guesses * expit([low, -low]))
-
-
-def log_ratio(seen: Floats) -> tuple[Floats, Floats]:
-    """Log ratio of the two rows of counts, and its variance."""
-    return np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
 
 
 def smoothed(tails: Floats) -> tuple[Floats, Floats]:
@@ -263,8 +263,13 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     pooled = seen.sum(axis=0)
-    raw, noise = log_ratio(seen)
-    prior = _priors(logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum()))
+    raw, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
+    place = logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum())
+    far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
+    near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
+    walk, bend = near * same, near**2 * (3.0 * farther - near) / 6.0 * same
+    bends = SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
+    prior = LEVEL + np.concatenate([np.multiply.outer(WALKS, walk), bends])
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
@@ -286,68 +291,37 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     return logit(correct / total), error
 
 
-def _priors(place: Floats) -> Floats:
-    """Covariances of the log odds at these places, shape (variances, levels, levels)."""
-    far = np.abs(place)
-    near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
-    alike = np.sign(place)[:, None] == np.sign(place)
-    walk, bend = near * alike, near**2 * (3.0 * farther - near) / 6.0 * alike
-    line = SLOPE * np.outer(place, place)
-    return LEVEL + np.array([size * walk for size in WALKS] + [line + size * bend for size in BENDS])
-
-
-@dataclass(frozen=True)
 class _Ordered:
-    """Scores in order, and how many outputs of x and of x' lie below each place; shape (2, entries + 1)."""
+    """Scores in order, and how many outputs of x and of x' lie below each place, shape (2, entries + 1)."""
 
-    values: Floats
-    counts: Floats
-
-    @classmethod
-    def of(cls, values: Floats, group: NDArray[np.int8], weight: Floats) -> _Ordered:
+    def __init__(self, values: Floats, group: NDArray[np.int8], weight: Floats) -> None:
         order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
         order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
         prime, seen = group[order] % 2 == 1, weight[order]
-        counts = np.zeros((2, len(order) + 1))
-        np.cumsum(np.where(prime, 0.0, seen), out=counts[0, 1:])
-        np.cumsum(np.where(prime, seen, 0.0), out=counts[1, 1:])
-        return cls(values[order], counts)
+        self.values, self.counts = values[order], np.zeros((2, len(order) + 1))
+        np.cumsum(np.where(prime, 0.0, seen), out=self.counts[0, 1:])
+        np.cumsum(np.where(prime, seen, 0.0), out=self.counts[1, 1:])
+        self.total = float(self.counts[:, -1].sum())
 
-    @property
-    def total(self) -> float:
-        return float(self.counts[:, -1].sum())
+    def at(self, ranks: Floats) -> NDArray[np.int64]:
+        """Places of quantiles."""
+        place = np.searchsorted(self.counts.sum(axis=0), ranks * self.total, "left") - 1
+        return np.clip(place, 0, len(self.values) - 1)
 
-    def thresholds(self) -> Floats:
-        """Thresholds to try: all values if few, else quantiles that crowd geometrically towards both ends."""
-        different = np.flatnonzero(np.append(True, self.values[1:] > self.values[:-1])[: len(self.values)])
-        if len(different) <= LEVELS:
-            return self.values[different]
-        tail = np.geomspace(1.0 / self.total, 0.5, LEVELS // 2)
-        ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, LEVELS // 2)])
-        return np.unique(self.values[self._at(ranks)])
-
-    def above(self, cuts: Floats, opened: bool = False) -> Floats:
-        """Count at or above the cuts, or only above."""
-        return self.counts[:, -1:] - self.counts[:, np.searchsorted(self.values, cuts, "right" if opened else "left")]
-
-    def below(self, cuts: Floats, opened: bool = False) -> Floats:
-        """Count at or below the cuts, or only below."""
-        return self.counts[:, np.searchsorted(self.values, cuts, "left" if opened else "right")]
+    def tail(self, cuts: Floats, upwards: bool, opened: bool = False) -> Floats:
+        """Count at or above the cuts, or at or below; or only above, or below."""
+        below = self.counts[:, np.searchsorted(self.values, cuts, "left" if upwards != opened else "right")]
+        return self.counts[:, -1:] - below if upwards else below
 
     def of_mass(self, shares: Floats, upwards: bool) -> Floats:
         """Counts of the tails that have about these shares of all, shape (2, shares)."""
         if len(self.values) == 0:
             return np.zeros((2, len(shares)))
-        cuts = self.values[self._at(1.0 - shares + 0.5 / self.total if upwards else shares)]
-        tail = self.above if upwards else self.below
-        closed, opened = tail(cuts), tail(cuts, opened=True)
+        cuts = self.values[self.at(1.0 - shares + 0.5 / self.total if upwards else shares)]
+        closed, opened = self.tail(cuts, upwards), self.tail(cuts, upwards, opened=True)
         wanted = shares * self.total
         nearer = np.abs(opened.sum(axis=0) - wanted) < np.abs(closed.sum(axis=0) - wanted)
         return np.where(nearer, opened, closed)
-
-    def _at(self, ranks: Floats) -> NDArray[np.int64]:
-        place = np.searchsorted(self.counts.sum(axis=0), ranks * self.total, "left") - 1
-        return np.clip(place, 0, len(self.values) - 1)
 
 
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
@@ -389,7 +363,7 @@ def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: 
     """Return the best choice of all candidates; near ties go to the earlier and simpler one."""
     best = objective.nothing
     for candidate in candidates:
-        choice = max(objective.choices(candidate, errors), key=lambda one: one.rank, default=best)
+        choice = max(objective.choices(candidate, errors), key=attrgetter("rank"), default=best)
         if choice.rank > (best.predicted * (1.0 + candidate.margin), best.significance):
             best = choice
     return best
@@ -430,10 +404,14 @@ class Bound:
         half, touched = self.runs / 2.0, []
         for upper, lower in candidate.events():
             correct, wrong = candidate.rates(upper, lower, errors)
-            worth = _undominated(correct, wrong)
+            # of events than which no other has more correct and fewer wrong guesses, for limits are slow to compute
+            order = np.lexsort((-correct, wrong))
+            most = np.maximum.accumulate(correct[order])
+            worth = np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
             upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            counts = self._counts(right, false, events)
+            none = np.zeros(len(worth))  # all as guesses 'x': no certificate of one game tells these apart
+            counts = Counts(half, half, right, false, none, none, events=events)
             small = right + false <= half  # of a larger event the box reads the complement, which is a candidate, too
             if events == 1 and small.any():
                 bounds = np.where(small, Box().parameter(self.claim, counts, self.confidence), 0.0)
@@ -447,7 +425,9 @@ class Bound:
             tangents = np.linspace(0.0, max(steepest, 0.1), TANGENTS)
             # at slope e^tangent the best event is the one that gains most over it
             at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
-            touched.append((tangents, self._counts(right[at], false[at], events), upper[at], lower[at]))
+            none = np.zeros(len(at))
+            counts = Counts(half, half, right[at], false[at], none, none, events=events)
+            touched.append((tangents, counts, upper[at], lower[at]))
         if not touched:
             return
         deltas = [MembershipGame().delta(counts, tangents, self.confidence) for tangents, counts, *_ in touched]
@@ -457,27 +437,21 @@ class Bound:
             game = MembershipGame(float(tangents[int(np.argmax(bounds))]))
             yield self._best(candidate, game, bounds, counts, upper, lower)
 
-    def _counts(self, correct: Floats, wrong: Floats, events: int) -> Counts:
-        """Counts of guesses 'x', whichever event they are of: no certificate of one game tells these apart."""
-        half, none = self.runs / 2.0, np.zeros_like(correct)
-        return Counts(half, half, correct, wrong, none, none, events=events)
-
     def _best(
-        self, candidate: CandidateScore, certificate: Certificate, bounds: Floats, counts: Counts, *ends: Codes
+        self,
+        candidate: CandidateScore,
+        certificate: Certificate,
+        bounds: Floats,
+        counts: Counts,
+        upper: Codes,
+        lower: Codes,
     ) -> Choice:
         """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
         lead = (counts.correct - counts.wrong) / counts.runs
         index = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-        witness = candidate.witness(*(int(end[index]) for end in ends))
+        witness = candidate.witness(int(upper[index]), int(lower[index]))
         learnt = bool(getattr(candidate.score, "learnt", False))
         return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
-
-
-def _undominated(correct: Floats, wrong: Floats) -> Codes:
-    """Indices of events than which no other has more correct and fewer wrong guesses: limits are slow to compute."""
-    order = np.lexsort((-correct, wrong))
-    most = np.maximum.accumulate(correct[order])
-    return np.asarray(np.sort(order[np.diff(most, prepend=-1.0) > 0.0]))
 
 
 @dataclass(frozen=True)
@@ -491,4 +465,6 @@ class Readable:
         return self.inner.nothing
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        return (choice for choice in self.inner.choices(candidate, errors) if reads_well(choice.witness))
+        for choice in self.inner.choices(candidate, errors):
+            if reads_well(choice.witness):
+                yield choice
