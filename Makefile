@@ -20,13 +20,10 @@ test: $(VENV)/installed
 nightly: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto -m nightly
 
-# Everything under results/, about three hours on two cores: sequential-validity and claims-that-do-not-survive half an
-# hour and twenty minutes, power, library-bugs (which installs released libraries), interactive, shuffling and
-# conversions ten to twenty each, the others less than ten.
+# Everything under results/, about an hour on two cores, and the main table; library-bugs and hunts install released
+# libraries.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
-	$(BIN)/python -m epsaudit.experiments.benchmark_public --seed $(SEED) --runs 43000000 --out results/public-benchmark-43M \
-	  --only Laplace 'sparse vector 2' 'sparse vector 3 and 4' 'sparse vector 4' 'report noisy max 1' 'report noisy max 2' 'report noisy max 3'
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
 	$(BIN)/python -m epsaudit.experiments.front results
 

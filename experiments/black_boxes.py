@@ -1,20 +1,16 @@
-"""Black boxes that leak as real systems do, and sound ones: in text, records, rankings, images, rare combinations.
+"""Leaks in text, records, rankings, images and rare combinations, beside what an expert's event certifies.
 
 Each hides a bit in an otherwise noisy output, and an expert's event reads it off again: what it certifies is exact, for
 the chances of the bit are known and all else is noise of its own. A leaky box is to be refuted wherever 0.8 of the
 bound of that event would refute; a sound one has a bit that is exactly as private as claimed, and is refuted with the
 error probability at most.
-
-Run ``python -m epsaudit.experiments.black_boxes``; ``--boxes`` and ``--runs`` choose a part.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,14 +19,13 @@ import numpy as np
 from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
-from epsaudit.experiments.studies import add_options, run, write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
 from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-QUESTION = "Are leaks found in outputs of every kind, wherever an expert's event would refute?"
 RUNS, SLOW_RUNS = 1_000_000, 200_000
 CONFIDENCE = 0.95
 SOUND_CONFIDENCE = 1.0 - 0.001 / 20
@@ -103,26 +98,7 @@ def wrong(row: dict[str, Any]) -> bool:
 
 
 def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, only: Sequence[str] = ()) -> str:
-    """Audit every box, print the table, and write data, table and figure into ``out``; times go to timings.json.
-
-    Parameters
-    ----------
-    out : path
-        Folder for the files; made if missing.
-    seed : int
-        Seed of every audit.
-    quick : bool
-        A few seconds: four boxes, few runs.
-    runs : int
-        Runs an audit; by default a million, and a fifth of that for slow boxes.
-    only : sequence of str
-        Names of boxes; by default all.
-
-    Raises
-    ------
-    AuditError
-        If a sound box is refuted, or a leaky one is missed that 0.8 of its expert's bound would refute; all is written.
-    """
+    """Audit every box, print the table, and write data, table and figure into ``out``; times go to timings.json."""
     if quick:
         runs, only = 20_000, ("parity in a CSV line", "microsecond", "pixel of an image", "sound: microsecond")
     chosen = [box for box in BOXES.values() if not only or box.name in only]
@@ -180,13 +156,3 @@ def answer(found: Sequence[dict[str, Any]]) -> str:
         f"{f', with a median share of {np.median(shares):.2f} of an expert bound' if shares else ''}; "
         f"of {len(sound)} sound ones {refuted}. Missed: {', '.join(missed) or 'none'}."
     )
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_options(parser, "results/black-boxes")
-    parser.add_argument("--runs", type=int, default=0, help="runs an audit (default a million, 200,000 for slow boxes)")
-    parser.add_argument("--boxes", nargs="*", default=(), choices=list(BOXES), metavar="BOX")
-    given = parser.parse_args()
-    chosen = partial(main, runs=given.runs, only=given.boxes)
-    run(chosen, given.out, given.seed, given.quick)

@@ -1,4 +1,4 @@
-"""Composition of 1 to 128 copies of a 0.1-DP mechanism: every bound of the source, the exact value, and audits.
+"""1 to 128 copies of a mechanism: every bound, the exact value, and audits of all outputs at once.
 
 The source (differentialprivacy.org, 'Composition basics') proves basic and advanced composition, says that basic is
 optimal for pure DP, and that neither dominates: basic wins for few copies. The study expects, at delta = 1e-6:
@@ -30,7 +30,7 @@ from epsaudit import ApproxDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
@@ -41,7 +41,6 @@ from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 from epsaudit.witnesses import Oracle
 
-QUESTION = "Which bound on the loss of many copies is near the exact one, and what of it does an audit see?"
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)
 PARTS: tuple[Reference, ...] = (RandomisedResponse(EPSILON), Laplace(EPSILON))
@@ -67,17 +66,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute every bound, audit, and write data, one figure and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        10,000 runs an audit and up to 2 copies.
-    """
+    """Compute every bound, audit, and write data, one figure and a table to ``out``."""
     trials = 10_000 if quick else 500_000
     rows = list(bounds(trials, seed, COPIES[:2] if quick else COPIES))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
@@ -187,7 +176,3 @@ def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
     panels[0].set_ylabel(f"ε at δ = {DELTA:g}")
     legend_below(figure, 4)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/composition")

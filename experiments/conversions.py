@@ -1,4 +1,4 @@
-"""Figures of 'Tight RDP & zCDP bounds from pure DP', redrawn, with claims audited in rho and in Renyi orders.
+"""Pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders.
 
 The source (differentialprivacy.org, Theorems 4 and 5) converts epsilon-DP to Renyi DP and to zCDP, says that both
 conversions are tight, that randomised response attains them, and that Laplace noise does better. The study expects:
@@ -7,8 +7,6 @@ conversions are tight, that randomised response attains them, and that Laplace n
 2. Certified bounds in rho, mu and Renyi orders below the exact values, for these and for compositions, interactions,
    shuffling and groups.
 3. Two claims refuted in rho: the exponential mechanism's epsilon^2/8 made for permute-and-flip, and for Laplace noise.
-
-Run ``python -m epsaudit.experiments.conversions``; two minutes, seconds with ``--quick``.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.definitions import Claim
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.analysts import Doubler
 from epsaudit.mechanisms.base import Reference
@@ -50,7 +48,6 @@ from epsaudit.reporting.style import (
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent
 
-QUESTION = "Are the conversions from pure DP to Renyi DP and zCDP tight, as an audit in those parameters sees them?"
 CONFIDENCE = 0.95
 EPSILONS = {0.5: VERMILION, 1.0: GREEN, 2.0: BLUE}
 ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0)
@@ -65,17 +62,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw both figures of the source, audit, and write data and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        10,000 runs an audit, and the last four cases only.
-    """
+    """Draw both figures of the source, audit, and write data and a table to ``out``."""
     trials = 10_000 if quick else 1_000_000
     rows = list(audits(list(cases())[-4:] if quick else list(cases()), trials, seed))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE)
@@ -232,7 +219,3 @@ def draw_zcdp(rows: list[dict[str, Any]], trials: int) -> Figure:
     axes.set_title(f"{count(trials)} runs an audit")
     legend_below(figure, 2)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/conversions")

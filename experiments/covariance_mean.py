@@ -1,13 +1,10 @@
-"""Error of private means where the covariance is unknown, against the number of records, and how often they refuse.
+"""Errors and refusals of private means where nobody knows the covariance.
 
 Mahalanobis error, by the true covariance where it is known and by the data's own for the survey: the covariance-aware
 mean beside the data's own mean, the mean of clipped records with normal noise (the clipping ball given, so that it
 needs to know what the others do not), the same of a released library (clipped to a box, Laplace noise, no delta), and a
 mean whitened by a private covariance, which pays d^(3/2). Expected: the covariance-aware mean does not feel the
 condition number, and refuses below some tens of thousands of records.
-
-Run ``python -m epsaudit.experiments.covariance_mean --out results/covariance-mean``; the same seed gives the same
-files.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
 from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
@@ -34,9 +31,6 @@ from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.reporting.style import MARKERS, TWO_COLUMNS, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 
-QUESTION = (
-    "How far are private means from the true one where nobody knows the covariance, and how often do they refuse?"
-)
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6
 """Greatest over least variance of the data that are not isotropic: clipping that fits one axis drowns another."""
@@ -55,17 +49,7 @@ Sampler = Callable[[int, int, np.random.Generator], Floats]
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure errors and refusals of every estimator, audit the mechanisms, and write all to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        One dimension, one size and one repetition, without the library, for a look.
-    """
+    """Measure errors and refusals of every estimator, audit the mechanisms, and write all to ``out``."""
     dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 8)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     audits = list(audited(5_000 if quick else 1_000_000, seed))
@@ -301,7 +285,3 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
             axes.tick_params(labelleft=False)
     legend_below(figure)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/covariance-mean")

@@ -1,11 +1,9 @@
-"""Privacy profiles and trade-off curves: what a claim allows, what an audit's counts exclude, and the exact curve.
+"""Privacy profiles and trade-off curves with the regions that audits exclude.
 
 An audit certifies one corner of the trade-off curve (Wasserman and Zhou 2010; Dong, Roth and Su 2022), and with it a
 tangent of the privacy profile. Expected: for a mechanism that keeps its claim both stay on the allowed side; for one
 with half the noise the claim's curve runs through the excluded region. One event says little about the rest of a
 curve: the excluded region of a Gaussian at (1, 1e-5) lies far from the claim's curve except at the tested point.
-
-Run ``python -m epsaudit.experiments.curves``; the same seed gives the same data.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import numpy as np
 
 from epsaudit import AuditResult, Claim, GaussianDP, Mechanism, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
@@ -26,7 +24,6 @@ from epsaudit.reporting.figures import allowed_trade_off, certified_profile, pri
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain, upper
 
-QUESTION = "Which part of a privacy profile and of a trade-off curve does one audit exclude?"
 CONFIDENCE = 0.95
 GAUSSIAN = Gaussian(1.0, 1e-5)
 CASES: dict[str, tuple[Mechanism, Claim | None]] = {
@@ -46,17 +43,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit four claims, and write both curves of each, the data and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        A fiftieth of the runs, for a look.
-    """
+    """Audit four claims, and write both curves of each, the data and a table to ``out``."""
     trials = 20_000 if quick else 1_000_000
     rows, corners = [], []
     for name, (mechanism, claim) in CASES.items():
@@ -112,7 +99,3 @@ def corner_row(name: str, result: AuditResult) -> dict[str, Any]:
         "claimed error on x": float(allowed_trade_off(result.claim, np.array([p_prime]))[0]),
         "verdict": result.verdict,
     }
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/curves")

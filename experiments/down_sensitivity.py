@@ -1,4 +1,4 @@
-"""Down sensitivity: what 'Beyond Local Sensitivity via Down Sensitivity' (differentialprivacy.org) states, measured.
+"""Accuracy theorems, step counts and figures of down sensitivity.
 
 The source claims, and this study expects:
 
@@ -12,9 +12,6 @@ The source claims, and this study expects:
 4. Theorem 6 holds. Expected: by common prefixes no claim is refuted, and the exact epsilon is close to the claimed one;
    variants whose labels change their meaning are refuted.
 5. Figure 1: the loss of the maximum on a dataset shaped as Binomial(5, 1/2).
-
-Run ``python -m epsaudit.experiments.down_sensitivity --out results/down-sensitivity``; the same seed gives the same
-files.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from scipy.special import betaincinv
 from epsaudit import audit
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
-from epsaudit.experiments.studies import run_as_script, write_figure, write_json, write_table
+from epsaudit.experiments.studies import write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
@@ -54,7 +51,6 @@ from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column, to_latex
 
-QUESTION = "Do the accuracy theorems and step counts of down sensitivity hold as published?"
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999
 # tau is a little more than a whole number of records, where the worst pair's outputs are most common
@@ -101,17 +97,7 @@ CASES = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data.json, data.csv and three figures to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        A hundredth of the runs, for a look.
-    """
+    """Run the study and write data.json, data.csv and three figures to ``out``."""
     data: dict[str, Any] = {
         "seed": seed,
         "coverage": list(coverage(1_000 if quick else 100_000, seed)),
@@ -334,7 +320,3 @@ def draw_towers(rows: Rows, out: Path) -> None:
     axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
     legend_below(figure, 1)
     write_figure(out / "tau-towers", figure)
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/down-sensitivity")

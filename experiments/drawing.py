@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled, words
+from epsaudit.reporting.style import BLUE, ONE_COLUMN, TWO_COLUMNS, VERMILION, blank, legend_below, styled, words
 from epsaudit.text import percent
 
 
@@ -31,7 +31,7 @@ def wrong_bounds(
     what : str
         Label of the axis.
     """
-    figure = blank(ONE_COLUMN, 1.3 + 0.2 * len(rows))
+    figure = blank(TWO_COLUMNS if len(rows) > 12 else ONE_COLUMN, 1.3 + 0.2 * len(rows))
     axes = figure.add_subplot()
     tail = (1.0 - confidence) / 2.0
     for height, (_, wrong, audits) in enumerate(rows):

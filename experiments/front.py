@@ -22,7 +22,6 @@ from epsaudit.reporting.style import blank, legend_below, styled
 from epsaudit.results.result import Result
 from epsaudit.text import SYMBOLS, lower, percent, plain
 
-QUESTION = "What does an audit certify of every registered mechanism, beside the claim and the exact value?"
 FRONT = 5.0
 """Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""
 TELLING = {
@@ -88,7 +87,7 @@ def main(folder: Path) -> None:
     ended = [start + timedelta(seconds=result.seconds) for start, result in zip(begun, results, strict=True)]
     execution = {**results[0].execution, "seconds": round((max(ended) - min(begun)).total_seconds(), 1)}
     write_json(folder / "provenance.json", {**results[0].provenance, "execution": execution})
-    write_readme(folder, QUESTION, tables.caption(results, family))
+    write_readme(folder, "Audits of every registered mechanism and incorrect variant", tables.caption(results, family))
 
 
 if __name__ == "__main__":

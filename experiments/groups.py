@@ -1,4 +1,4 @@
-"""Do larger groups lose less? Algorithm 1 of an open problem, its histogram, and its privacy loss measured.
+"""The open problem of larger groups: Algorithm 1 measured, and counts on an asinh scale, which solve it.
 
 The source (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') adds Gaussian noise
 to a group's count and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, hopes for less for
@@ -34,7 +34,7 @@ from epsaudit import ZCDP, Mechanism, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
 from epsaudit.reporting.style import (
     BLUE,
@@ -51,7 +51,6 @@ from epsaudit.reporting.style import (
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
 
-QUESTION = "Do larger groups lose less, as the open problem hopes?"
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 ORDERS = (1.0, 2.0, 8.0, 64.0)
@@ -83,17 +82,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw the histogram, compute the divergences, audit, and write data, figures and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        Two counts, orders for one of them, 100,000 draws, and 10,000 runs an audit.
-    """
+    """Draw the histogram, compute the divergences, audit, and write data, figures and a table to ``out``."""
     trials = 10_000 if quick else 4_000_000
     counts = tuple(number for number in COUNTS if number in (1000, 100_000)) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS // 10 if quick else DRAWS, np.random.default_rng(seed))
@@ -294,7 +283,3 @@ def draw_by_order(curves: list[dict[str, Any]]) -> Figure:
     axes.set_ylabel("divergence / (order ρ)")
     legend_below(figure, 2)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/groups")

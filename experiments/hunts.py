@@ -1,4 +1,4 @@
-"""Hunts for the known bugs of released libraries, from a schema and a one-line function alone, and for none.
+"""Hunts for known bugs of released libraries with no pair given, and for sound mechanisms, none refuted.
 
 No pair is given: `epsaudit.hunting.hunt.hunt` takes the function, served in the library's own environment, a short
 description of its data, and the claim. What is sound is hunted, too: other functions of libraries in the same way, and,
@@ -15,8 +15,6 @@ clock; the limit is on the clock.
 
 Libraries draw their own randomness: the same seed gives the same table up to chance. With ``quick`` nothing is
 installed, and three sound mechanisms alone are hunted.
-
-Run ``epsaudit experiment run hunts``: ten minutes a bug at most, and environments in the cache.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from epsaudit.experiments.hunts_sound import sound
 from epsaudit.experiments.hunts_targets import Target
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.options import Options
 from epsaudit.hunting.outcome import Hunt
@@ -48,7 +46,6 @@ from epsaudit.reporting.tables import Column
 from epsaudit.text import percent
 from epsaudit.witnesses.events import PARTS
 
-QUESTION = "Does a hunt find the known bugs of released libraries with no pair given, and does it refute what is sound?"
 TOGETHER = 0.999
 """Confidence of all verdicts together."""
 BUGS: dict[str, Any] = {"trials": 400_000, "seconds": 600.0}
@@ -73,22 +70,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Hunt everything and write data, table and figure to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams but the libraries' own.
-    quick : bool
-        Three sound mechanisms of this repository alone.
-
-    Raises
-    ------
-    AuditError
-        After everything is written, if anything sound is refuted.
-    """
+    """Hunt everything and write data, table and figure to ``out``."""
     hunted: list[tuple[str, Any]] = [("sound", one) for one in _sound(quick)]
     limits = {"bug": BUGS, "sound": QUICK if quick else SOUND}
     if not quick:
@@ -219,7 +201,3 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
         **{name: getattr(first, name, None) for name in ("records", "parts", "steps")},
         "verdict": "refuted" if found.refuted else "not refuted" if found.audits else f"not audited: {failure}",
     }
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/hunts")

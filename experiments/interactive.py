@@ -1,4 +1,4 @@
-"""Analysts against privacy filters: adaptive, fully adaptive and concurrent composition, audited by transcript.
+"""Analysts who adapt and cheat against privacy filters, sound and broken, and two odometers.
 
 The source (differentialprivacy.org, 'How generic can composition results be?') reviews theorems by which budgets add up
 even if requests and budgets are chosen from earlier answers, and several sessions are asked in turns. Every analyst
@@ -13,8 +13,6 @@ they saw a leak. Transcripts are enumerated, so that the exact loss is known. Th
    for more than is left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
 3. An odometer for pure DP that no transcript's loss exceeds, and ones for zCDP and Renyi DP that are exceeded at any
    time with probability at most their delta.
-
-Run ``python -m epsaudit.experiments.interactive``; a minute or two.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
@@ -46,7 +44,6 @@ from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank,
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
 
-QUESTION = "Do privacy filters hold against analysts who adapt and cheat, and does an audit see which do not?"
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
 ANALYSTS: dict[str, Analyst] = {
     "repeats": Repeater((0.3,), rounds=4),
@@ -75,17 +72,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every analyst against every filter, follow two odometers, and write data, figures and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        10,000 runs an audit, and two filters.
-    """
+    """Audit every analyst against every filter, follow two odometers, and write data, figures and a table."""
     trials = 10_000 if quick else 1_000_000
     chosen = {name: FILTERS[name] for name in ("pure", "broken: late")} if quick else FILTERS
     rows = list(audits(chosen, trials, seed))
@@ -208,7 +195,3 @@ def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
     axes.set_xlabel("privacy loss / budget, in the budget's own parameter")
     legend_below(figure, 4)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/interactive")

@@ -1,4 +1,4 @@
-"""Accuracy of the inverse sensitivity mechanism: how often an answer is farther off than its Theorem 4 allows.
+"""Inverse sensitivity: coverage of its accuracy theorem, and medians by other mechanisms beside it.
 
 The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org) proves that
 |M(x) - f(x)| <= LS^k(x) with probability 1 - beta for k = floor((2 / epsilon) log(|Y| / beta)), with the exponential
@@ -9,9 +9,6 @@ accurate, but there report noisy max with Laplace noise fails more often than th
 Slopes of median regression, whose loss has a closed form as the source says, are no exception.
 `epsaudit.experiments.medians` compares the errors of
 medians with those of smooth sensitivity, propose-test-release and Laplace noise.
-
-Run ``python -m epsaudit.experiments.inverse_accuracy --out results/inverse-accuracy``; the same seed gives the same
-files.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from matplotlib.figure import Figure
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments import medians
 from epsaudit.experiments.data import anes96, answers, fair
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses
 from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
@@ -34,7 +31,6 @@ from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, s
 from epsaudit.reporting.tables import Column
 from epsaudit.text import upper
 
-QUESTION = "Does the accuracy theorem of inverse sensitivity hold, for every selector and dataset?"
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)
 ERROR = 0.001
@@ -59,17 +55,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure the failures of every selector on every dataset, and write data and a figure to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        A hundredth of the runs, for a look.
-    """
+    """Measure the failures of every selector on every dataset, and write data and a figure to ``out``."""
     runs = 1_000 if quick else 100_000
     rows = list(failures(runs, seed))
     errors = list(medians.errors(seed, 1 if quick else 5))
@@ -156,7 +142,3 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     axes.set_title(f"inverse sensitivity, ε = {EPSILON:g}; one mark a selector")
     legend_below(figure)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/inverse-accuracy")

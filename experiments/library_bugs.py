@@ -1,4 +1,4 @@
-"""Privacy bugs of released libraries, found again by audit: each affected version, each fixed one, each control.
+"""Known privacy bugs of released libraries, each version audited in an environment of its own.
 
 Public reports are listed in `epsaudit.experiments.libraries.corpus`, bugs that nobody has reported in the other tables
 of `epsaudit.experiments.libraries.registry`. The study expects that every affected version is
@@ -10,8 +10,6 @@ study ends with an error that names it.
 Libraries draw their own randomness: the same seed gives the same table up to chance, not the same counts. Every row
 has its result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` nothing is installed or
 run: the table is made anew from the result files that stand in the repository.
-
-Run ``epsaudit experiment run library-bugs``: about ten minutes, and 4 GB of environments in the cache.
 """
 
 from __future__ import annotations
@@ -30,13 +28,12 @@ from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import findings
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import save
 from epsaudit.text import lower, markdown, percent, plain
 
-QUESTION = "Does an audit find the privacy bugs of released libraries, reported by users or not?"
 STORED = Path(__file__).parents[1] / "results" / "library-bugs"
 TOGETHER = 0.999
 """Confidence of all bounds together."""
@@ -51,22 +48,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every case of the corpus and write page, data, table, figure and a result file each to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of the audits' own random streams; the libraries' are not reproducible.
-    quick : bool
-        Make the table from the stored result files instead: no network, no environment.
-
-    Raises
-    ------
-    AuditError
-        After everything is written, if a version could not be installed or a verdict is not as expected.
-    """
+    """Audit every case of the corpus and write page, data, table, figure and a result file each to ``out``."""
     found, missing = stored() if quick else audited(out, seed)
     rows = [row(bug, case, found, missing) for bug in findings() for case in bug.cases]
     done = list(found.values())
@@ -240,7 +222,3 @@ def _line(one: Mapping[str, Any]) -> str:
     bound = f"{one['parameter']} ≥ {lower(one['certified'])}"
     event = f"{markdown(one['event'])}: {one['counts']}"
     return f"{start} {bound} | {one['trials']:,} | {event} | {one['verdict']} |"
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/library-bugs")

@@ -1,4 +1,4 @@
-"""Audits in one run: what many canaries certify, beside many runs with one canary at the same cost, and on DP-SGD.
+"""Many canaries in one training run, beside many runs, and DP-SGD with its incorrect variants.
 
 The source ('Privacy auditing in just one run', differentialprivacy.org, on Steinke, Nasr and Jagielski 2023) says that
 one training run with many canaries behaves like many runs with one canary each. Expected: it does for mechanisms that
@@ -7,9 +7,6 @@ many canaries there are: a bound must allow for mechanisms that now and then giv
 the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu whose Gaussian curve has three quarters of
 epsilon; that bounds epsilon only since the curve is known to be Gaussian. Many runs have no such gap, but train as
 often as there are canaries. All incorrect variants of DP-SGD are refuted in one run.
-
-Run ``python -m epsaudit.experiments.one_run --out results/one-run``, about two minutes; the same seed gives the same
-files.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from epsaudit.experiments.one_run_training import (
     median_row,
     training,
 )
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
@@ -46,7 +43,6 @@ from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower
 
-QUESTION = "How much of epsilon do many canaries in one run certify, beside as many runs of one canary?"
 CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
@@ -257,7 +253,3 @@ def _legend(figure: Figure) -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             series.setdefault(label, handle)
     figure.legend(series.values(), series.keys(), loc="outside lower left", ncols=2)
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/one-run")

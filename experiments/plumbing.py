@@ -1,12 +1,9 @@
-"""Awkward plumbing: functions whose single release is private, or leaks, behind datasets that they change, answers
+"""Sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential.
 that they remember, and generators that they share.
 
 Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
 4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Expected: no sound one is
 refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
-
-Run ``python -m epsaudit.experiments.plumbing --out results/plumbing``: about fifteen minutes of one core's time. The
-same seed gives the same verdicts where functions draw from the generators that they are given.
 """
 
 from __future__ import annotations
@@ -20,10 +17,9 @@ import joblib
 from epsaudit import AuditError, audit, audit_sequentially
 from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.reporting.tables import Column
 
-QUESTION = "Is a verdict right, or refused with a reason, however awkward the code around a release is?"
 CONFIDENCE = 0.9999
 FIXED, SEQUENTIAL = 6_000, 3_000
 """Runs of an audit: enough for 1 - 1e-4 to refute epsilon 4, and for every case to take about a second."""
@@ -55,17 +51,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit all of them, and write data and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        The first of the audits' seeds, which are consecutive.
-    quick : bool
-        One seed instead of twenty, and every seventh audit.
-    """
+    """Audit all of them, and write data and a table to ``out``."""
     cases = [(name, SOUND) for name in CASES] + [(name, TOO_LITTLE) for name in LEAKY]
     jobs = [(name, scale, kind) for name, scale in cases for kind in ("fixed", "sequential")]
     if quick:
@@ -140,7 +126,3 @@ def wrong_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     1
     """
     return [one for one in rows if one["refuted" if one["kind"] == "sound" else "consistent"]]
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/plumbing")

@@ -1,4 +1,4 @@
-"""Figures of 'Privately bounding local sensitivity' (2024): the error of private ratios, as published and corrected.
+"""Errors of private ratios, as published and corrected.
 
 The source draws the mean absolute error over 100,000 trials of a naive ratio, of noise at a private bound on the local
 sensitivity, and of noisy counts of ones and zeros (Kulesza, Suresh and Wang 2024), and says that bounding beats the
@@ -28,7 +28,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import OutputDistribution
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
@@ -38,7 +38,6 @@ from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION,
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
-QUESTION = "Is a private bound on the local sensitivity better than a naive ratio, once its code is corrected?"
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
     "error-by-ratio": ("a / b; b = 2,000 records", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
@@ -66,17 +65,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw the errors of every mechanism along every sweep, and write three figures and the data to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        A hundredth of the trials, for a look.
-    """
+    """Draw the errors of every mechanism along every sweep, and write three figures and the data to ``out``."""
     trials = 1_000 if quick else 100_000
     rows = [row for place, sweep in enumerate(SWEEPS) for row in errors(sweep, trials, [seed, place])]
     write_data(out, rows, seed=seed, trials=trials)
@@ -188,7 +177,3 @@ def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
     axes.set_title(f"ε = {EPSILON:g}, δ = {DELTA:g}, {trials:,} trials each")
     legend_below(figure)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/private-ratio")

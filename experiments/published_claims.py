@@ -1,4 +1,4 @@
-"""Statements of teaching material that fail, each beside what holds instead: privacy claims, audited, and others.
+"""Published statements that fail, audited or computed, beside what holds instead.
 
 The sources are blog posts and lecture notes, and say so. A row says which of three it is: a published claim, a reading
 of one, or what the source itself shows as a mistake. The study expects:
@@ -9,9 +9,6 @@ of one, or what the source itself shows as a mistake. The study expects:
 3. Every probability of `epsaudit.experiments.published_statements` is certified to be below the stated one at 99.9 %.
 4. The utility theorem of stable histograms, with its constants, is not refuted; see
    `epsaudit.experiments.histogram_utility`.
-
-Run ``python -m epsaudit.experiments.published_claims --out results/claims-that-do-not-survive``; the same seed gives
-the same files: the page page.md, data.json, data.csv and two figures. Some minutes; a few with ``--quick``.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_page import page
 from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
@@ -57,7 +54,6 @@ from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 
-QUESTION = "Which statements of teaching material fail, and do the corrected ones hold?"
 DELTA = 0.01  # of the leads at which a mode comes out
 AUDITS = 200
 ALLOWED = 8
@@ -236,17 +232,7 @@ def findings() -> list[Finding]:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every claim and its corrected variant, check every statement, and write the page, data and figures.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        Fewer runs and audits, for a look, and without the ratios of two counts, whose exact values take longest.
-    """
+    """Audit every claim and its corrected variant, check every statement, and write the page, data and figures."""
     trials, repeated, audits, runs = (50_000, 1_000, 5, 200) if quick else (4_000_000, 10_000, AUDITS, 5_000)
     rows, results = [], []
     for finding in findings()[2 if quick else 0 :]:
@@ -354,7 +340,3 @@ def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str,
 
 def _seed(seed: int, finding: Finding, part: str) -> int:
     return entry_seed(seed, f"{finding.name}/{part}")
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/claims-that-do-not-survive")

@@ -1,13 +1,10 @@
-"""How soon a sequential audit knows: runs to refute wrong claims, beside the information limit and others' auditors.
+"""Runs by which sequential audits refute wrong claims, beside the information limit; what passing checks would catch.
 
 Audits mechanisms that are wrong by much and by little, at 5 % and at the pytest plugin's 1e-6, and those of the tables
 that others have published, at their 5 %. Expected: about log(1 / alpha) / KL runs refute for whoever knows the best
-event and the best bet (Wald 1945); learning both costs up to twice as many. A fixed-size audit that need refute only
-half of the time may use fewer at 5 %: 1.35 / KL where the claim is nearly right, as the normal approximation has it,
-against 3.00 / KL.
+event and the best bet (Wald 1945); learning both costs up to twice as many.
 
-Run ``python -m epsaudit.experiments.sequential --out results/sequential``: about six minutes on two cores; the same
-seed gives the same files.
+`epsaudit.experiments.stated_power` is the second part: what a check that passes says that it would have caught.
 """
 
 from __future__ import annotations
@@ -23,30 +20,27 @@ import joblib
 import numpy as np
 from matplotlib.figure import Figure
 
-from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit, audit_sequentially
+from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit_sequentially
 from epsaudit.audits.sequential import betting
+from epsaudit.experiments import stated_power
 from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.experiments.sequential_published import published
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.figures import sequential_path
-from epsaudit.reporting.style import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
-QUESTION = "How many runs does a sequential audit need to refute a wrong claim?"
 LEVELS = (0.05, 1e-6)
 """Probabilities of a false alarm; others' tables are for the first."""
 SEEDS = {0.05: 16, 1e-6: 8}
 SEEDS_ON_VECTORS = {0.05: 4, 1e-6: 3}
 """An audit of sparse vectors takes ten times as long as one of numbers."""
 MOST_RUNS, MOST_RUNS_ON_VECTORS = 2_000_000, 200_000
-FIXED_SIZE_AUDITS = 10
-MOST_RUNS_TO_SEARCH = 2_000
-"""Beyond, and on vectors, the search for the fixed size would take longer than all sequential audits."""
 DRAWS = 200_000
 """From each law, for the events of the information limit: their probabilities are then right to 0.2 %."""
 COLUMNS = (
@@ -57,7 +51,6 @@ COLUMNS = (
     Column("sequential", "sequential", "number", 3),
     Column("mean", "mean", "number", 3),
     Column("ratio", "sequential / limit", "number", 3),
-    Column("fixed", "fixed size", "number", 3),
     Column("quoted", "quoted, not measured"),
     Column("seeds", "seeds", "count"),
 )
@@ -149,48 +142,8 @@ def runs_to_refute(case: Case, alpha: float, seed: int) -> float:
     return result.runs if result.violates_claim else math.inf
 
 
-def fixed_size(case: Case, alpha: float, seeds: Sequence[int], start: float) -> float | None:
-    """Least number of trials, to within a step of 2^(1/4), at which half of the fixed-size audits refute the claim."""
-
-    def enough(step: int) -> bool:
-        trials = round(100 * 2.0 ** (step / 4))
-        results = _in_parallel(joblib.delayed(_refutes)(case, trials, alpha, 1000 + seed) for seed in seeds)
-        return 2 * sum(results) >= len(results)
-
-    most = int(4 * math.log2(2 * case.most_runs / 100))
-    high = low = min(max(round(4 * math.log2(max(start, 100.0) / 100)), 0), most)
-    while not enough(high):
-        if high == most:
-            return None
-        low, high = high + 1, min(high + 4, most)
-    while low == high and high > 0 and enough(high - 4 if high > 4 else 0):
-        high = low = max(high - 4, 0)
-    low = min(low, max(high - 3, 0))
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return float(round(100 * 2.0 ** (high / 4)))
-
-
-def _refutes(case: Case, trials: int, alpha: float, seed: int) -> bool:
-    result = audit(
-        case.mechanism, case.pairs, claim=case.claim, trials=trials, confidence=1 - alpha, seed=seed, n_jobs=1
-    )
-    return result.violates_claim
-
-
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Refute every case at every level, and write data, a table and two figures to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        The first of the seeds; audits use consecutive ones.
-    quick : bool
-        One case of ours and one of others, with two seeds and no search for the fixed size, for a look.
-    """
+    """Refute every case at every level, and write data, tables and figures; a few audits if ``quick``."""
     ours, others = (found[:1] if quick else found for found in (cases(), published_cases()))
     asked = [(case, alpha) for alpha in LEVELS for case in (*ours, *(others if alpha == LEVELS[0] else ()))]
     seeds = [range(seed, seed + (2 if quick else case.seeds(alpha))) for case, alpha in asked]
@@ -200,11 +153,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     growths = _in_parallel(joblib.delayed(fastest_growth)(case) for case in (*ours, *others))
     growth = dict(zip([case.name for case in (*ours, *others)], growths, strict=True))
     runs = [[found[case.name, alpha, one] for one in some] for (case, alpha), some in zip(asked, seeds, strict=True)]
-    rows = [_row(*one, some, growth[one[0].name], search=not quick) for one, some in zip(asked, runs, strict=True)]
-    write_rows(out, rows, seed)
+    rows = [_row(*one, some, growth[one[0].name]) for one, some in zip(asked, runs, strict=True)]
+    write_data(out, rows, seed=seed)
+    write_table(out, rows, COLUMNS, "Runs on both datasets that refute wrong claims, beside log(1/alpha) / KL.")
+    write_figure(out / "runs", _draw_runs(rows))
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
     write_figure(out / "path", sequential_path(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
-    return answer(rows)
+    return f"{answer(rows)} {stated_power.measure(out, seed, quick)}"
 
 
 def _keys(jobs: Sequence[tuple[Case, float, int]]) -> list[tuple[str, float, int]]:
@@ -229,18 +184,10 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def write_rows(out: Path, rows: Sequence[dict[str, Any]], seed: int) -> None:
-    """Write data, table and figure of the rows so far."""
-    write_data(out, rows, seed=seed)
-    write_table(out, rows, COLUMNS, "Runs on both datasets that refute wrong claims, beside log(1/alpha) / KL.")
-    write_figure(out / "runs", _draw_runs(rows))
-
-
-def _row(case: Case, alpha: float, runs: Sequence[float], growth: float | None, search: bool) -> dict[str, Any]:
+def _row(case: Case, alpha: float, runs: Sequence[float], growth: float | None) -> dict[str, Any]:
     """One row: runs to refute one claim at one level, with a median and quartiles that are infinite where they are."""
     median, refuted = float(np.median(runs)), np.isfinite(runs)
     limit = None if growth is None else math.log(1.0 / alpha) / growth if growth > 0.0 else math.inf
-    searched = search and not case.on_vectors and not case.quoted and median <= MOST_RUNS_TO_SEARCH
     return {
         "case": case.name,
         "claim": str(case.claim),
@@ -250,7 +197,6 @@ def _row(case: Case, alpha: float, runs: Sequence[float], growth: float | None, 
         "refuted": float(np.mean(refuted)),
         "lower_quartile": float(np.quantile(runs, 0.25, method="nearest")),
         "upper_quartile": float(np.quantile(runs, 0.75, method="nearest")),
-        "fixed": fixed_size(case, alpha, range(FIXED_SIZE_AUDITS), median) if searched else None,
         "limit": limit,
         "ratio": None if limit is None else median / limit,
         "quoted": case.quoted,
@@ -275,7 +221,6 @@ def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
             axes.plot(finite, [height] * 2, color=VERMILION, linestyle="-", linewidth=1.0)
         for value, style in (
             (row["sequential"], {"marker": "s", "color": VERMILION}),
-            (row["fixed"], {"marker": "o", "color": BLUE}),
             (row["limit"], {"marker": "|", "color": "black", "markersize": 10.0}),
         ):
             if value is not None and math.isfinite(value):
@@ -286,18 +231,13 @@ def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_xlabel("runs to refute the claim, on both datasets")
     for key, label, style in (
         ("sequential", "sequential, median and quartiles", {"marker": "s", "color": VERMILION}),
-        ("fixed", "fixed size, half of the audits refute", {"marker": "o", "color": BLUE}),
         ("limit", "log(1/alpha) / KL, best event known", {"marker": "|", "color": "black", "markersize": 10.0}),
     ):
         label = not_drawn(label, [row[key] for row in rows])
         axes.plot([], [], linestyle="none", label=label, **{"markersize": 5.0, **style})
-    legend_below(figure, 3)
+    legend_below(figure, 2)
     return figure
 
 
 def _in_parallel(tasks: Any) -> list[Any]:
     return list(joblib.Parallel(n_jobs=-1)(tasks))
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/sequential")

@@ -1,4 +1,4 @@
-"""What shuffling is good for: distributions learnt and tested for uniformity, against the number of users.
+"""Distributions learnt and tested under shuffling, beside the central and the local model.
 
 The source (differentialprivacy.org, 'Privacy Doona') says of both that an optimal locally private algorithm, only
 shuffled, is about as good as a central one. Users hold draws from a law on k answers and send a Hadamard response
@@ -12,8 +12,6 @@ Learning is measured by total variation distance, on a law with probabilities as
 laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k where a third of false alarms is allowed, as in the source,
 also where users share a coin: a random partition into about e^epsilon parts, of which they report one.
 The study also says what the local epsilon of the source's (5) loses, which 'ignores pesky constants'.
-
-Run ``python -m epsaudit.experiments.shuffled_learning``; about a minute.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import AuditError
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeric
 from epsaudit.mechanisms.laws import Floats
@@ -38,7 +36,6 @@ from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
-QUESTION = "How far are learning and testing distributions under shuffling from the central and the local model?"
 EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
 DISTANCE = 0.1
 """Total variation that counts as learnt, and that of the laws to be told from the uniform one."""
@@ -72,17 +69,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data, a figure and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        Every fourth number of users, and a tenth of the runs.
-    """
+    """Run the study and write data, a figure and a table to ``out``."""
     runs = 300 if quick else 3000
     rows = [row_for(users, runs, seed) for users in (USERS[::4] if quick else USERS)]
     write_data(out, rows, seed=seed, runs=runs, epsilon=EPSILON, delta=DELTA, answers=ANSWERS, needed=needed(rows))
@@ -257,7 +244,3 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     testing.set_title(f"uniformity testing, k = {ANSWERS}, α = {DISTANCE:g}")
     legend_below(figure, 4)
     return figure
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/shuffled-learning")

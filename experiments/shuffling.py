@@ -1,4 +1,4 @@
-"""Privacy amplification by shuffling: closed form, numeric bound and exact value, against users and local epsilon.
+"""Shuffled randomised response: closed forms, numeric bound, exact value, audits.
 
 The source (differentialprivacy.org, 'Privacy Doona') states a closed form after Feldman, McMillan and Talwar (2021), by
 which epsilon falls like 1 / sqrt(n) and, for a large local epsilon, grows like e^(epsilon_L / 2). The study expects, at
@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 
 from epsaudit import AuditError, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import run_as_script, write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     closed_form,
@@ -41,7 +41,6 @@ from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 
-QUESTION = "How much does shuffling hide: which bound is near the exact value, and what does an audit see?"
 DELTA, CONFIDENCE, LOCAL = 1e-6, 0.95, 1.0
 USERS = {2: 10_000, 4: 1000}
 """Where the local epsilon is swept, by the number of answers."""
@@ -81,17 +80,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute every bound along both sweeps, audit some points, and write data, a figure and a table to ``out``.
-
-    Parameters
-    ----------
-    out : Path
-        Folder to write to; made if missing.
-    seed : int
-        Root of all random streams.
-    quick : bool
-        10,000 runs an audit, up to 1,000 users, and two answers only.
-    """
+    """Compute every bound along both sweeps, audit some points, and write data, a figure and a table to ``out``."""
     trials, most = (10_000, 1000) if quick else (4_000_000, 1_000_000)
     rows = [row for answers in ((2,) if quick else ANSWERS) for row in sweeps(trials, seed, most, answers)]
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
@@ -191,7 +180,3 @@ def _or_nan(form: Callable[[float, int, float], float], epsilon: float, users: i
         return form(epsilon, users, DELTA)
     except AuditError:
         return math.nan
-
-
-if __name__ == "__main__":
-    run_as_script(main, __doc__, "results/shuffling")

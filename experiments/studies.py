@@ -6,10 +6,10 @@ without arguments that returns them. Files are the same for the same rows; time 
 
 from __future__ import annotations
 
-import argparse
+import ast
 import importlib
+import importlib.util
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,9 +34,17 @@ class Study:
     """Unique, in kebab-case: what a user types, and the folder of its results."""
     module: str
     """Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes into ``out``,
-    the same data for the same seed, and returns the answer to the module's ``QUESTION``: both go to README.md."""
-    summary: str
-    """In one line, what is measured."""
+    the same data for the same seed, and returns what was found. Its docstring says what is measured, in one line
+    first."""
+
+    @property
+    def summary(self) -> str:
+        """What is measured, in one line; the module is read, and not imported."""
+        found = importlib.util.find_spec(self.module)
+        if found is None or found.origin is None:
+            raise AuditError(f"Study {self.name!r} is not there: no module {self.module!r} is installed.")
+        source = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
+        return (ast.get_docstring(source) or "").partition("\n")[0].rstrip(".")
 
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
         """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
@@ -45,7 +53,7 @@ class Study:
                 main = importlib.import_module(self.module).main
         except (ImportError, AttributeError) as error:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
-        run(main, Path(out), seed, quick)
+        run(main, Path(out), seed, quick, self.summary)
 
 
 def studies() -> dict[str, Study]:
@@ -53,8 +61,8 @@ def studies() -> dict[str, Study]:
     return collected("epsaudit.experiments", "studies", Study)
 
 
-def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False) -> None:
-    """Run a study; write provenance.json beside its data, and a README.md where it returned an answer.
+def run(main: Callable[..., str], out: Path, seed: int = 0, quick: bool = False, summary: str = "") -> None:
+    """Run a study; write provenance.json and README.md beside its data.
 
     `AuditError` if the seed is no whole number of at least 0, or ``out`` cannot be written to.
     """
@@ -63,9 +71,7 @@ def run(main: Callable[..., Any], out: Path, seed: int = 0, quick: bool = False)
     started = time.perf_counter()
     answer = main(out, seed=seed, quick=quick)
     stamp(out, facts, time.perf_counter() - started)
-    if answer is not None:
-        module = sys.modules[getattr(main, "func", main).__module__]  # some of its arguments may be given already
-        write_readme(out, module.QUESTION, answer)
+    write_readme(out, summary, answer)
 
 
 def stamp(out: Path, facts: Mapping[str, Any], seconds: float) -> None:
@@ -73,8 +79,8 @@ def stamp(out: Path, facts: Mapping[str, Any], seconds: float) -> None:
     write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
 
 
-def write_readme(out: Path, question: str, answer: str) -> None:
-    """Write README.md: question and answer, which are plain text, what provenance.json says, a link to a page.md."""
+def write_readme(out: Path, summary: str, answer: str) -> None:
+    """Write README.md: what is measured and what was found, as plain text, and what provenance.json says."""
     facts = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
@@ -82,28 +88,14 @@ def write_readme(out: Path, question: str, answer: str) -> None:
     took = f", {ran['seconds'] / 60:.0f} minutes" if ran["seconds"] >= 90 else f", {ran['seconds']:.0f} seconds"
     lines = [
         f"# {out.name}\n",
-        f"- **Question**: {markdown(question)}",
-        f"- **Answer**{quick}: {markdown(answer)}",
+        f"- **What**: {markdown(summary)}",
+        f"- **Found**{quick}: {markdown(answer)}",
         f"- **Command**: `{ran.get('command', '')}`",
         f"- **Date**: {ran['started'][:10]}{took}",
         f"- **Commit**: {markdown(facts.get('commit', 'not of a checkout') + changed)}",
     ]
     page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
     write_whole(out / "README.md", "\n".join(lines + page) + "\n")
-
-
-def run_as_script(main: Callable[..., Any], description: str | None, out: str) -> None:
-    """Read the words of `add_options` from the command line and run the study: the last line of its module."""
-    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
-    add_options(parser, out)
-    run(main, **vars(parser.parse_args()))
-
-
-def add_options(parser: argparse.ArgumentParser, out: str) -> None:
-    """Add --out, --seed and --quick, which every study has."""
-    parser.add_argument("--out", type=Path, default=Path(out), help=f"folder to write to (default {out})")
-    parser.add_argument("--seed", type=int, default=0, help="root of all random streams (default 0)")
-    parser.add_argument("--quick", action="store_true", help="a few seconds, for a look")
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
@@ -128,6 +120,6 @@ def write_figure(path: Path, figure: Figure) -> None:
         write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))
 
 
-def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str) -> None:
-    """Write table.tex; the caption is plain text and says confidence and runs."""
-    write_whole(out / "table.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}"))
+def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str, name: str = "table") -> None:
+    """Write a table as ``name``.tex; the caption is plain text and says confidence and runs."""
+    write_whole(out / f"{name}.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}-{name}"))

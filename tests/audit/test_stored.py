@@ -1,4 +1,4 @@
-"""What stands beside results: question and answer, and which code made them, when and by what command."""
+"""What stands beside results: what was found, and which code made them, when and by what command."""
 
 import dataclasses
 import json
@@ -13,8 +13,6 @@ from epsaudit.engine import provenance
 from epsaudit.experiments import studies
 from epsaudit.experiments.studies import run
 from epsaudit.reporting import methods
-
-QUESTION = "How much is one and one?"
 
 
 def git(folder, *words):
@@ -73,15 +71,15 @@ def study(out, seed=0, quick=False):
     return "Two."
 
 
-def test_question_answer_command_date_and_commit_stand_beside_the_data(checkout):
+def test_what_was_found_command_date_and_commit_stand_beside_the_data(checkout):
     out = checkout / "results" / "study"
-    run(study, out, seed=3)
+    run(study, out, 3, summary="One and one")
     facts = json.loads((out / "provenance.json").read_text())
     lines = (out / "README.md").read_text().splitlines()
     assert lines[0] == "# study"
     said = dict(line.removeprefix("- **").split("**: ", 1) for line in lines if line.startswith("- "))
-    assert said["Question"] == QUESTION
-    assert said["Answer"] == "Two."
+    assert said["What"] == "One and one"
+    assert said["Found"] == "Two."
     assert said["Command"] == f"`{facts['execution']['command']}`"
     assert said["Date"].startswith(facts["execution"]["started"][:10])
     assert said["Commit"] == facts["commit"]
@@ -129,5 +127,5 @@ def test_a_readme_names_what_differed_from_the_commit(tmp_path):
     ran = {"seconds": 3.0, "started": "2026-01-01T00:00:00Z", "command": "x"}
     facts = {"commit": "abc-dirty", "modified": "audit/a.py", "execution": ran}
     studies.write_json(tmp_path / "provenance.json", facts)
-    studies.write_readme(tmp_path, "Q?", "A.")
+    studies.write_readme(tmp_path, "Q", "A.")
     assert "- **Commit**: abc-dirty, with changes to audit/a.py" in (tmp_path / "README.md").read_text()
