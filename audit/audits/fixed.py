@@ -202,7 +202,7 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
             "pair": training.pair,
             "runs": training.runs,
             "notes": training.notes,
-            "rates": training.rates.to_dict() if training.rates else None,
+            "rates": dataclasses.asdict(training.rates) if training.rates else None,
             "witness": training.choice.witness.to_dict(),
             "certificate": training.choice.certificate.to_dict(),
             "predicted": float(training.choice.predicted),
@@ -218,7 +218,7 @@ def _chosen(data: dict[str, Any]) -> Training | None:
     except AuditError:
         return None
     choice = Choice(witness, Certificate.from_dict(data["certificate"]), float(data["predicted"]))
-    rates = Rates.from_dict(data["rates"]) if data["rates"] else None
+    rates = Rates(**data["rates"]) if data["rates"] else None
     return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])), rates)
 
 

@@ -400,7 +400,8 @@ class _PairState:
         x, x_prime = (join([*memory, *calls]) for memory, calls in zip(self.outputs, more, strict=True))
         look.at(self.sides, (x, x_prime))
         half = min(len(x), len(x_prime)) // 2
-        Rates.of((x[:half], x_prime[:half])).refuse_if_stopped((x[half:], x_prime[half:]))
+        rates = Rates.of((x[:half], x_prime[:half]))
+        rates.refuse_if_stopped(np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])]))
 
     def _more_calls(self, seed: int, level: float, number: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
         """Ask again in many calls: the few of an audit that ended early show too little."""
