@@ -59,32 +59,21 @@ def knows_law(distribution: Any) -> bool:
     >>> knows_law(FiniteLaw(["yes", "no"], [0.0, 0.0])), knows_law(object())
     (True, False)
     """
-    if has_parts(distribution):
-        return all(map(knows_law, distribution.parts))
-    return has_atoms(distribution) or has_density(distribution) or knows_others(distribution)
+    known = forms(distribution)
+    return all(map(knows_law, distribution.parts)) if "parts" in known else bool(known)
 
 
-def has_parts(law: object) -> bool:
-    """Whether a law is that of independent parts."""
-    return _listed(law, "parts")
-
-
-def has_atoms(law: object) -> bool:
-    """Whether a law lists outcomes and their probabilities."""
-    return _listed(law, "support") and getattr(law, "log_probabilities", None) is not None
-
-
-def has_density(law: object) -> bool:
-    """Whether a law knows its density on the line, and where and how fast that varies."""
-    usable = callable(getattr(law, "log_density", None)) and getattr(law, "scale", None) is not None
-    return _listed(law, "knots") and usable
-
-
-def knows_others(law: object) -> bool:
-    """Whether a law knows its loss against certain others."""
-    return callable(getattr(law, "loss_against", None))
-
-
-def _listed(law: object, name: str) -> bool:
-    value = getattr(law, name, None)
-    return isinstance(value, (Sequence, np.ndarray)) and len(value) > 0
+def forms(law: Any) -> set[str]:
+    """Return in which forms a law is known: 'parts' that are independent, 'atoms', a 'density', or against 'others'."""
+    known = set()
+    for form, name, also in (
+        ("parts", "parts", "parts"), ("atoms", "support", "log_probabilities"), ("density", "knots", "scale"),
+    ):  # fmt: skip
+        listed = getattr(law, name, None)
+        if isinstance(listed, (Sequence, np.ndarray)) and len(listed) > 0 and getattr(law, also, None) is not None:
+            known.add(form)
+    if not callable(getattr(law, "log_density", None)):
+        known.discard("density")
+    if callable(getattr(law, "loss_against", None)):
+        known.add("others")
+    return known

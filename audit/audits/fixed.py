@@ -6,14 +6,15 @@ The order of the steps is what makes the bound valid.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from epsaudit import codec
 from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
+from epsaudit.audits.question import Begun, Question, begun, means_of, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs
-from epsaudit.certificates import Certificate
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.checkpoint import Section
@@ -22,7 +23,7 @@ from epsaudit.engine.sampling import Progress, ProgressCallback, certification_c
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.results.pairs import AuditResult
-from epsaudit.witnesses import Choice, Family, witness_from_dict
+from epsaudit.witnesses import Family
 
 
 def audit(
@@ -121,7 +122,7 @@ def audit(
         mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
         confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
-    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
+    n_jobs, progress, checkpoint = means_of(n_jobs, progress, checkpoint)
     with recording(checkpoint, question, seed) as (record, root):
         return certified(question, root, n_jobs, progress, record)
 
@@ -139,7 +140,7 @@ def certified(
         return finished
     run = begun(question, seed, n_jobs, record)
     claim, trials, confidence = question.claim, question.trials, question.confidence
-    training = record.once("choice", _chosen) or _trained(run, progress, record)
+    training = record.once("choice", _recorded) or _trained(run, progress, record)
     if training.pair not in range(len(run.sides)):
         raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
     sides, choice = run.sides[training.pair], training.choice
@@ -172,16 +173,24 @@ def certified(
 
 def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
     """Choose pair, event and certificate, and record the choice."""
-    asked = run.question
+    asked, ended = run.question, 0
     first: dict[int, tuple[Outputs, Outputs]] = {}
-    told = _added_up(progress, asked.trials)
+
+    def told(part: Progress) -> None:
+        """Report the many parts of training as one stage of at most so many runs."""
+        nonlocal ended
+        most = training_runs(asked.trials) + validation_runs(asked.trials)
+        if progress is not None:
+            progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
+        ended += part.runs_total if part.runs_done == part.runs_total else 0
 
     def draw(sides: Sides, *where: Any) -> tuple[Outputs, Outputs]:
-        outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=told)
+        stage = None if progress is None else told
+        outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=stage)
         if id(sides) not in first:
             first[id(sides)] = outputs
             if len(first) == len(run.sides):
-                blocks = [block for both in first.values() for block in both]
+                blocks = itertools.chain.from_iterable(first.values())
                 refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, asked.pairs[0].x)
             run.look.at(sides, outputs)
         return outputs
@@ -196,43 +205,13 @@ def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> 
         rates=Rates.of(first[id(sides)]),
         notes=(*training.notes, *notes_on(sides), *run.look.notes(sides)),
     )
-    record.record_once(
-        "choice",
-        lambda: {
-            "pair": training.pair,
-            "runs": training.runs,
-            "notes": training.notes,
-            "rates": dataclasses.asdict(training.rates) if training.rates else None,
-            "witness": training.choice.witness.to_dict(),
-            "certificate": training.choice.certificate.to_dict(),
-            "predicted": float(training.choice.predicted),
-        },
-    )
-    return record.once("choice", _chosen) or training
+    record.record_once("choice", lambda: codec.written(training))
+    return training
 
 
-def _chosen(data: dict[str, Any]) -> Training | None:
+def _recorded(data: dict[str, Any]) -> Training | None:
     """Return what training came to; None if it is of a feature that no file holds, as the oracle's."""
     try:
-        witness = witness_from_dict(data["witness"])
+        return Training(**codec.read_fields(Training, data))
     except AuditError:
         return None
-    choice = Choice(witness, Certificate.from_dict(data["certificate"]), float(data["predicted"]))
-    rates = Rates(**data["rates"]) if data["rates"] else None
-    return Training(int(data["pair"]), choice, int(data["runs"]), tuple(map(str, data["notes"])), rates)
-
-
-def _added_up(progress: ProgressCallback | None, trials: int) -> ProgressCallback | None:
-    """Report the many parts of training as one stage of at most so many runs."""
-    if progress is None:
-        return None
-    tell: Callable[[Progress], None] = progress
-    ended = 0
-
-    def step(part: Progress) -> None:
-        nonlocal ended
-        most = training_runs(trials) + validation_runs(trials)
-        tell(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
-        ended += part.runs_total if part.runs_done == part.runs_total else 0
-
-    return step

@@ -247,19 +247,13 @@ def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
     raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
 
 
-def progress_of(progress: Any) -> Any:
-    """Return a callback that is told of progress, or None."""
+def means_of(n_jobs: Any, progress: Any, checkpoint: Any) -> tuple[int | None, Any, Any]:
+    """Return how an audit is to be run: workers, a callback that is told of progress or None, and a path or None."""
     if progress is not None and (isinstance(progress, type) or not callable(progress)):
         raise AuditError(
             f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
             "epsaudit.reporting.progress.Lines() is."
         )
-    return progress
-
-
-def checkpoint_of(checkpoint: Any) -> Any:
-    """Return a path, or None."""
-    path = isinstance(checkpoint, (str, os.PathLike)) and os.fspath(checkpoint)
-    if not path and checkpoint is not None:
+    if checkpoint is not None and not (isinstance(checkpoint, str | os.PathLike) and os.fspath(checkpoint)):
         raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
-    return checkpoint
+    return jobs_of(n_jobs), progress, checkpoint

@@ -108,32 +108,31 @@ def train(
     spent, fresh = 2 * size * len(sides), validation_runs(trials)
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
         objective = _Remembered(Bound(claim, trials - spent - looked, confidence))
-        best, *others = _compared(sides, families, objective, size, seed, draw)
+        best, *others = found = _compared(sides, families, objective, size, seed, draw)
         choice = best.choice(objective)
-        if fresh and best.uncertain(objective, choice, others):
-            rivals = [one for one in others if one.optimistic(objective) > OPTIMISTIC_GAIN * choice.predicted]
-            each = fresh // (2 * (1 + len(rivals)))
-            spent += 2 * each * (1 + len(rivals))
+        # more outputs may gain more than they cost: by a learnt score, another event, or another pair
+        least = OPTIMISTIC_GAIN * choice.predicted
+        hopeful = [one for one in found if one.choice(objective, OPTIMISTIC).predicted > least] if fresh else []
+        if fresh and (choice.learnt or hopeful):
+            again = [best, *(one for one in others if one in hopeful)]
+            each = fresh // (2 * len(again))
+            spent += 2 * each * len(again)
             known = [
                 one.with_more(sides[one.pair], families, objective, each, seed, draw, rank)
-                for rank, one in enumerate((best, *rivals))
+                for rank, one in enumerate(again)
             ]
             objective = _Remembered(Bound(claim, trials - spent - looked, confidence))
             best = max(known, key=lambda one: one.choice(objective, ERRORS_BETWEEN_PAIRS).rank)
             choice = best.choice(objective)
-    kept = len(best.outputs[0])
-    large = f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at"
-    few = (large,) if 2 * kept < size else ()
-    notes = (*best.features.notes, *few, *_read_simply(best.choice(Readable(objective)), choice))
-    return Training(best.pair, choice, spent, notes)
-
-
-def _read_simply(readable: Choice, choice: Choice) -> tuple[str, ...]:
-    """Say beside an event that nobody can read which best one can be read, and what it is worth by training runs."""
-    if reads_well(choice.witness) or readable.predicted <= 0.0:
-        return ()
-    worth = f"{readable.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
-    return (f"a simpler event, not certified: {readable.witness}; training runs promise a bound of {worth}",)
+    notes, kept = list(best.features.notes), len(best.outputs[0])
+    if 2 * kept < size:
+        notes.append(f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at")
+    if not reads_well(choice.witness):
+        simple = best.choice(Readable(objective))
+        if simple.predicted > 0.0:
+            worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
+            notes.append(f"a simpler event, not certified: {simple.witness}; training runs promise a bound of {worth}")
+    return Training(best.pair, choice, spent, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ class _Remembered:
         yield from self.known[key][1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Trained:
     """A pair, its outputs, what is read off them, and the candidate scores."""
 
@@ -168,21 +167,14 @@ class _Trained:
         cls, pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
     ) -> _Trained:
         """Learn from outputs, of which objects are slow to read and so not all are."""
-        x, x_prime = (side[: most_read(outputs[0])] if are_objects(side) else side for side in outputs)
+        x, x_prime = outputs
+        most = most_read(x)
+        x, x_prime = (x[:most] if are_objects(x) else x), (x_prime[:most] if are_objects(x_prime) else x_prime)
         data = encode(x, x_prime, features)
         return cls(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 
     def choice(self, objective: Objective, errors: float | None = None) -> Choice:
         return best_of(self.candidates, objective, errors)
-
-    def optimistic(self, objective: Objective) -> float:
-        """Return the bound that the pair may have if its outputs were unlucky."""
-        return self.choice(objective, OPTIMISTIC).predicted
-
-    def uncertain(self, objective: Objective, choice: Choice, others: Sequence[_Trained]) -> bool:
-        """Whether more outputs may gain more than they cost: by a learnt score, another event, or another pair."""
-        least = OPTIMISTIC_GAIN * choice.predicted
-        return choice.learnt or any(one.optimistic(objective) > least for one in (self, *others))
 
     def with_more(
         self,
@@ -207,10 +199,10 @@ class _Trained:
                 kept.append(block)
                 room -= len(block[0])
                 continue
-            known = known._learning_again(kept, families, objective)._shortlisted(objective)
+            known = known._learning_again(kept, families, objective)
             kept = []
-            counted = tuple(candidate.counting(*block) for candidate in known.candidates)
-            known = _Trained(self.pair, known.outputs, known.features, counted)
+            counted = tuple(candidate.counting(*block) for candidate in known._shortlist(objective))
+            known = replace(known, candidates=counted)
         return known._learning_again(kept, families, objective)
 
     def _learning_again(
@@ -220,40 +212,34 @@ class _Trained:
         if len(kept) < 2:
             return self
         both = [np.concatenate([like(block[side], self.outputs[side]) for block in kept]) for side in (0, 1)]
-        size = min(map(len, both))
-        rivals = self._shortlisted(objective)
-        read = {feature for one in rivals.candidates for feature in _features(one.score)}
+        known, size = len(self.outputs[0]), min(map(len, both))
+        shortlist = self._shortlist(objective)
         least = self.choice(objective).predicted
         usual = [one for one in self.candidates if _features(one.score)[0] not in self.features.regions]
         most = max(best_of(usual, objective).predicted, np.nextafter(0.0, 1.0))  # rare regions may be lucky
-        learnt = [
-            one
-            for one in rivals.candidates
-            if getattr(one.score, "learnt", False)
-            and (
-                best_of([one], objective, OPTIMISTIC).predicted >= least or best_of([one], objective).predicted >= most
-            )
-        ]
-        known = len(self.outputs[0])
+        settled: list[CandidateScore] = []
+        unsettled: list[CandidateScore] = []
+        for one in shortlist:
+            if not getattr(one.score, "learnt", False):
+                continue
+            if best_of([one], objective, OPTIMISTIC).predicted >= least or best_of([one], objective).predicted >= most:
+                feature = _features(one.score)[0]
+                terms = len(getattr(feature, "terms", (feature,)))
+                enough = TREE_FROM // 2 if isinstance(feature, Tree) else learnt_from(terms)
+                (settled if enough <= known else unsettled).append(one)  # more would not change them
         if 2 * known >= TREE_FROM:
             families = [replace(one, trees=False) if isinstance(one, Classifiers) else one for one in families]
-        settled = [one for one in learnt if _learns_from(one) <= known]  # more would not change them
-        features = self.features.used(read, [set(_features(one.score)[1:]) for one in learnt if one not in settled])
+        read = {feature for one in shortlist for feature in _features(one.score)}
+        features = self.features.used(read, [set(_features(one.score)[1:]) for one in unsettled])
         again = _Trained.on(self.pair, families, (both[0][:size], both[1][:size]), features)
         counted = (one.counting(*(side[known:size] for side in both)) for one in settled)
         return replace(again, candidates=(*again.candidates, *counted))
 
-    def _shortlisted(self, objective: Objective) -> _Trained:
+    def _shortlist(self, objective: Objective) -> list[CandidateScore]:
+        """The best few candidates, in their order."""
         ranks = [best_of([one], objective, OPTIMISTIC).rank for one in self.candidates]
         order = sorted(range(len(ranks)), key=lambda at: ranks[at], reverse=True)[:SHORTLISTED]
-        kept = tuple(self.candidates[at] for at in sorted(order))
-        return _Trained(self.pair, self.outputs, self.features, kept)
-
-
-def _learns_from(candidate: CandidateScore) -> int:
-    """Of how many outputs of each side a learnt score makes use."""
-    feature = getattr(candidate.score, "feature", None)
-    return TREE_FROM // 2 if isinstance(feature, Tree) else learnt_from(len(getattr(feature, "terms", (feature,))))
+        return [self.candidates[at] for at in sorted(order)]
 
 
 def _features(score: object) -> list[Feature]:

@@ -438,9 +438,9 @@ def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[s
     rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
     if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
         yield "The interim looks of a strategy go back, or have more guesses than runs."
-    counts = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
-    if seen[-1] != counts:
-        yield f"The interim looks of a strategy end with {seen[-1]}, its counts are {counts}: runs, correct and wrong."
+    if seen[-1] != strategy.seen:
+        ends = f"end with {seen[-1]}, its counts are {strategy.seen}: runs, correct and wrong."
+        yield f"The interim looks of a strategy {ends}"
     if not 0 <= strategy.past <= before:
         yield f"The rates that a strategy bet on are said to come from {strategy.past} runs, of {before:,} before it."
     if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):

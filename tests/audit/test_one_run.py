@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
-from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, SeparateHalf, Threshold, bounds
-from epsaudit.audits.one_run.audit import expected_accuracy, places, planned_guesses, predicted, rule_from_dict
+from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, GuessRule, SeparateHalf, Threshold, bounds
+from epsaudit.audits.one_run.audit import expected_accuracy, places, planned_guesses, predicted
 from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
@@ -362,7 +362,7 @@ class TestRules:
 
     @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
     def test_rules_come_back_from_json(self, rule):
-        assert rule_from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+        assert GuessRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
 
 
 class TestResult:

@@ -7,7 +7,7 @@ import functools
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
@@ -66,17 +66,25 @@ class GuessRule(Tagged, ABC):
     _what = "no rule of guessing"
     decided_by_output: ClassVar[bool] = False
     """Whether the number of guesses depends on the run's output."""
+    words: ClassVar[str]
+    """How it prints, its fields put in."""
 
     @abstractmethod
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """Say whether `count` can have returned so many guesses; True for rules of which that is not known."""
-        return True
+    def possible(self, canaries: int, bound: GuessBound) -> Iterator[tuple[int, Sizes]] | None:
+        """Yield of how many canaries, and of what numbers of guesses, `count` can be; None where that is not known."""
+        return None
 
-    @abstractmethod
-    def __str__(self) -> str: ...
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        """Say whether `count` can have returned so many guesses."""
+        seen = {one.canaries for one in counts}, [(one.guessed_in, one.guessed_out) for one in counts]
+        possible = self.possible(canaries, bound)
+        return possible is None or any(({about}, sizes) == seen for about, sizes in possible)
+
+    def __str__(self) -> str:
+        return self.words.format(self)
 
 
 class Beforehand(GuessRule):
@@ -89,8 +97,8 @@ class Beforehand(GuessRule):
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        return _are(counts, canaries, self.sizes(canaries, bound))
+    def possible(self, canaries: int, bound: GuessBound) -> Iterator[tuple[int, Sizes]]:
+        yield canaries, self.sizes(canaries, bound)
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,7 @@ class Fixed(Beforehand):
 
     highest: int
     lowest: int
+    words = "the {0.highest:,} highest scores in, the {0.lowest:,} lowest out, fixed beforehand"
 
     def __post_init__(self) -> None:
         whole_at_least(self.highest, 0, "number of canaries to guess in")
@@ -111,9 +120,6 @@ class Fixed(Beforehand):
 
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         return [(self.highest, self.lowest)]
-
-    def __str__(self) -> str:
-        return f"the {self.highest:,} highest scores in, the {self.lowest:,} lowest out, fixed beforehand"
 
 
 @dataclass(frozen=True)
@@ -123,17 +129,16 @@ class Planned(Beforehand):
     For pure DP everybody is guessed, as randomised response would have it.
     """
 
+    words = "planned beforehand from the claim and the number of canaries"
+
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         return [halved(planned_guesses(canaries, bound))]
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+    def possible(self, canaries: int, bound: GuessBound) -> Iterator[tuple[int, Sizes]]:
         """`OneRunResult.by` keeps what was planned for another method."""
         methods: Sequence[Method] = ("trade-off",) if isinstance(bound.claim, GaussianDP) else tuple(METHODS)
-        tried = sorted(methods, key=lambda known: known != bound.method)
-        return any(super(Planned, self).allows(counts, canaries, replace(bound, method=one)) for one in tried)
-
-    def __str__(self) -> str:
-        return "planned beforehand from the claim and the number of canaries"
+        for method in sorted(methods, key=lambda known: known != bound.method):
+            yield canaries, self.sizes(canaries, replace(bound, method=method))
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,7 @@ class SeparateHalf(GuessRule):
     """
 
     decided_by_output: ClassVar[bool] = True
+    words = "how many was chosen on half of the canaries, the guesses are about the others"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         choosing, guessing = slice(0, None, 2), slice(1, None, 2)
@@ -152,12 +158,9 @@ class SeparateHalf(GuessRule):
         merits = [bound.of(counts, decided_by_output=True) for counts in seen]
         return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+    def possible(self, canaries: int, bound: GuessBound) -> Iterator[tuple[int, Sizes]]:
         half = canaries // 2
-        return any(_are(counts, half, [halved(number)]) for number in symmetric(half, FRACTIONS))
-
-    def __str__(self) -> str:
-        return "how many was chosen on half of the canaries, the guesses are about the others"
+        return ((half, [halved(number)]) for number in symmetric(half, FRACTIONS))
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,7 @@ class Bonferroni(Beforehand):
     """Several numbers of guesses, given beforehand as shares of the canaries; the error is shared among them."""
 
     shares: tuple[float, ...] = PAID_FRACTIONS
+    words = "the best of several numbers fixed beforehand, which share the error (Bonferroni)"
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
@@ -173,15 +177,13 @@ class Bonferroni(Beforehand):
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         return [halved(number) for number in symmetric(canaries, self.shares)]
 
-    def __str__(self) -> str:
-        return "the best of several numbers fixed beforehand, which share the error (Bonferroni)"
-
 
 @dataclass(frozen=True)
 class Threshold(GuessRule):
     """Everybody is guessed: in where the score is above ``at``, else out."""
 
     at: float = 0.0
+    words = "everybody is guessed, in where the score is above {0.at:g}"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         return [tally(included, scores > self.at, scores <= self.at)]
@@ -189,16 +191,8 @@ class Threshold(GuessRule):
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
 
-    def __str__(self) -> str:
-        return f"everybody is guessed, in where the score is above {self.at:g}"
-
 
 NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
-
-
-def _are(counts: Sequence[GuessCounts], canaries: int, sizes: Sizes) -> bool:
-    """Say whether counts are of so many canaries and guesses."""
-    return [(seen.canaries, seen.guessed_in, seen.guessed_out) for seen in counts] == [(canaries, *n) for n in sizes]
 
 
 def halved(guesses: int) -> tuple[int, int]:
@@ -390,10 +384,18 @@ def audit_one_run(
     """
     started = time.perf_counter()
     claim = claim_given(claim, epsilon, delta)
-    canaries = _canaries_of(canaries, mechanism)
-    if claim is None and _has_canaries(mechanism):
-        claim = mechanism.claim
-    terms = _checked(claim, guesses, method, confidence, canaries)
+    if _has_canaries(mechanism):
+        if canaries not in (None, mechanism.canaries):
+            raise AuditError(
+                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
+            )
+        claim, canaries = mechanism.claim if claim is None else claim, mechanism.canaries
+    elif not callable(mechanism):
+        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
+    elif canaries is None:
+        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
+    canaries = whole_at_least(canaries, 1, "number of canaries")
+    terms = _terms_of(claim, guesses, method, confidence, canaries)
     provenance()  # asks git: before the run
     seed = entropy(seed)
     flips, own = (stream(seed, "one run", which) for which in (COINS, RUN))
@@ -466,9 +468,11 @@ def audit_scores(
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
       seed       1, of the order of the canaries only: the coins and scores were given
     """
-    coins = _coins_of(included)
-    terms = _checked(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
-    return _result(name, coins, scores, entropy(seed), terms, given=True, reproducible=False)
+    coins = np.asarray(included)
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    terms = _terms_of(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
+    return _result(name, coins.astype(bool), scores, entropy(seed), terms, given=True, reproducible=False)
 
 
 def places(canaries: int, seed: int) -> NDArray[np.intp]:
@@ -484,42 +488,25 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     return stream(seed, "one run", PLACES).permutation(canaries)
 
 
-def _method_of(method: str, claim: Claim | None) -> Method:
-    """Return which method is named; 'auto' takes the one for the claim."""
+def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
+    """Tell a mechanism with canaries from a function, without asking for its claim, which may take accounting."""
+    return callable(getattr(mechanism, "scores", None))
+
+
+def _terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
+    """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
+    confidence, rule = confidence_of(confidence), rule_of(guesses, canaries)
     if method == "auto":
-        return "trade-off" if isinstance(claim, GaussianDP) else "sharp"
-    for known in bounds.METHODS:
-        if known == method:
-            return known
-    raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, bounds.METHODS))}.")
+        method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
+    elif method not in METHODS:
+        raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
+    claim = bounds.check_method(claim, method, decided_by_output=rule.decided_by_output)
+    return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
 
 
-def _canaries_of(canaries: Any, mechanism: Any) -> int:
-    """Return how many canaries there are: those that a mechanism has, else the number given with a function."""
-    if _has_canaries(mechanism):
-        if canaries not in (None, mechanism.canaries):
-            raise AuditError(
-                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
-            )
-        canaries = mechanism.canaries
-    elif not callable(mechanism):
-        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
-    elif canaries is None:
-        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
-    return whole_at_least(canaries, 1, "number of canaries")
-
-
-def _coins_of(included: Any) -> NDArray[np.bool_]:
-    """Return which canaries were in, as an array of shape (m,), m at least 1."""
-    coins = np.asarray(included)
-    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
-        raise AuditError("included must be one True or False for each canary, at least one.")
-    return coins.astype(bool)
-
-
-def _scores_of(scores: Any, canaries: int) -> NDArray[Any]:
-    """Return the scores of so many canaries, numbers of which none is NaN."""
-    values = np.asarray(scores)
+def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
+    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
+    values, canaries = np.asarray(scores), len(included)
     if values.shape != (canaries,) or values.dtype.kind not in "fiub":
         raise AuditError(
             f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {canaries} numbers, one "
@@ -527,29 +514,14 @@ def _scores_of(scores: Any, canaries: int) -> NDArray[Any]:
         )
     if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
-    return values
-
-
-def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:
-    """Tell a mechanism with canaries from a function, without asking for its claim, which may take accounting."""
-    return callable(getattr(mechanism, "scores", None))
-
-
-def _checked(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
-    """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
-    confidence, rule, chosen = confidence_of(confidence), rule_of(guesses, canaries), _method_of(method, claim)
-    claim = bounds.check_method(claim, chosen, decided_by_output=rule.decided_by_output)
-    return {"claim": claim, "rule": rule, "method": chosen, "confidence": confidence}
-
-
-def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
-    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
-    values, order = _scores_of(scores, len(included)), places(len(included), seed)
-    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"])
+    order = places(canaries, seed)
+    counts = terms["rule"].count(
+        included[order], values[order], GuessBound(terms["claim"], terms["method"], terms["confidence"])
+    )
     return OneRunResult(
         mechanism=name,
-        canaries=len(included),
-        counts=tuple(terms["rule"].count(included[order], values[order], bound)),
+        canaries=canaries,
+        counts=tuple(counts),
         seed=seed,
         provenance=provenance(),
         **terms,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import os
@@ -22,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import Mechanism, Sides, takes_turns
-from epsaudit.audits.question import Begun, Question, begun, checkpoint_of, jobs_of, progress_of, recording
+from epsaudit.audits.question import Begun, Question, begun, means_of, recording
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Accounts
+from epsaudit.audits.sequential.betting import Accounts, Floats
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.certificates import Counts
@@ -42,7 +41,7 @@ from epsaudit.engine.independence import (
 )
 from epsaudit.engine.provenance import digest
 from epsaudit.engine.sampling import Progress, ProgressCallback, changed, draw_by_coins, learn, naming
-from epsaudit.engine.workers import STAGES, Chunk, Workers, stream
+from epsaudit.engine.workers import STAGES, Chunk, stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
@@ -57,188 +56,6 @@ MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
 
 
-def round_sizes(trials: int, pairs: int) -> Iterator[int]:
-    """Yield the sizes of rounds: a few runs to begin with, then half as many again as all before.
-
-    >>> list(round_sizes(100, 1)), list(round_sizes(200, 3))
-    ([24, 12, 18, 27, 19], [72, 36, 54, 38])
-    """
-    done = 0
-    while done < trials:
-        size = FIRST_ROUND * pairs if done == 0 else max(done // 2, 8)
-        size = min(size, trials - done)
-        if trials - done - size < 16:  # no round of a few runs at the end
-            size = trials - done
-        yield size
-        done += size
-
-
-def looked_at_each(size: int, pairs: int, first: bool) -> int:
-    """Return how many runs of a round each pair gets that is not bet on: an even share of the first, else of a fifth.
-
-    >>> looked_at_each(72, 3, first=True), looked_at_each(300, 3, first=False), looked_at_each(300, 1, first=False)
-    (24, 30, 0)
-    """
-    if pairs == 1:
-        return 0
-    return size // pairs if first else size // (5 * (pairs - 1))
-
-
-def chunk_sizes(size: int) -> list[int]:
-    """Return the sizes of the chunks of a round, after each of which the running bound is looked at.
-
-    >>> chunk_sizes(40), len(chunk_sizes(100_000))
-    ([16, 16, 8], 16)
-    """
-    chunk = min(max(-(-size // 16), 16), 1 << 16)
-    return [min(chunk, size - done) for done in range(0, size, chunk)]
-
-
-def remembered(sizes: list[int], before: int) -> list[bool]:
-    """Say of chunks of a pair which are kept to learn from, ``before`` of its runs being kept already; by sizes alone.
-
-    >>> remembered([60_000, 60_000, 60_000], before=0)
-    [True, True, False]
-    """
-    ends = before + np.cumsum(sizes)
-    return [bool(end - size < MOST_REMEMBERED) for end, size in zip(ends, sizes, strict=True)]
-
-
-def looks(size: int, runs: int) -> NDArray[np.intp]:
-    """Return after which runs of a chunk the evidence is looked at: after each, or every thousandth of all so far.
-
-    ``runs`` came before it; the last look is after ``size``.
-
-    >>> looks(5, runs=100).tolist(), looks(5, runs=2_500).tolist()
-    ([1, 2, 3, 4, 5], [1, 3, 5])
-    """
-    return np.unique(np.append(np.arange(1, size + 1, max(1, runs // 1000)), size))
-
-
-Seen = NDArray[np.int64]
-"""Counts of guesses: shape (..., strategies, 6), the last axis 2 * guess + side, guess 'x', 'x'' or none."""
-OUTCOMES = np.zeros((6, 3))
-OUTCOMES[range(6), [betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2] = 1.0
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """What a chunk came to: counts of its guesses up to every look, shape (looks, strategies, 6), and outputs."""
-
-    seen: Seen
-    outputs: tuple[Outputs | None, Outputs | None] | None
-    changed: tuple[bool, ...]
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Part:
-    """A chunk of the game, how many runs of the audit come before it, and whether its outputs are kept."""
-
-    chunk: Chunk
-    before: int
-    keep: bool
-
-
-def parts(pair: int, number: int, sizes: Sequence[int], before: int, keep: Sequence[bool]) -> list[Part]:
-    """Return the chunks of a round on a pair, the audit having made so many runs before it."""
-    starts = itertools.accumulate(sizes, initial=before)
-    return [
-        Part(Chunk((STAGES["sequential"], pair, number, place), size), start, kept)
-        for place, (size, start, kept) in enumerate(zip(sizes, starts, keep, strict=False))
-    ]
-
-
-def play(
-    sides: Sides,
-    witnesses: Sequence[Witness],
-    seed: int,
-    of: Sequence[Part],
-    workers: Workers,
-    record: Section,
-    reproducible: bool,
-) -> Iterator[Drawn]:
-    """Draw parts and yield what they came to, in order; those that the checkpoint holds are not drawn again.
-
-    Whoever has seen enough closes the generator. What is not ``reproducible`` is recorded however quickly it is drawn.
-    """
-    planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
-    held = {part: _held(record, part, planned, len(witnesses)) for part in of}
-    enough = False
-    missing = (part for part in of if held.get(part) is None and not enough)
-    fresh = workers.each(
-        _guessed, (sides, witnesses, seed), missing, sum(part.chunk.size for part in of), in_order=True
-    )
-    try:
-        for part in of:
-            drawn = held.get(part)
-            if drawn is None:
-                _, drawn = next(fresh)
-                seconds = drawn.seconds if reproducible else math.inf
-                numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
-                record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
-            learn(sides, drawn.changed)
-            yield drawn
-    except GeneratorExit:
-        enough = True
-        for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
-            pass
-        raise
-    finally:
-        fresh.close()
-
-
-def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
-    """Flip coins, draw, guess and count."""
-    sides, witnesses, seed = shared
-    started, size = time.perf_counter(), part.chunk.size
-    rng = stream(seed, "sequential", *part.chunk.key[1:])
-    side = rng.integers(0, 2, size, dtype=np.int8)
-    codes = np.empty((len(witnesses), size), dtype=np.int8)
-    codes[:] = 4 + side
-    with naming(part.chunk, seed):
-        drawn = draw_by_coins(sides, side, rng)
-    for which, outputs in enumerate(drawn):
-        if outputs is None:
-            continue
-        mine = np.flatnonzero(side == which)
-        for row, witness in enumerate(witnesses):
-            for guess, mask in enumerate(witness.guesses(outputs)):
-                if mask is not None:
-                    codes[row, mine[mask]] = 2 * guess + which
-    moments = looks(size, part.before)
-    seen = np.stack([np.cumsum(codes == code, axis=1)[:, moments - 1].T for code in range(6)], axis=-1)
-    return Drawn(seen, drawn if part.keep else None, changed(sides), time.perf_counter() - started)
-
-
-def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:
-    """Return what the checkpoint holds of a chunk; raises `AuditError` if it was drawn for other events."""
-    held = record.recorded(part.chunk)
-    if held is None:
-        return None
-    if held.get("planned") != planned:
-        record.refuse_other_events()
-    with record.making_sense("chunk"):
-        shape = (len(looks(part.chunk.size, part.before)), strategies, 6)
-        seen = np.array(held["seen"], dtype=np.int64).reshape(shape)
-        fits = part.keep == (held["outputs"] is not None) and np.all(seen[-1].sum(axis=-1) == part.chunk.size)
-        if not fits or np.any(seen < 0) or len(held["changed"]) != 2:
-            raise ValueError
-    return Drawn(seen, held["outputs"], tuple(map(bool, held["changed"])))
-
-
-def tallies_of(seen: Seen) -> betting.Floats:
-    """Correct, wrong, abstained out of six counts, along the last axis."""
-    return np.asarray(seen @ OUTCOMES)
-
-
-def counts_of(seen: Seen, witness: Witness) -> Counts:
-    """Turn six counts into `Counts`."""
-    on_x, on_x_prime = int(seen[0::2].sum()), int(seen[1::2].sum())
-    a, b, c, d = (int(number) for number in seen[:4])
-    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)
-
-
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 MORE_CALLS = 64
@@ -250,6 +67,12 @@ makes one. Then half of all pairs a lag apart, against half at random, have a p-
 within a call lie on one side of the median; and where all outputs of a stream are equal."""
 ENOUGH_TO_TRUST = 1 << 12
 """Runs after which what is remembered shows the same of a function that is called once a run."""
+
+
+Seen = NDArray[np.int64]
+"""Counts of guesses: shape (..., strategies, 6), the last axis 2 * guess + side, guess 'x', 'x'' or none."""
+OUTCOMES = np.zeros((6, 3))
+OUTCOMES[range(6), [betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2] = 1.0
 
 
 def audit_sequentially(
@@ -322,7 +145,7 @@ def audit_sequentially(
     refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
-    n_jobs, progress, checkpoint = jobs_of(n_jobs), progress_of(progress), checkpoint_of(checkpoint)
+    n_jobs, progress, checkpoint = means_of(n_jobs, progress, checkpoint)
     with recording(checkpoint, question, seed, "sequential", distance) as (record, root):
         return certified_in_rounds(question, root, n_jobs, progress, record, until, distance)
 
@@ -340,7 +163,7 @@ def certified_in_rounds(
     record = record or Section()
     if (finished := record.once("result", SequentialResult.from_dict)) is not None:
         return finished
-    result = _SequentialAudit(begun(question, seed, n_jobs, record), near, record).run(until, progress)
+    result = _Game(begun(question, seed, n_jobs, record), near, record).result(until, progress)
     record.record_once("result", result.to_dict)
     return result
 
@@ -361,15 +184,12 @@ class _PairState:
 
     pair: DatasetPair
     sides: Sides
+    digest: str
     outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
     remembered: int = 0
     plans: Plans | None = None
     planned_at: int = -1
     learner: Learner | None = None
-
-    @functools.cached_property
-    def digest(self) -> str:
-        return digest((self.pair.x, self.pair.x_prime))
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
         for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
@@ -453,12 +273,15 @@ def _thread_pools() -> Any:
     return ThreadpoolController()
 
 
-class _SequentialAudit:
+class _Game:
     """Accounts and rounds as the audit goes on."""
 
     def __init__(self, run: Begun, near: float | None, record: Section) -> None:
         self.begun, self.near, self.record, self.question = run, near, record, run.question
-        self.states = [_PairState(pair, sides) for pair, sides in zip(run.question.pairs, run.sides, strict=True)]
+        self.states = [
+            _PairState(pair, sides, digest((pair.x, pair.x_prime)))
+            for pair, sides in zip(run.question.pairs, run.sides, strict=True)
+        ]
         families = run.question.families
         self.families = sequential_families(families) if isinstance(run.question.witnesses, str) else families
         self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
@@ -466,30 +289,32 @@ class _SequentialAudit:
         self.rounds: list[Round] = []
         self.last = 0
 
-    def run(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
+    def result(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
         """Run rounds until there is a reason to stop, and say what they came to."""
         run, states = self.begun, self.states
         stopped = self._stopped(until, progress)
         self._refuse_if_all_failed()
         for state in states:
             state.refuse_if_dependent(run.look, run.seed, LEVEL / len(states), stopped == "refuted", until)
-        notes = run.look.notes(states[self.last].sides)
+        state = states[self.last]
+        notes = run.look.notes(state.sides)
         result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
+        more: list[str] = []
         if stopped == "refuted":
-            unreadable = not reads_well(result.witness)
-            said = states[self.last].simpler_event(run.question.claim) if unreadable else ()
-            result = dataclasses.replace(result, notes=(*result.notes, *said, *run.look.of_a_refutation()))
+            simpler = () if reads_well(result.witness) else state.simpler_event(run.question.claim)
+            more += [*simpler, *run.look.of_a_refutation()]
         if result.lower_bound > 0.0:
-            sides = run.sides[self.last]
-            more = run.look.again(sides, result.witness, None, run.seed, result.violates_claim, until)
-            if more:
-                result = dataclasses.replace(result, notes=(*result.notes, f"{more:,} more runs looked at copies"))
-        return result
+            looked = run.look.again(state.sides, result.witness, None, run.seed, result.violates_claim, until)
+            more += [f"{looked:,} more runs looked at copies"] if looked else []
+        return dataclasses.replace(result, notes=(*result.notes, *more)) if more else result
 
     def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
-        """Run rounds until there is a reason to stop."""
-        pace, asked = 0.0, self.question
-        for number, size in enumerate(round_sizes(asked.trials, len(self.states))):
+        """Run rounds, of a few runs to begin with, then of half as many again as all before, until one stops."""
+        pace, asked, number = 0.0, self.question, 0
+        while self.runs < asked.trials:
+            left = asked.trials - self.runs
+            size = min(max(self.runs // 2, 8) if number else FIRST_ROUND * len(self.states), left)
+            size = left if left - size < 16 else size  # no round of a few runs at the end
             started = time.perf_counter()
             if self.rounds and started + pace * size > until:
                 return "seconds"
@@ -503,6 +328,7 @@ class _SequentialAudit:
                 progress(Progress("certification", self.runs, asked.trials))
             if stopped is not None:
                 return stopped
+            number += 1
         return "runs"
 
     def _refuse_if_all_failed(self) -> None:
@@ -511,36 +337,30 @@ class _SequentialAudit:
 
     def _round(self, number: int, size: int) -> Stopped | None:
         """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
-        self.last, *others = sorted(
-            range(len(self.states)),
-            key=lambda i: -max((plan.growth for plan in self.states[i].plans or ()), default=math.inf),
-        )
+        growth = [max((plan.growth for plan in state.plans or ()), default=math.inf) for state in self.states]
+        self.last, *others = sorted(range(len(growth)), key=growth.__getitem__, reverse=True)
         explored = 0
-        each = looked_at_each(size, len(self.states), first=number == 0)
-        for index in others:
-            state = self.states[index]
-            if each and any(remembered([each], state.remembered)):
+        for index in others:  # an even share of the first round each, else of a fifth
+            each = size // (5 * len(others)) if number else size // len(self.states)
+            if each and self.states[index].remembered < MOST_REMEMBERED:
                 for drawn in self._draw(index, number, each, ()):
-                    state.remember(drawn.outputs)
+                    self.states[index].remember(drawn.outputs)
                 explored += each
         self.runs += explored
-        return self._bet(number, size - explored, explored)
-
-    def _bet(self, number: int, size: int, explored: int) -> Stopped | None:
         state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
-        planned = state.plans or (no_bet(claim),) * STRATEGIES
-        accounts.open(planned)
+        plans = state.plans or (no_bet(claim),) * STRATEGIES
+        accounts.open(plans)
         seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
-        interim: list[betting.Floats] = []
+        interim: list[Floats] = []
         stopped: Stopped | None = None
-        for drawn in self._draw(self.last, number, size, [plan.witness for plan in planned]):
+        for drawn in self._draw(self.last, number, size - explored, [plan.witness for plan in plans]):
             so_far = seen + drawn.seen  # (looks, strategies, 6)
-            crossed = np.flatnonzero(accounts.against_claim(tallies_of(so_far)) >= accounts.needed)
+            crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
             at = int(crossed[0]) if len(crossed) else len(so_far) - 1
             self.runs += int(drawn.seen[at, 0].sum())
             seen = so_far[at]
             state.remember(drawn.outputs)
-            interim.append(tallies_of(seen))
+            interim.append(seen @ OUTCOMES)
             accounts.look(interim[-1])
             if len(crossed):
                 stopped = "refuted"
@@ -549,23 +369,110 @@ class _SequentialAudit:
             if stopped is not None:
                 break
         accounts.close(interim[-1])
-        bets = ((plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past) for plan in planned)
-        looks = map(_looks, np.swapaxes(interim, 0, 1))
-        strategies = tuple(
-            StrategyRecord(*bet, counts_of(row, bet[0]), seen_then)
-            for bet, row, seen_then in zip(bets, seen, looks, strict=True)
-        )
-        self.rounds.append(Round(str(state.pair), explored, strategies, state.digest))
+        strategies = []
+        for row, plan in enumerate(plans):
+            correct, wrong, nothing = np.array(interim, dtype=int)[:, row].T
+            looks = zip((correct + wrong + nothing).tolist(), correct.tolist(), wrong.tolist(), strict=True)
+            a, b, c, d, e, f = seen[row].tolist()
+            counts = Counts(a + c + e, b + d + f, a, b, c, d, events=plan.witness.events)
+            bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
+            strategies.append(StrategyRecord(*bet, counts, tuple(looks)))
+        self.rounds.append(Round(str(state.pair), explored, tuple(strategies), state.digest))
         return stopped
 
     def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
-        """Draw a round on a pair chunk by chunk, in order."""
-        run, state, sizes = self.begun, self.states[index], chunk_sizes(size)
-        chunks = parts(index, number, sizes, self.runs, remembered(sizes, state.remembered))
-        reproducible = bool(getattr(run.mechanism, "reproducible", True))
-        return play(state.sides, witnesses, run.seed, chunks, run.workers, self.record, reproducible)
+        """Draw a round on a pair, chunk by chunk and in order; chunks that the checkpoint holds are not drawn again.
+
+        The running bound is looked at after each. Whoever has seen enough closes the generator.
+        """
+        run, state, record = self.begun, self.states[index], self.record
+        chunk = min(max(-(-size // 16), 16), 1 << 16)
+        parts = []
+        for place, done in enumerate(range(0, size, chunk)):
+            one = Chunk((STAGES["sequential"], index, number, place), min(chunk, size - done))
+            parts.append(Part(one, self.runs + done, state.remembered + done < MOST_REMEMBERED))
+        planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
+        held = {part: _held(record, part, planned, len(witnesses)) for part in parts} if record.kept else {}
+        enough = False
+        missing = (part for part in parts if held.get(part) is None and not enough)
+        fresh = run.workers.each(_guessed, (state.sides, witnesses, run.seed), missing, size, in_order=True)
+        try:
+            for part in parts:
+                drawn = held.get(part)
+                if drawn is None:
+                    _, drawn = next(fresh)
+                    # what no seed gives again is recorded however quickly it is drawn
+                    seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
+                    numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
+                    record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
+                learn(state.sides, drawn.changed)
+                yield drawn
+        except GeneratorExit:
+            enough = True
+            for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
+                pass
+            raise
+        finally:
+            fresh.close()
 
 
-def _looks(tallies: betting.Floats) -> tuple[tuple[int, int, int], ...]:
-    """Runs, correct and wrong guesses of tallies, shape (looks, 3)."""
-    return tuple((int(tally.sum()), int(tally[betting.CORRECT]), int(tally[betting.WRONG])) for tally in tallies)
+@dataclass(frozen=True)
+class Drawn:
+    """What a chunk came to: counts of its guesses up to every look, shape (looks, strategies, 6), and outputs."""
+
+    seen: Seen
+    outputs: tuple[Outputs | None, Outputs | None] | None
+    changed: tuple[bool, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A chunk of the game, how many runs of the audit come before it, and whether its outputs are kept."""
+
+    chunk: Chunk
+    before: int
+    keep: bool
+
+    @property
+    def looks(self) -> NDArray[np.intp]:
+        """After which of its runs the evidence is looked at: after each, or every thousandth of all; and at its end."""
+        size = self.chunk.size
+        return np.unique(np.append(np.arange(1, size + 1, max(1, self.before // 1000)), size))
+
+
+def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
+    """Flip coins, draw, guess and count."""
+    sides, witnesses, seed = shared
+    started, size = time.perf_counter(), part.chunk.size
+    rng = stream(seed, "sequential", *part.chunk.key[1:])
+    side = rng.integers(0, 2, size, dtype=np.int8)
+    codes = np.empty((len(witnesses), size), dtype=np.int8)
+    codes[:] = 4 + side
+    with naming(part.chunk, seed):
+        drawn = draw_by_coins(sides, side, rng)
+    for which, outputs in enumerate(drawn):
+        if outputs is None:
+            continue
+        mine = np.flatnonzero(side == which)
+        for row, witness in enumerate(witnesses):
+            for guess, mask in enumerate(witness.guesses(outputs)):
+                if mask is not None:
+                    codes[row, mine[mask]] = 2 * guess + which
+    seen = np.cumsum(codes[..., None] == np.arange(6, dtype=np.int8), axis=1)[:, part.looks - 1]
+    return Drawn(np.swapaxes(seen, 0, 1), drawn if part.keep else None, changed(sides), time.perf_counter() - started)
+
+
+def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:
+    """Return what the checkpoint holds of a chunk; raises `AuditError` if it was drawn for other events."""
+    held = record.recorded(part.chunk)
+    if held is None:
+        return None
+    if held.get("planned") != planned:
+        record.refuse_other_events()
+    with record.making_sense("chunk"):
+        seen = np.array(held["seen"], dtype=np.int64).reshape(len(part.looks), strategies, 6)
+        fits = part.keep == (held["outputs"] is not None) and np.all(seen[-1].sum(axis=-1) == part.chunk.size)
+        if not fits or np.any(seen < 0) or len(held["changed"]) != 2:
+            raise ValueError
+    return Drawn(seen, held["outputs"], tuple(map(bool, held["changed"])))

@@ -114,45 +114,33 @@ class Within:
 
 @dataclass(frozen=True)
 class Middles(FromTable):
-    """Distance from the median, and tails within central quantiles where the outer ones are heavy."""
+    """Distance from the median, and tails within central quantiles where the outer ones are heavy.
+
+    Of the only feature of single numbers that hardly repeat.
+    """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        feature, known = _numbers_of(data)
-        if feature is not None:
-            middle = float(np.median(known))
-            yield from _both(data, Nearness(feature, 1, middle), Nearness(feature, -1, middle))
-        yield from cut_tails(data)
-
-
-def cut_tails(data: Encoding) -> Iterator[CandidateScore]:
-    """Yield tails within central quantiles, of single numbers whose outer tails are heavy."""
-    feature, known = _numbers_of(data)
-    if feature is None:
-        return
-    low, high = np.quantile(known, [0.4, 0.6])
-    with np.errstate(over="ignore"):
-        heavy = 0.0 < high - low < (known[-1] - known[0]) / HEAVY
-    for share in CENTRAL if heavy else ():
-        ends = [float(end) for end in np.quantile(known, [0.5 - share / 2, 0.5 + share / 2], method="nearest")]
-        yield from _both(data, Within(feature, 1, *ends), Within(feature, -1, *ends))
-
-
-def _numbers_of(data: Encoding) -> tuple[Feature | None, Floats]:
-    """Return the only feature of single numbers that hardly repeat, and the finite ones in order; else None."""
-    feature = next(iter(data.features.alone), None)
-    if not (isinstance(feature, Value) or feature == Coordinate(0)) or data.features.groups:
-        return None, np.empty(0)
-    known = np.sort(data.numbers(feature)[data.row])
-    known = known[np.isfinite(known)]
-    repeated = len(data.outputs) < len(data.row) or len(known) < settings.FEW_VALUES
-    return (None if repeated else feature), known
-
-
-def _both(data: Encoding, score: Nearness | Within, mirrored: Nearness | Within) -> Iterator[CandidateScore]:
-    found = CandidateScore.of(score, score(data.outputs)[data.row], data.group, data.weight)
-    if found is not None and len(found.thresholds) > 1:
-        yield found
-        yield found.mirrored(mirrored)
+        feature = next(iter(data.features.alone), None)
+        if not (isinstance(feature, Value) or feature == Coordinate(0)) or data.features.groups:
+            return
+        known = np.sort(data.numbers(feature)[data.row])
+        known = known[np.isfinite(known)]
+        if len(data.outputs) < len(data.row) or len(known) < settings.FEW_VALUES:
+            return
+        middle = float(np.median(known))
+        scores: list[tuple[Nearness, Nearness] | tuple[Within, Within]] = []
+        scores.append((Nearness(feature, 1, middle), Nearness(feature, -1, middle)))
+        low, high = np.quantile(known, [0.4, 0.6])
+        with np.errstate(over="ignore"):
+            heavy = 0.0 < high - low < (known[-1] - known[0]) / HEAVY
+        for share in CENTRAL if heavy else ():
+            ends = [float(end) for end in np.quantile(known, [0.5 - share / 2, 0.5 + share / 2], method="nearest")]
+            scores.append((Within(feature, 1, *ends), Within(feature, -1, *ends)))
+        for score, mirrored in scores:
+            found = CandidateScore.of(score, score(data.outputs)[data.row], data.group, data.weight)
+            if found is not None and len(found.thresholds) > 1:
+                yield found
+                yield found.mirrored(mirrored)
 
 
 NARROW = 24
@@ -177,11 +165,6 @@ those of `epsaudit.witnesses.settings.SHAPES`, which has the measurement."""
 def is_long(outputs: Outputs) -> bool:
     """Whether outputs are vectors that take long to learn from."""
     return _length(outputs) > settings.MOST_PAIRED
-
-
-def is_vector(outputs: Outputs) -> bool:
-    """Whether outputs are vectors of several numbers, of which sums are learnt."""
-    return _length(outputs) > 1
 
 
 def table_of(
@@ -409,8 +392,13 @@ class Learner:
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
         """Plan the next round from all outputs so far."""
-        choosing = self._plans is None or self.made % LEARN_EVERY == 0
-        self._plans = self._chosen(outputs, outputs_prime) if choosing else self._renewed(outputs, outputs_prime)
+        if self._plans is None or self.made % LEARN_EVERY == 0:
+            self._plans = self._chosen(outputs, outputs_prime)
+        else:
+            conservative, last = self._plans
+            eager = self._eager(outputs, outputs_prime)
+            kept = eager if conservative is last else plan_again(conservative, self.claim, outputs, outputs_prime)
+            self._plans = kept, eager
         self.made += 1
         return self._plans
 
@@ -431,99 +419,78 @@ class Learner:
             self._sums = list(Sums().candidates(self._table))
             self._found = None
         eager = self._eager(outputs, outputs_prime, shared=part <= MOST_FOR_AGGRESSIVE)
-        candidates = self._candidates(outputs[:size], outputs_prime[:size])
+        candidates = self._candidates(self._table, outputs[:size], outputs_prime[:size])
         witness = fastest(candidates, self.claim)
         if witness is None:
             against = self.claim
             if eager.tangent is not None:
-                points = betting.tangents(self.claim)
-                against = ApproxDP(*next(point for point in points if point[0] == eager.tangent))
+                against = ApproxDP(*next(at for at in betting.tangents(self.claim) if at[0] == eager.tangent))
             # the next round is about as long as all before it
             choice = best_of(candidates, Bound(against, 4 * size, 1.0 - self.alpha))
             if choice.predicted == 0.0:
                 return eager, eager
             witness = choice.witness
-        return _plan(witness, self.claim, outputs, outputs_prime), eager
+        return plan_with(witness, self.claim, outputs, outputs_prime), eager
 
-    def _candidates(self, outputs: Outputs, outputs_prime: Outputs) -> list[CandidateScore]:
+    def _candidates(self, table: Encoding, outputs: Outputs, outputs_prime: Outputs) -> list[CandidateScore]:
         """List candidates: of many long vectors learnt from a part, unless one of these is promising."""
-        assert self._table is not None
-        part, size = self._table.size, len(outputs)
         if self._found is None:
-            self._found = candidates_of(self.families, self._table, self.claim, self._sums)
-        if size == part:
+            self._found = candidates_of(self.families, table, self.claim, self._sums)
+        part = table.size
+        if len(outputs) == part:
             return self._found
         growth = Growth(betting.tangents(self.claim))
         ranked = sorted(self._found, key=lambda one: best_of([one], growth, PROMISING).rank, reverse=True)
         judged = [one.counting(outputs[part:], outputs_prime[part:]) for one in ranked[:SHORTLISTED]]
         if fastest(judged, self.claim, PROMISING) is None:
             return judged
-        data = encode(outputs, outputs_prime, self._table.features)
+        data = encode(outputs, outputs_prime, table.features)
         return candidates_of(self.families, data, self.claim, list(Sums().candidates(data)))
 
-    def _renewed(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
-        """Keep the conservative strategy's event, at its rates in all the past."""
-        assert self._plans is not None
-        conservative, eager = self._plans
-        new = self._eager(outputs, outputs_prime)
-        return new if conservative is eager else _again(conservative, self.claim, outputs, outputs_prime), new
-
     def _eager(self, outputs: Outputs, outputs_prime: Outputs, shared: bool = False) -> Plan:
-        """Choose the aggressive strategy's event while there are more runs to choose it from."""
-        last = None if self._plans is None else self._plans[1]
+        """Choose the aggressive strategy's event while there are more runs to choose it from: by growth alone.
+
+        Simple scores are chosen without a penalty, and where none grows, any difference between the sides is bet on. Of
+        a vector, all coordinates count jointly: of many tested one by one, some would look good by chance.
+        """
+        last, claim = None if self._plans is None else self._plans[1], self.claim
         many = is_long(outputs) and outputs.size > ENOUGH_NUMBERS
-        turn, nothing = self.made % LEARN_EVERY, last is not None and last.growth == 0.0
-        pause = many and (turn == 1 or (turn == 2 and nothing))
-        if last is not None and (last.past >= 2 * MOST_FOR_AGGRESSIVE or pause):
-            return _again(last, self.claim, outputs, outputs_prime)
-        features = self._table.features if self._table is not None and many else None
-        table = self._table if shared else None
-        return aggressive_plan(outputs, outputs_prime, self.claim, table, self._sums, features, self.simple)
+        turn = self.made % LEARN_EVERY
+        if last is not None:
+            pause = many and (turn == 1 or (turn == 2 and last.growth == 0.0))
+            if last.past >= 2 * MOST_FOR_AGGRESSIVE or pause:
+                return plan_again(last, claim, outputs, outputs_prime)
+        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
+        if size < 4:
+            return no_bet(claim)
+        data, sums = self._table, self._sums
+        if not shared or data is None:
+            features = None if data is None or not many else data.features
+            sides, learnt = (outputs[:size], outputs_prime[:size]), _length(outputs) > 1 and size >= LEAST_TO_LEARN
+            data = table_of(*sides, features, learnt=learnt)  # beside sums nothing is looked at one by one
+            sums = list(Sums().candidates(data))
+            if learnt and not sums:
+                data = table_of(*sides, features)
+        candidates = sums or [one for family in self.simple for one in family.candidates(data)]
+        witness = most_telling(candidates, claim)
+        return no_bet(claim) if witness is None else plan_with(witness, claim, outputs, outputs_prime)
 
 
-def aggressive_plan(
-    outputs: Outputs,
-    outputs_prime: Outputs,
-    claim: Claim,
-    data: Encoding | None = None,
-    sums: Sequence[CandidateScore] = (),
-    features: Features | None = None,
-    simple: Sequence[FromTable] = SIMPLE,
-) -> Plan:
-    """Plan from any number of past runs: simple scores, chosen by growth against the claim without a penalty.
-
-    Where none grows, any difference between the sides is bet on. Of a vector, all coordinates count jointly: of many
-    tested one by one, some would look good by chance. ``data`` is the table of the outputs and ``sums`` what was learnt
-    from it, if there is one; ``features`` are those of an earlier one.
-    """
-    past = min(len(outputs), len(outputs_prime))
-    size = min(past, MOST_FOR_AGGRESSIVE)
-    if size < 4:
-        return no_bet(claim)
-    if data is None:
-        sides, learnt = (outputs[:size], outputs_prime[:size]), is_vector(outputs) and size >= LEAST_TO_LEARN
-        data = table_of(*sides, features, learnt=learnt)  # beside sums nothing is looked at one by one
-        sums = list(Sums().candidates(data))
-        if learnt and not sums:
-            data = table_of(*sides, features)
-    candidates = list(sums) or [one for family in simple for one in family.candidates(data)]
+def most_telling(candidates: Sequence[CandidateScore], claim: Claim, readable: bool = False) -> Witness | None:
+    """Return the event of the greatest growth, or that tells most where none grows; None for none."""
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0)
-        if choice.predicted > 0.0:
-            return _plan(choice.witness, claim, outputs, outputs_prime)
-    return no_bet(claim)
-
-
-def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Witness | None:
-    """Return the event that reads well of the greatest growth, or that tells most where none grows; None for none."""
-    size = min(len(outputs), len(outputs_prime))
-    data = table_of(outputs[:size], outputs_prime[:size])
-    candidates = [one for family in SIMPLE for one in family.candidates(data)]
-    for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Readable(Growth(points, more_wrong=1.0)), errors=0.0)
+        growth = Growth(points, more_wrong=1.0)
+        choice = best_of(candidates, Readable(growth) if readable else growth, errors=0.0)
         if choice.predicted > 0.0:
             return choice.witness
     return None
+
+
+def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Witness | None:
+    """Return the most telling event that reads well; None for none."""
+    size = min(len(outputs), len(outputs_prime))
+    data = table_of(outputs[:size], outputs_prime[:size])
+    return most_telling([one for family in SIMPLE for one in family.candidates(data)], claim, readable=True)
 
 
 def candidates_of(
@@ -552,25 +519,21 @@ def no_bet(claim: Claim) -> Plan:
     return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
-def _rates(witness: Witness, outputs: Outputs, outputs_prime: Outputs) -> tuple[float, float]:
-    (right, wrong_prime), (wrong, right_prime) = witness.count(outputs), witness.count(outputs_prime)
-    runs, runs_prime = len(outputs) + 1.0, len(outputs_prime) + 1.0
-    wrongly = (wrong + 0.5) / runs_prime + (wrong_prime + 0.5) / runs
-    return (right / runs + right_prime / runs_prime) / 2.0, wrongly / 2
-
-
-def _again(plan: Plan, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
+def plan_again(plan: Plan, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
     """Return a plan at its event's rates in all the past."""
-    return _plan(plan.witness, claim, outputs, outputs_prime) if plan.past else plan
+    return plan_with(plan.witness, claim, outputs, outputs_prime) if plan.past else plan
 
 
-def _plan(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
+def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
     """Add the tangent of the greatest growth against the claim, or, if there is none, the one nearest to growth.
 
     The rates are those of the past with one more run, in which the guess was wrong: at an estimated rate of 0 wrong
     guesses the best bet would be everything, and lost with the first.
     """
-    (correct, wrong), runs = _rates(witness, outputs, outputs_prime), 2 * min(len(outputs), len(outputs_prime))
+    (right, wrong_prime), (wrong_on_x_prime, right_prime) = witness.count(outputs), witness.count(outputs_prime)
+    on_x, on_x_prime, runs = len(outputs) + 1.0, len(outputs_prime) + 1.0, 2 * min(len(outputs), len(outputs_prime))
+    correct = (right / on_x + right_prime / on_x_prime) / 2.0
+    wrong = ((wrong_on_x_prime + 0.5) / on_x_prime + (wrong_prime + 0.5) / on_x) / 2
     correct, wrong = correct * runs / (runs + 1.0), (wrong * runs + 1.0) / (runs + 1.0)
     points = betting.tangents(claim)
     grows = [float(betting.growth(correct, wrong, *point, witness.events)) for point in points]

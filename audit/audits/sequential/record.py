@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -52,16 +52,6 @@ class Seen:
         """Share of the runs that were guessed."""
         return (self.correct + self.wrong) / self.runs if self.runs else 0.0
 
-    def odds(self, delta: float) -> float:
-        """Logarithm of correct to wrong guesses, those left out that delta allows, each so many `ERRORS` worse.
-
-        Their limits are Wilson's of rare counts: of none, ERRORS squared may have been expected.
-        """
-        half = ERRORS**2 / 2.0
-        correct = self.correct + half - ERRORS * math.sqrt(self.correct + half / 2.0)
-        wrong = self.wrong + half + ERRORS * math.sqrt(self.wrong + half / 2.0)
-        return math.log(max(correct - self.events * delta / 2.0 * self.runs, 1.0) / wrong)
-
 
 def gaussian(claim: Claim) -> float | None:
     """Mean mu of the Gaussian of scale 1 that attains a claim; None for others, such as (epsilon, delta).
@@ -90,8 +80,12 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
     if not seen or runs == 0:
         return None
     if gaussian(claim) is None:
-        points = [point(claim, one.tangent) for one in seen]
-        told = [one.odds(delta) - epsilon for one, (epsilon, delta) in zip(seen, points, strict=True)]
+        points, told, half = [point(claim, one.tangent) for one in seen], [], ERRORS**2 / 2.0
+        for one, (epsilon, delta) in zip(seen, points, strict=True):
+            # Wilson's limits of rare counts: of none, ERRORS squared may have been expected; delta allows some correct
+            correct = one.correct + half - ERRORS * math.sqrt(one.correct + half / 2.0)
+            wrong = one.wrong + half + ERRORS * math.sqrt(one.wrong + half / 2.0)
+            told.append(math.log(max(correct - one.events * delta / 2.0 * one.runs, 1.0) / wrong) - epsilon)
         best = int(np.argmax(told))
         bets = [(points[best], seen[best].events, seen[best].share)]
     else:
@@ -167,9 +161,10 @@ class StrategyRecord(Bet):
     counts: Counts
     looks: tuple[tuple[int, int, int], ...]
 
-    def bets_against(self, epsilon: float, delta: float) -> bool:
-        """Whether a mechanism of these rates would break (epsilon, delta); if not, the wealth stayed as it was."""
-        return self.correct - math.exp(epsilon) * self.wrong - self.witness.events * delta / 2.0 > 0.0
+    @property
+    def seen(self) -> tuple[int, int, int]:
+        """Runs, correct and wrong guesses at the end."""
+        return int(self.counts.runs), int(self.counts.correct), int(self.counts.wrong)
 
 
 @dataclass(frozen=True)
@@ -187,7 +182,7 @@ class Round:
     @property
     def runs(self) -> int:
         """Runs that were bet on."""
-        return int(self.strategies[0].counts.runs)
+        return self.strategies[0].seen[0]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -261,7 +256,7 @@ class SequentialResult(PairResult):
         """What was seen of `witness`, in the rounds that it was used in unchanged."""
         last = (self.pair, self.pair_digest)
         on_pair = (one.strategies[self.best] for one in self.rounds if (one.pair, one.digest) == last)
-        return functools.reduce(_add, (one.counts for one in on_pair if one.witness == self.witness))
+        return functools.reduce(operator.add, (one.counts for one in on_pair if one.witness == self.witness))
 
     @functools.cached_property
     def detectable(self) -> float | None:
@@ -276,7 +271,7 @@ class SequentialResult(PairResult):
         pooled: dict[tuple[Witness, float | None], Counts] = {}
         for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
             event, counts = (strategy.witness, strategy.tangent), strategy.counts
-            pooled[event] = _add(pooled[event], counts) if event in pooled else counts
+            pooled[event] = pooled[event] + counts if event in pooled else counts
         seen = [
             Seen(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
             for (_, tangent), counts in pooled.items()
@@ -302,8 +297,7 @@ class SequentialResult(PairResult):
                 accounts.look(tallies(looks))
                 if accounts.bound > path[-1][1]:
                     path.append((before + looks[0][0], accounts.bound))
-            seen = [(int(one.counts.runs), int(one.counts.correct), int(one.counts.wrong)) for one in round_.strategies]
-            accounts.close(tallies(seen))
+            accounts.close(tallies([one.seen for one in round_.strategies]))
             before += round_.runs
         return accounts, (*path, (before, accounts.bound))
 
@@ -333,12 +327,17 @@ class SequentialResult(PairResult):
     def describe_evidence(self) -> str:
         """Write how much was won against the claim, and how much refutes it."""
         needed = 1.0 / -math.expm1(math.log(self.confidence))
-        records = [round_.strategies[self.best] for round_ in self.rounds]
-        bet = [one.counts for one in records if one.bets_against(*point(self.claim, one.tangent))]
-        correct, wrong = (sum(int(getattr(counts, name)) for counts in bet) for name in ("correct", "wrong"))
+        correct = wrong = rounds = 0
+        for one in (round_.strategies[self.best] for round_ in self.rounds):
+            epsilon, delta = point(self.claim, one.tangent)
+            if one.correct - math.exp(epsilon) * one.wrong - one.witness.events * delta / 2.0 > 0.0:  # else no bet
+                correct, wrong, rounds = correct + one.seen[1], wrong + one.seen[2], rounds + 1
+        exponent = math.floor(self.log_evidence / math.log(10.0))  # which may be beyond floating point
+        mantissa = 10.0 ** (self.log_evidence / math.log(10.0) - exponent)
+        made = f"{math.exp(self.log_evidence):.3g}" if -3 <= exponent < 6 else f"{mantissa:.2f}e{exponent:+d}"
         return (
-            f"bets on {correct:,} correct and {wrong:,} wrong guesses, over {len(bet)} rounds, made their stake "
-            f"{_power(self.log_evidence)}; {needed:.3g} refutes"
+            f"bets on {correct:,} correct and {wrong:,} wrong guesses, over {rounds} rounds, made their stake {made}; "
+            f"{needed:.3g} refutes"
         )
 
     def describe_detectable(self) -> str:
@@ -353,16 +352,3 @@ class SequentialResult(PairResult):
 def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
     """Correct guesses, wrong ones and none of each strategy, shape (strategies, 3), of runs, correct and wrong ones."""
     return np.array([(correct, wrong, runs - correct - wrong) for runs, correct, wrong in looks], float)
-
-
-def _add(first: Counts, second: Counts) -> Counts:
-    sums = {name: value + getattr(second, name) for name, value in vars(first).items() if name != "events"}
-    return dataclasses.replace(first, **sums)
-
-
-def _power(log_value: float) -> str:
-    """Write e^log_value, which may be beyond floating point."""
-    exponent = math.floor(log_value / math.log(10.0))
-    if -3 <= exponent < 6:
-        return f"{math.exp(log_value):.3g}"
-    return f"{10.0 ** (log_value / math.log(10.0) - exponent):.2f}e{exponent:+d}"
