@@ -313,8 +313,11 @@ class TestOutputsThatAreNotKept:
             if kind != "choice":
                 return data
             unknown = {"kind": "LogRatio", "text": "log p(y) / p'(y)"}  # so that it is chosen again
-            events = {side: event and {**event, "feature": unknown} for side, event in data["witness"].items()}
-            return {**data, "witness": events}
+            choice = data["choice"]
+            for side in ("guess_x", "guess_x_prime"):
+                if choice["witness"][side]:
+                    choice["witness"][side]["feature"] = unknown
+            return data
 
         rewrite(path, another)
         cut(path, len(records(path)) - 1)
