@@ -37,10 +37,8 @@ from epsaudit.experiments.hunts_targets import Target
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.studies import write_data, write_figure, write_table
-from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.options import Options
-from epsaudit.hunting.outcome import Hunt
-from epsaudit.hunting.parameters import candidates, read_schema, served
+from epsaudit.hunting.hunt import Hunt, hunt
+from epsaudit.hunting.parameters import Options, candidates, read_schema, served
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 from epsaudit.text import percent

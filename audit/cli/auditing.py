@@ -60,7 +60,7 @@ def audit(
         entropy(seed)
     jobs_of(jobs, "--jobs")
     if out is not None:
-        _refuse_if_unwritable(out)
+        refuse_if_unwritable(out)
     missing: list[str] = []
     if library:
         if program is not None or pair or numbers_of_claim(numbers):
@@ -215,7 +215,7 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     provenance.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
-def _refuse_if_unwritable(out: Path) -> None:
+def refuse_if_unwritable(out: Path) -> None:
     """Raise before any run if results could not be written after the last."""
     probe = out / ".epsaudit"
     made = not out.exists()

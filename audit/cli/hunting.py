@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import json
@@ -13,18 +12,15 @@ from typing import Any
 
 from epsaudit.audits.question import trials_of
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_json, sayer, those
-from epsaudit.cli.auditing import claim_of, numbers_of_claim
+from epsaudit.cli.auditing import claim_of, numbers_of_claim, refuse_if_unwritable
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.provenance import digest, write_whole
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
-from epsaudit.hunting.description import Candidate, Description, Table
-from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.options import Options
-from epsaudit.hunting.outcome import Hunt, reserved
-from epsaudit.hunting.parameters import candidates, description_at, read_schema, served, stated_claims
-from epsaudit.hunting.relations import NAMED, relation_named
+from epsaudit.hunting.description import NAMED, Candidate, Description, Table, relation_named
+from epsaudit.hunting.hunt import Hunt, candidate_of, hunt
+from epsaudit.hunting.parameters import Options, candidates, description_at, read_schema, served, stated_claims
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.reporting.tables import print_table
@@ -68,58 +64,55 @@ def run(
     **numbers: float | None,
 ) -> int:
     """Hunt, print and write, where no other hunt does."""
-    if out is not None and checkpoint is not None and out.resolve() == checkpoint.resolve():
-        raise AuditError(f"--out and --checkpoint are both {out}; give two folders.")
-    with contextlib.nullcontext() if out is None else reserved(out):
-        if len(words) not in (1, 2):
-            raise AuditError(
-                f"hunt takes an environment and module:function, or this alone; these are {len(words)} words."
-            )
-        environment, function = words if len(words) == 2 else (None, words[0])
-        given = numbers_of_claim(numbers)
-        if claim is not None and given:
-            raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
-        claimed: Any = None if claim is not None else claim_of(given, "A hunt")
-        known, describe, relation, form = _candidates(schema, pair, parameters, adjacency, data)
-        if claim is not None:
-            values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
-            claimed = stated_claims(claim, environment, values, timeout=timeout)
-        with Display(quiet=quiet or as_json) as display:
-            asked = Options(
-                adjacency=relation,
-                describe=describe,
-                audits=whole_at_least(audits, 1, "--audits"),
-                trials=trials_of(trials, "--trials"),
-                confidence=confidence,
-                seconds=seconds,
-                witnesses=witnesses,
-                checkpoint=checkpoint,
-                seed=entropy(seed) if seed is not None or checkpoint is None else None,
-                n_jobs=jobs,
-                progress=display.say,
-                name=function,
-            )
-            target = served(function, environment, data=form, timeout=timeout)
-            found = hunt(target, known, claim=claimed, options=asked)
-        options = {
-            "data": form,
-            **{name: repr(number) for name, number in given.items()},
-            "claim": claim,
-            "adjacency": next((name for name, one in NAMED.items() if one == relation), None),
-            **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
-        }
-        command = ["epsaudit", "hunt", *words]
-        command += [word for name, one in options.items() if one is not None for word in (f"--{name}", one)]
-        findings = [_with_command(one, command, found.seed) for one in found.findings]
-        if out is not None:
-            _write(found, findings, out)
-        say_json(as_json, {**_facts(found), "findings": [one.to_dict() for one in findings]})
-        say = sayer(quiet or as_json)
-        for one in findings:
-            say(f"{one}\n")
-        if found.attempts:
-            say(_table(found.rows()))
-        say(f"{found.sentence()} Seed {found.seed}.")
+    if out is not None:
+        refuse_if_unwritable(out)
+    if len(words) not in (1, 2):
+        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+    environment, function = words if len(words) == 2 else (None, words[0])
+    given = numbers_of_claim(numbers)
+    if claim is not None and given:
+        raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
+    claimed: Any = None if claim is not None else claim_of(given, "A hunt")
+    known, describe, relation, form = _candidates(schema, pair, parameters, adjacency, data)
+    if claim is not None:
+        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
+        claimed = stated_claims(claim, environment, values, timeout=timeout)
+    with Display(quiet=quiet or as_json) as display:
+        asked = Options(
+            adjacency=relation,
+            describe=describe,
+            audits=whole_at_least(audits, 1, "--audits"),
+            trials=trials_of(trials, "--trials"),
+            confidence=confidence,
+            seconds=seconds,
+            witnesses=witnesses,
+            checkpoint=checkpoint,
+            seed=entropy(seed) if seed is not None or checkpoint is None else None,
+            n_jobs=jobs,
+            progress=display.say,
+            name=function,
+        )
+        target = served(function, environment, data=form, timeout=timeout)
+        found = hunt(target, known, claim=claimed, options=asked)
+    options = {
+        "data": form,
+        **{name: repr(number) for name, number in given.items()},
+        "claim": claim,
+        "adjacency": next((name for name, one in NAMED.items() if one == relation), None),
+        **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
+    }
+    command = ["epsaudit", "hunt", *words]
+    command += [word for name, one in options.items() if one is not None for word in (f"--{name}", one)]
+    findings = [_with_command(one, command, found.seed) for one in found.findings]
+    if out is not None:
+        _write(found, findings, out)
+    say_json(as_json, {**_facts(found), "findings": [one.to_dict() for one in findings]})
+    say = sayer(quiet or as_json)
+    for one in findings:
+        say(f"{one}\n")
+    if found.attempts:
+        say(_table(found.rows()))
+    say(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
     if not found.audits:  # which refutes nothing, and shows nothing either

@@ -24,7 +24,7 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import certification_counts, training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
-from epsaudit.hunting.options import Options
+from epsaudit.hunting.parameters import Options
 from epsaudit.hunting.shrinking import rows_of
 from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower

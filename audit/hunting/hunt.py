@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from epsaudit.adapters.external import in_turns, quickly
@@ -25,13 +26,12 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
+from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding, certified
-from epsaudit.hunting.description import Candidate
-from epsaudit.hunting.options import Options, Target
-from epsaudit.hunting.outcome import Attempt, Hunt, Record
-from epsaudit.hunting.parameters import Served, Values, description_at
-from epsaudit.hunting.relations import holds
+from epsaudit.hunting.description import Candidate, holds
+from epsaudit.hunting.parameters import Options, Served, Target, Values, description_at
 from epsaudit.hunting.screening import Screened, screened
 from epsaudit.hunting.shrinking import shrink
 
@@ -46,6 +46,170 @@ pair that was refuted is certified instead."""
 LONG = 1e-3
 """Seconds of a run from which on those of a program take turns. A request for every two runs costs 0.05 ms of processor
 time a run in place of 0.007 (16,384 runs of a Laplace sum), a twentieth of such a run."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate that was audited."""
+
+    candidate: Candidate
+    result: SequentialResult | None = None
+    """None where there could be no audit."""
+    failure: str = ""
+    """Why not."""
+    finding: Finding | None = None
+    """What a refuted claim was shrunk to."""
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the audit refuted the claim."""
+        return self.result is not None and self.result.violates_claim
+
+
+@dataclass(frozen=True)
+class Hunt:
+    """What a hunt came to."""
+
+    name: str
+    """Of the function."""
+    options: Options
+    """How it was done: the relation that the claim is for, the confidence of the whole hunt, and the rest."""
+    candidates: int
+    screened: int
+    """For how many candidates there was time."""
+    left_out: int
+    """Pairs that are not neighbours under the claim's relation."""
+    attempts: tuple[Attempt, ...]
+    """What was audited, in order."""
+    runs: int
+    """All runs, the screen's and those of shrinking included."""
+    seconds: float
+    seed: int
+    interrupted: bool = False
+    """Whether Ctrl-C ended it; ``attempts`` are what it had by then."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was refuted, shrunk and certified anew."""
+        return tuple(one.finding for one in self.attempts if one.finding is not None)
+
+    @property
+    def audits(self) -> tuple[SequentialResult, ...]:
+        """The audits themselves."""
+        return tuple(one.result for one in self.attempts if one.result is not None)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim was refuted, under its relation, or under any if it was not said which it is for."""
+        return any(one.refuted for one in self.attempts)
+
+    def verdicts(self) -> dict[str, bool]:
+        """Say of each relation that was tried whether the claim was refuted under it."""
+        tried: dict[str, bool] = {}
+        for one in self.attempts:
+            if one.result is None:  # no audit, no verdict
+                continue
+            for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
+                if self.options.adjacency in (None, relation):
+                    tried[str(relation)] = tried.get(str(relation), False) or one.refuted
+        return tried
+
+    def sentence(self) -> str:
+        """Say what was found, under which relation."""
+        tried = self.verdicts()
+        under = {kind: [name for name, one in tried.items() if one is kind] for kind in (True, False)}
+        parts = [f"refuted under '{name}'" for name in under[True]]
+        parts += [f"not refuted under '{name}'" for name in under[False]]
+        said = "; ".join(parts) or "nothing could be audited"
+        if self.options.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
+            said += "; it is a violation only if the claim is for that relation"
+        return (
+            f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
+            f"{len(self.audits)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
+            f"a hunt refutes it with probability at most {1.0 - self.options.confidence:.3g}."
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return what tables show of each audit."""
+        found = []
+        for number, one in enumerate(self.attempts, start=1):
+            finding, result = one.finding, one.result
+            best = finding.result if finding is not None else result
+            # claim and bound are those of its values
+            shown = (finding.candidate if finding is not None else None) or one.candidate
+            found.append(
+                {
+                    "number": number,
+                    "parameters": shown.given or None,
+                    "tries": one.candidate.tries or str(one.candidate.pair),
+                    "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
+                    "proven": None if best is None else best.proven,
+                    "certified": None if best is None else best.lower_bound,
+                    "runs": None if result is None else result.runs,
+                    "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
+                    "pair": None if finding is None else finding.pair,
+                    "event": None if finding is None else finding.result.describe_event(),
+                }
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a hunt remembers in a folder, so that one that was killed goes on; or nothing.
+
+    Audits keep checkpoints of their own there. How many pairs have been certified is written before each certification,
+    so that no share of the error probability is spent twice.
+    """
+
+    seed: int
+    file: Checkpoint | None = None
+
+    @classmethod
+    @contextmanager
+    def of(cls, folder: Any, seed: int | None, identity: Callable[[], Identity]) -> Iterator[Record]:
+        """Open a folder, or begin one; raises `AuditError` for that of another hunt, or one that is in use."""
+        if folder is None:
+            yield cls(entropy(seed))
+            return
+        with Checkpoint(Path(folder) / "hunt.checkpoint", {"hunt": identity()}, seed) as file:
+            yield cls(file.seed, file)
+
+    def screen(
+        self, candidates: Sequence[Candidate], make: Callable[[], tuple[list[Screened], int]]
+    ) -> tuple[list[Screened], int]:
+        """Return the order of the candidates, as it is known or is made now, and how many runs that took."""
+        if self.file is not None and (known := self.file.read("hunt", "screen")) is not None:
+            rows, runs = known["rows"], int(known["runs"])
+            return [Screened(candidates[n], tuple(rank), *more) for n, rank, *more in rows], runs
+        found, runs = make()
+        if self.file is not None:
+            places = {id(one): place for place, one in enumerate(candidates)}
+            rows = [[places[id(one.candidate)], list(one.rank), one.failure, one.pace] for one in found]
+            self.file.write("hunt", "screen", "", {"rows": rows, "runs": runs})
+        return found, runs
+
+    def checkpoint(self, name: str) -> Path | None:
+        """Return the checkpoint of an audit."""
+        return None if self.file is None else self.file.path.parent / f"{name.replace(' ', '-')}.checkpoint"
+
+    def begin_certification(self, number: int) -> int:
+        """Count a certification before it begins, the first of this process or not; ``number`` are known."""
+        if self.file is None:
+            return number + 1
+        number = 1 + sum(1 for _ in self.file.every("hunt", "certification"))
+        self.file.write("hunt", "certification", str(number), {})
+        return number
+
+    def finding(self, number: int) -> Finding | None:
+        """Return what the audit of this number was shrunk to, if that was finished."""
+        known = None if self.file is None else self.file.read("hunt", "finding", str(number))
+        return None if known is None else Finding.from_dict(known)
+
+    def keep(self, number: int, finding: Finding) -> None:
+        """Remember it."""
+        if self.file is not None:
+            self.file.write("hunt", "finding", str(number), finding.to_dict())
 
 
 class OutOfTime(KeyboardInterrupt):
@@ -103,8 +267,7 @@ def hunt(
         )
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = Target(function, claim, name)
-    identity = "" if options.checkpoint is None else target.identity(kept, options)
-    with Record.of(options.checkpoint, options.seed, identity) as record:
+    with Record.of(options.checkpoint, options.seed, lambda: target.identity(kept, options)) as record:
         until = math.inf if options.seconds is None else started + options.seconds
         hunting = _Hunting(target, options, _values_of(kept), record, until)
         ordered: list[Screened] = []
@@ -133,6 +296,7 @@ class _Hunting:
     record: Record
     until: float
     runs: int = 0
+    certified: int = 0
     interrupted: bool = False
 
     def attempts(self, ordered: Sequence[Screened]) -> Iterator[Attempt]:
@@ -192,7 +356,7 @@ class _Hunting:
             if attempt and self.left() <= 0.0:
                 break
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
-            certification = self.record.next_certification()
+            self.certified = certification = self.record.begin_certification(self.certified)
             self.options.say(f"certifying {candidate.pair}")
             finding = certified(
                 _careful(self.target.mechanism(candidate.parameters), pace),

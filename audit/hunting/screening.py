@@ -19,7 +19,7 @@ from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import Candidate
-from epsaudit.hunting.options import Options, Target
+from epsaudit.hunting.parameters import Options, Target
 from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC

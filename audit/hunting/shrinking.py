@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.hunting.description import Candidate, Description
-from epsaudit.hunting.options import MOST_STEPS
-from epsaudit.hunting.parameters import Values
-from epsaudit.hunting.relations import holds
+from epsaudit.hunting.description import Candidate, Description, holds
+from epsaudit.hunting.parameters import MOST_STEPS, Values
 
 KINDS = (list, tuple, np.ndarray)
 """Datasets of which records can be taken away without a description of the data."""

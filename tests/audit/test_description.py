@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, AuditError, MaxChange, Substitution
-from epsaudit.hunting.description import CROWD, Answers, Column, Table, numbers, symbols
+from epsaudit.hunting.description import (
+    CROWD,
+    AddRemovePerson,
+    Answers,
+    Column,
+    SubstitutePerson,
+    Table,
+    WithinNorm,
+    numbers,
+    symbols,
+)
 from epsaudit.hunting.parameters import candidates, ranges, read_schema
-from epsaudit.hunting.relations import AddRemovePerson, SubstitutePerson, WithinNorm
 
 VISITS = Table(
     [

@@ -8,8 +8,7 @@ from epsaudit import AuditError, PureDP, audit, audit_sequentially, command
 from epsaudit.adapters import external, serve
 from epsaudit.engine.independence import CONSTANT, PROCESSES
 from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.options import Options
-from epsaudit.hunting.parameters import served
+from epsaudit.hunting.parameters import Options, served
 
 PROGRAMS = """
 import functools, random
