@@ -167,30 +167,30 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
     workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
     if record.kept:
         check_restart(mechanism)
-    sides = [prepared(mechanism, pair) for pair in question.pairs]
+    sides: list[Sides] = []
+    for pair in question.pairs:
+        # a function's distribution copies what it is given
+        ours = pair if isinstance(mechanism, FunctionMechanism) else given(pair)
+        try:
+            first, second = mechanism(ours.x), mechanism(ours.x_prime)
+        except AuditError:
+            raise
+        except Exception as error:
+            raise AuditError(
+                f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {ours}."
+            ) from error
+        if (
+            isinstance(first, CommandDistribution)
+            and isinstance(second, CommandDistribution)
+            and first.dataset == second.dataset
+        ):
+            raise AuditError(
+                f"Both datasets of the pair {ours} are {shorten(first.dataset)} once they are written as JSON, as a "
+                "program gets them (tuples, sets and arrays are lists), so that nothing could tell them apart."
+            )
+        sides.append((first, second))
     refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
     return Begun(question, seed, mechanism, sides, workers, look, started)
-
-
-def prepared(mechanism: Mechanism, pair: DatasetPair) -> Sides:
-    """Prepare both output distributions; a mechanism that cannot, or a program that is sent the same, is a sentence."""
-    if not isinstance(mechanism, FunctionMechanism):  # a function's distribution copies what it is given
-        pair = given(pair)
-    try:
-        sides = mechanism(pair.x), mechanism(pair.x_prime)
-    except AuditError:
-        raise
-    except Exception as error:
-        raise AuditError(
-            f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {pair}."
-        ) from error
-    sent = [side.dataset for side in sides if isinstance(side, CommandDistribution)]
-    if len(sent) == 2 and sent[0] == sent[1]:
-        raise AuditError(
-            f"Both datasets of the pair {pair} are {shorten(sent[0])} once they are written as JSON, as a program gets "
-            "them (tuples, sets and arrays are lists), so that nothing could tell them apart."
-        )
-    return sides
 
 
 def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:

@@ -7,7 +7,6 @@ other runs, and that the seed was not chosen for the bound that it gives, no fil
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
@@ -38,7 +37,7 @@ from epsaudit.results.pairs import AuditResult
 from epsaudit.results.result import Result, read
 from epsaudit.text import for_json, lower, percent
 from epsaudit.truth import exact_parameter
-from epsaudit.witnesses import Event, Region, Witness
+from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE
 
 Kind = AuditResult | SequentialResult | OneRunResult
@@ -131,11 +130,16 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     result = rebuild(stored)
     differences, possible = _differences(result, stored, lambda result: result.to_dict())
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
-    if possible:
-        differences += _only_counted(result)
+    if possible and isinstance(result, AuditResult) and result.training_runs == 0:
+        differences.append(
+            f"No run chose the event, and {result.runs:,} counted it: no audit has such sizes. It is a recount, to be "
+            "compared with what it recounts; nothing shows that its seed and size were not chosen for the bound."
+        )
     if entry is not None and entry.name == result.mechanism and entry.claim != result.claim:
         differences.append(f"The claim is {result.claim}; {entry.name} is registered with {entry.claim}.")
-    exact = None if entry is None or isinstance(result, OneRunResult) else _exact(result, entry)
+    exact = None
+    if entry is not None and not isinstance(result, OneRunResult) and (pair := result.among(entry.all_pairs())):
+        exact = exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
     if exact is not None:
         how += " and laws"
         if result.exact is not None and not _close(result.exact, exact):
@@ -146,19 +150,9 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
                 f"{exact:.6g}. Of bounds at {percent(result.confidence)} confidence a share of at most "
                 f"{1 - result.confidence:.3g} does: the seed or the event may have been chosen for it."
             )
-    elif not isinstance(result, OneRunResult) and result.exact is not None:
+    elif result.exact is not None:
         unchecked.append(EXACT)
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
-
-
-def _only_counted(result: Kind) -> list[str]:
-    """Say of what `epsaudit.results.compare.recount` gave that it is there to be compared, not to be believed."""
-    if not (isinstance(result, AuditResult) and result.training_runs == 0):
-        return []
-    return [
-        f"No run chose the event, and {result.runs:,} counted it: no audit has such sizes. It is a recount, to be "
-        "compared with what it recounts; nothing shows that its seed and size were not chosen for the bound."
-    ]
 
 
 def _differences(
@@ -194,14 +188,6 @@ def _bounds(result: Kind) -> dict[str, Any]:
     return {name: for_json(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
-def _exact(result: AuditResult | SequentialResult, entry: Entry) -> float | None:
-    """The exact value by today's laws; None if none is known, or the entry has no such pair."""
-    pair = result.among(entry.all_pairs())
-    if pair is None:
-        return None
-    return exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
-
-
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
     """Audit the mechanism again from the stored seed and compare everything that the seed determines.
 
@@ -218,7 +204,15 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     pairs = entry.all_pairs()
     mechanism = Look(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
-        return _recount(found, before, entry, n_jobs)
+        pair, seed = before.among(pairs), before.seed + 1
+        counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
+        p_value = compare.p_value(before, counted)
+        changed = (
+            f"The event was counted as {before.describe_counts()}, and is counted as {counted.describe_counts()} now: "
+            f"p = {p_value:.2g}, beyond chance."
+        )
+        how = f"its event counted again ({before.claim.symbol} >= {lower(counted.lower_bound)}), p = {p_value:.2g}"
+        return Verification(before, (changed,) * (p_value <= LEVEL), how, found.unchecked)
     if before.families == "hunt":
         raise AuditError(f"{before.mechanism} was hunted, not audited by epsaudit.audit; it can only be recomputed.")
     if before.families == "own":
@@ -233,31 +227,13 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         n_jobs=n_jobs,
         witnesses=before.families,
     )
-    return Verification(after, tuple(_changes(before, after)), f"run again from seed {before.seed}", (WORDS,))
-
-
-def _changes(before: AuditResult, after: AuditResult) -> list[str]:
     expected, fresh = before.to_dict(), after.to_dict()
-    return [
+    changes = [
         f"{name} was {_shown(expected[name])}, and is {_shown(fresh[name])} now."
         for name in expected
         if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
     ]
-
-
-def _recount(found: Verification, before: AuditResult, entry: Entry, n_jobs: int | None) -> Verification:
-    """Count the stored event again, as independent runs."""
-    pair, seed = before.among(entry.all_pairs()), before.seed + 1
-    after = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
-    p_value = compare.p_value(before, after)
-    differences = []
-    if p_value <= LEVEL:
-        differences.append(
-            f"The event was counted as {before.describe_counts()}, and is counted as {after.describe_counts()} now: "
-            f"p = {p_value:.2g}, beyond chance."
-        )
-    how = f"its event counted again ({after.claim.symbol} >= {lower(after.lower_bound)}), p = {p_value:.2g}"
-    return Verification(before, tuple(differences), how, found.unchecked)
+    return Verification(after, tuple(changes), f"run again from seed {before.seed}", (WORDS,))
 
 
 def _close(stored: Any, computed: Any) -> bool:
@@ -296,59 +272,35 @@ def impossible(result: Kind) -> list[str]:
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
     ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
     """
-    said = list(_anywhere(result))
-    if said:  # and nothing can be computed
-        return said
-    if isinstance(result, OneRunResult):
-        return _one_run(result)
-    return _sequential(result) if isinstance(result, SequentialResult) else _fixed_size(result)
-
-
-def _anywhere(result: Kind) -> Iterator[str]:
-    """Say what is impossible in a result of any kind."""
+    said = []
     try:
         confidence_of(result.confidence)
     except AuditError as error:
-        yield str(error)
+        said.append(str(error))
     if result.seed < 0:
-        yield f"The seed is {result.seed}; it must be a whole number of at least 0."
+        said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
+    if result.exact is not None and not result.exact >= 0.0:
+        said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
     if isinstance(result, OneRunResult):
         if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
-            yield f"There were {result.canaries} canaries; there must be some, and guesses about some of them."
-        return
-    if result.exact is not None and not result.exact >= 0.0:
-        yield f"The exact value is {result.exact}; it must be a number of at least 0."
-    if not LEAST_TRIALS <= result.trials < MOST_RUNS and not _counted_again(result):
-        yield f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}."
+            said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
+    else:
+        recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
+        if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
+            said.append(f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}.")
+    if said:  # and nothing can be computed
+        return said
+    match result:
+        case AuditResult():
+            return list(_fixed_size(result))
+        case SequentialResult():
+            return _sequential(result)
+        case OneRunResult():
+            return _one_run(result)
 
 
-def _counted_again(result: AuditResult | SequentialResult) -> bool:
-    """Whether a result is of `epsaudit.results.compare.recount`, which may have any number of runs."""
-    return isinstance(result, AuditResult) and result.training_runs == 0 and 0 < result.trials < MOST_RUNS
-
-
-def _fixed_size(result: AuditResult) -> list[str]:
-    counts = result.counts
-    said = list(_certificate(result))
-    if result.families not in ("auto", "all", "own", "hunt"):
-        said.append(f"The families are {result.families!r}; they must be 'auto', 'all', 'own' or 'hunt'.")
-    if counts.runs_x + counts.runs_x_prime != result.runs:
-        said.append(f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified.")
-    chose, most = result.training_runs, training_runs(result.trials)
-    if result.families == "hunt":
-        if not LEAST_HUNTED <= chose <= MOST_HUNTED:
-            said.append(f"{chose:,} runs are said to have chosen; a hunt takes {LEAST_HUNTED} to {MOST_HUNTED:,}.")
-        return said + list(_counts(counts, result.witness))
-    # what the pairs divide evenly: at least 8 runs on each side of each
-    looked = max(FEWEST_TO_LOOK, result.trials // 10)  # at most, at functions
-    if not _counted_again(result) and not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:
-        said.append(f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}.")
-    return said + list(_counts(counts, result.witness))
-
-
-def _certificate(result: AuditResult) -> Iterator[str]:
-    """Say what of the certificate training cannot have chosen."""
-    certificate, witness = result.certificate, result.witness
+def _fixed_size(result: AuditResult) -> Iterator[str]:
+    certificate, witness, counts = result.certificate, result.witness, result.counts
     if isinstance(certificate, MembershipGame):
         if certificate.share != MembershipGame.share:
             yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
@@ -359,6 +311,19 @@ def _certificate(result: AuditResult) -> Iterator[str]:
             yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
         if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
             yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
+    if result.families not in ("auto", "all", "own", "hunt"):
+        yield f"The families are {result.families!r}; they must be 'auto', 'all', 'own' or 'hunt'."
+    if counts.runs_x + counts.runs_x_prime != result.runs:
+        yield f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified."
+    chose, most = result.training_runs, training_runs(result.trials)
+    if result.families == "hunt":
+        if not LEAST_HUNTED <= chose <= MOST_HUNTED:
+            yield f"{chose:,} runs are said to have chosen; a hunt takes {LEAST_HUNTED} to {MOST_HUNTED:,}."
+    elif chose:  # what the pairs divide evenly: at least 8 runs on each side of each; and looks at functions
+        looked = max(FEWEST_TO_LOOK, result.trials // 10)
+        if not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:
+            yield f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}."
+    yield from _counts(counts, witness)
 
 
 def _is_tangent(tangent: float | None, claim: Claim) -> bool:
@@ -399,33 +364,25 @@ def _sequential(result: SequentialResult) -> list[str]:
         if len(moments) != 1 or moments == {()}:
             said.append("The strategies of a round are said to have been looked at after different runs, or never.")
         for strategy in round_.strategies:
-            said += [
-                *_counts(strategy.counts, strategy.witness),
-                *_strategy(strategy, result.claim, before + round_.explored),
-            ]
+            said += _counts(strategy.counts, strategy.witness)
+            said += _strategy(strategy, result.claim, before + round_.explored)
         before += round_.explored + round_.runs
+    last = result.rounds[-1]
     if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
-    if (result.rounds[-1].pair, result.rounds[-1].digest) != (result.pair, result.pair_digest):
-        said.append(f"The pair is {result.pair}; the last round was on {result.rounds[-1].pair}.")
-    return said or _ending(result)
-
-
-def _ending(result: SequentialResult) -> list[str]:
-    """Say where the reason to stop, the verdict, the bound and the evidence of the rounds contradict each other."""
-    said = []
-
-    def above(bound: float) -> bool:
-        return bound >= result.proven if result.proven > 0.0 else bound > 0.0
-
-    if above(result.lower_bound) and not result.violates_claim:
-        said.append(f"A bound of {result.lower_bound:.6g} refutes the claim; the rounds do not.")
-    if result.violates_claim and result.lower_bound < result.proven * (1.0 - 1e-9):
-        said.append(f"The rounds refute the claim; a bound of {result.lower_bound:.6g} does not.")
-    early = next((runs for runs, bound in result.path if runs < result.runs and above(bound)), None)
-    if early is not None:
-        said.append(f"The claim was refuted after {early:,} runs, yet the audit is said to have gone on.")
-    if (result.stopped == "refuted") != result.violates_claim:
+    if (last.pair, last.digest) != (result.pair, result.pair_digest):
+        said.append(f"The pair is {result.pair}; the last round was on {last.pair}.")
+    if said:  # and its reason to stop, verdict, bound and evidence say nothing
+        return said
+    bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
+    least = proven if proven > 0.0 else math.ulp(0.0)  # the bound that refutes
+    if bound >= least and not refuted:
+        said.append(f"A bound of {bound:.6g} refutes the claim; the rounds do not.")
+    if refuted and bound < proven * (1.0 - 1e-9):
+        said.append(f"The rounds refute the claim; a bound of {bound:.6g} does not.")
+    if early := [runs for runs, then in result.path if runs < result.runs and then >= least]:
+        said.append(f"The claim was refuted after {early[0]:,} runs, yet the audit is said to have gone on.")
+    if (result.stopped == "refuted") != refuted:
         said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
     if result.stopped == "runs" and result.runs != result.trials:
         said.append(f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped.")
@@ -434,60 +391,51 @@ def _ending(result: SequentialResult) -> list[str]:
 
 def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[str]:
     """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
-    seen = [(0, 0, 0), *strategy.looks]
-    rises = [[b - a for a, b in zip(*step, strict=True)] for step in itertools.pairwise(seen)]
-    if any(min(rise) < 0 or rise[1] + rise[2] > rise[0] for rise in rises):
+    looks, (correct, wrong, past) = [(0, 0, 0), *strategy.looks], (strategy.correct, strategy.wrong, strategy.past)
+    rises = np.diff(np.array(looks, dtype=object), axis=0)
+    if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
         yield "The interim looks of a strategy go back, or have more guesses than runs."
-    if seen[-1] != strategy.seen:
-        ends = f"end with {seen[-1]}, its counts are {strategy.seen}: runs, correct and wrong."
+    if looks[-1] != strategy.seen:
+        ends = f"end with {looks[-1]}, its counts are {strategy.seen}: runs, correct and wrong."
         yield f"The interim looks of a strategy {ends}"
-    if not 0 <= strategy.past <= before:
-        yield f"The rates that a strategy bet on are said to come from {strategy.past} runs, of {before:,} before it."
-    if not (0.0 <= strategy.correct <= 1.0 and 0.0 <= strategy.wrong <= 1.0):
-        yield f"A strategy bet on the rates {strategy.correct} and {strategy.wrong}; they must be probabilities."
+    if not 0 <= past <= before:
+        yield f"The rates that a strategy bet on are said to come from {past} runs, of {before:,} before it."
+    if not (0.0 <= correct <= 1.0 and 0.0 <= wrong <= 1.0):
+        yield f"A strategy bet on the rates {correct} and {wrong}; they must be probabilities."
     nothing = no_bet(claim)
-    if strategy.past == 0 and (strategy.correct, strategy.wrong) != (nothing.correct, nothing.wrong):
+    if past == 0 and (correct, wrong) != (nothing.correct, nothing.wrong):
         yield "A bet is said to have been planned from nothing."
-    elif strategy.past > 0 and strategy.correct + strategy.wrong > 1.0 + SLACK:
-        yield f"Guesses are correct at a rate of {strategy.correct} and wrong at {strategy.wrong}: over 1 together."
+    elif past > 0 and correct + wrong > 1.0 + SLACK:
+        yield f"Guesses are correct at a rate of {correct} and wrong at {wrong}: over 1 together."
     if not _is_tangent(strategy.tangent, claim):
         yield f"{claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
 
 
 def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
-    for side, runs, seen in (
-        ("x", counts.runs_x, (counts.guess_x_on_x, counts.guess_x_prime_on_x)),
-        ("x'", counts.runs_x_prime, (counts.guess_x_on_x_prime, counts.guess_x_prime_on_x_prime)),
-    ):
+    on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
+    as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
+    as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
+    for side, runs, *seen in (("x", on_x, as_x[0], as_x_prime[0]), ("x'", on_x_prime, as_x[1], as_x_prime[1])):
         if min(*seen, runs) < 0 or sum(seen) > runs:
             yield f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}."
     if counts.events != witness.events:
         yield f"The counts are of {counts.events} events, and the witness has {witness.events}."
-    for guess, event, seen in (
-        ("x", witness.guess_x, (counts.guess_x_on_x, counts.guess_x_on_x_prime)),
-        ("x'", witness.guess_x_prime, (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)),
-    ):
-        if event is None and seen != (0, 0):
-            yield f"{sum(seen):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
-        if isinstance(event, Region) and any(seen) and not (event.included or _numbers(event).any()):
-            yield f"{sum(seen):,} outputs are said to be in {event}, which holds no output."
-    if _overlap(witness.guess_x, witness.guess_x_prime):
-        yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
+    for guess, event, times in (("x", witness.guess_x, as_x), ("x'", witness.guess_x_prime, as_x_prime)):
+        if event is None and times != (0, 0):
+            yield f"{sum(times):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
+        if isinstance(event, Region) and any(times) and not (event.included or _numbers(event).any()):
+            yield f"{sum(times):,} outputs are said to be in {event}, which holds no output."
+    first, second = witness.guess_x, witness.guess_x_prime
+    if isinstance(first, Region) and isinstance(second, Region):
+        single = pack([*first.included, *second.included])  # outputs that either includes
+        common = len(single) and bool((first.contains(single) & second.contains(single)).any())
+        if common or (first.feature == second.feature and _numbers(first, second).any()):
+            yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
     from scipy.stats import binom  # slow to import
 
-    fewer, runs = min(counts.runs_x, counts.runs_x_prime), counts.runs_x + counts.runs_x_prime
-    if fewer >= 0 and 2.0 * float(binom.cdf(fewer, runs, 0.5)) < FAIR:
-        yield f"{counts.runs_x:,} runs were on x and {counts.runs_x_prime:,} on x'; fair coins do not part them so."
-
-
-def _overlap(first: Event | None, second: Event | None) -> bool:
-    """Whether some output lies in both events: a single one that either includes, or a number that both hold."""
-    if not (isinstance(first, Region) and isinstance(second, Region)):
-        return False
-    single = pack([*first.included, *second.included])
-    if len(single) and bool((first.contains(single) & second.contains(single)).any()):
-        return True
-    return first.feature == second.feature and bool(_numbers(first, second).any())
+    fewer = min(on_x, on_x_prime)
+    if fewer >= 0 and 2.0 * float(binom.cdf(fewer, on_x + on_x_prime, 0.5)) < FAIR:
+        yield f"{on_x:,} runs were on x and {on_x_prime:,} on x'; fair coins do not part them so."
 
 
 def _numbers(*events: Region) -> NDArray[np.bool_]:

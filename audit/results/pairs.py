@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,18 +46,8 @@ class PairResult(Result):
         known = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
         return {**super()._fields(data), **known, "pair_digest": pair.get("digest", "")}
 
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("pair", self.pair),
-            ("witness", self.describe_event()),
-            ("counts", self.describe_counts()),
-            self._line_of_parameter(),
-            *self._lines_of_method(),
-            self._line_of_seed(),
-        ]
-
-    @abstractmethod
-    def _lines_of_method(self) -> list[tuple[str, str]]: ...
+    def _of_what(self) -> dict[str, str]:
+        return {"pair": self.pair, "witness": self.describe_event()}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -137,9 +126,9 @@ class AuditResult(PairResult):
     def spent(self) -> int:
         return self.trials
 
-    def _lines_of_method(self) -> list[tuple[str, str]]:
+    def _how(self) -> dict[str, str]:
         runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
-        return [("method", f"{self.describe_method()}, {runs}")]
+        return {"method": f"{self.describe_method()}, {runs}"}
 
     def describe_event(self) -> str:
         """Write the events; of one that held all runs or none, that no event was found."""

@@ -131,15 +131,20 @@ class Result(ABC):
         """Write how counts became a bound."""
 
     @abstractmethod
+    def _of_what(self) -> dict[str, str]:
+        """What was run, and what was taken for a sign: labels and texts."""
+
+    @abstractmethod
+    def _how(self) -> dict[str, str]:
+        """How counts became a bound: labels and texts."""
+
     def lines(self) -> list[tuple[str, str]]:
         """What is printed below the first sentence: labels and texts."""
-
-    def _line_of_parameter(self) -> tuple[str, str]:
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        return "parameter", f"{self.claim.symbol} proven {self.proven:.4g}{exact}"
-
-    def _line_of_seed(self) -> tuple[str, str]:
-        return "seed", f"{self.seed}" + ("" if self.reproducible else " (not known to give the same again)")
+        said = self._of_what() | {"counts": self.describe_counts()}
+        said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._how()
+        said.setdefault("seed", f"{self.seed}" + ("" if self.reproducible else " (not known to give the same again)"))
+        return list(said.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.

@@ -656,15 +656,17 @@ class OneRunResult(Result):
             f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
         )
 
-    def lines(self) -> list[tuple[str, str]]:
-        return [
-            ("canaries", f"{self.canaries:,}, each in by a fair coin"),
-            ("guesses", self.describe_event()),
-            ("counts", self.describe_counts()),
-            self._line_of_parameter(),
-            ("method", self.describe_method() + self._spent()),
-            ("seed", f"{self.seed}{GIVEN}") if self.given else self._line_of_seed(),
-        ]
+    def _of_what(self) -> dict[str, str]:
+        return {"canaries": f"{self.canaries:,}, each in by a fair coin", "guesses": self.describe_event()}
+
+    def _how(self) -> dict[str, str]:
+        method = self.describe_method()
+        if len(self.counts) > 1:
+            each = percent(self.shared_confidence)
+            method += f"; the best of {len(self.counts)} sets of guesses, each at {each}"
+        elif self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
+            method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
+        return {"method": method, **({"seed": f"{self.seed}{GIVEN}"} if self.given else {})}
 
     def describe_event(self) -> str:
         return str(self.rule)
@@ -681,13 +683,6 @@ class OneRunResult(Result):
             from epsaudit.reporting.figures import certified_against_proven
 
         return certified_against_proven([self], self.confidence)
-
-    def _spent(self) -> str:
-        if len(self.counts) > 1:
-            return f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
-        if self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
-            return f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
-        return ""
 
     @functools.cached_property
     def _bounds(self) -> list[float]:

@@ -50,8 +50,7 @@ from epsaudit.witnesses.events import reads_well
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
 FIRST_ROUND = 24
-"""Runs of the first round for each pair, on which nothing is bet. Set by hand in the first round; no measurement is
-recorded."""
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand."""
 MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
 

@@ -47,12 +47,9 @@ from epsaudit.witnesses.settings import LEAST_TO_LEARN
 
 Floats = NDArray[np.float64]
 HEAVY = 1_000.0
-"""Times the middle fifth of all numbers that they must span for tails to be cut. A hundred thousand numbers with
-Laplace noise span fifty times."""
+"""Times the middle fifth of all numbers that they must span for tails to be cut; with Laplace noise it is fifty."""
 CENTRAL = (0.75, 0.5, 0.35, 0.25)
-"""Shares of all numbers, in the middle, within which tails may be cut. With them and distances from the median the
-published NonDPLaplace2 at epsilon 0.01 and 0.1 is refuted after 1,037 and 1,522 runs at 5 % in the median (seeds 100 to
-107), without after 1,742 and 3,002 (100 to 111)."""
+"""Shares of all numbers, in the middle, within which tails may be cut: they halve the runs that a heavy tail takes."""
 
 
 @dataclass(frozen=True)
@@ -144,22 +141,15 @@ class Middles(FromTable):
 
 
 NARROW = 24
-"""Features of a group up to which each has coefficients of its own at every knot; a fit takes the cube of this. A look
-at 10,000 runs of 200 coordinates took 9.8 s of a processor with coefficients of their own for all, and takes 1.4 s."""
+"""Features of a group up to which each has coefficients of its own at every knot; a fit takes their cube."""
 NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
-"""Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least. With
-all, 17,500 outputs of 20 coordinates take 0.3 s of a processor."""
+"""Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least."""
 FEW_TO_LOOK_AT = 4
-"""Features of such vectors that are looked at one by one. A product of two coordinates of 20 is then refuted at 5 %
-after 191 runs in the median, a tail of one after 310 (seeds 100 to 104); 281 and 362 where all were, and increments
-learnt from. A leak of 1 in 100 outputs in one of 20 took the same 4,965 to 15,341 runs with all from 5,000 outputs of
-either side on (seeds 100 to 105, 5 % and 1e-6)."""
+"""Features of such vectors that are looked at one by one; more cost power against what sums and products tell."""
 CORRELATED = 0.3
-"""Mean correlation of neighbours' signs from which their differences are learnt from: that of independent coordinates
-is 0, that of running sums of 20 equal steps above 0.7. Set by hand."""
+"""Mean correlation of neighbours' signs from which their differences are learnt; running sums have above 0.7."""
 PARTS = (1, 2, 4)
-"""Into how many parts coordinates of a long vector are divided, whose coefficients at a knot are the same in each:
-those of `epsaudit.witnesses.settings.SHAPES`, which has the measurement."""
+"""Into how many parts coordinates of a long vector are divided, whose coefficients at a knot are the same in each."""
 
 
 def is_long(outputs: Outputs) -> bool:
@@ -301,24 +291,18 @@ def _fit(
 
 
 LEAST_TO_CHOOSE = 64
-"""Past runs from which the conservative strategy begins to choose. Set by hand in the first round; no measurement
-is recorded."""
+"""Past runs from which the conservative strategy begins to choose. Set by hand."""
 MOST_FOR_AGGRESSIVE = 5_000
 """Past runs on each dataset that the aggressive strategy learns from."""
 LEARN_EVERY = 3
-"""Rounds from one choice of the conservative strategy's event to the next: past runs grow 3.4 times between them. Five
-leaks in vectors of 20 and in numbers, seeds 100 and 101, are refuted after 0.96 to 1.4 times the runs that a choice in
-every round takes, 1.00 in the median, for 0.38 to 0.7 of its processor time."""
+"""Rounds from one choice of the conservative strategy's event to the next, in which past runs grow 3.4 times: half the
+processor time for hardly more runs."""
 ENOUGH_NUMBERS = 20_000
-"""Numbers of x from which the aggressive strategy learns of long vectors in two of three rounds, of the features that
-the last choice of the conservative one was from; in one of three while its last event does not grow, which changed no
-median runs of four leaks in vectors of 10, 20 and 200 (seeds 100 to 107, 5 % and 1e-6), and takes a passing check of
-200 about a tenth less time (seeds 101 to 103). Features as old at any size cost power: a shift in one of twenty
-coordinates then took 423 runs at 5 % in the median (seeds 100 to 107), 329 if features are chosen anew, 303 before."""
+"""Numbers of x from which the aggressive strategy learns of long vectors in two of three rounds, or in one of three
+while its last event does not grow. Features that old at any size would cost power."""
 PROMISING, SHORTLISTED = 1.0, 6
 """Standard errors by which log odds are lowered before a score counts as promising, and scores of long vectors learnt
-from a part that all outputs judge. Set by hand; at their own 2 errors, candidates without any difference promise next
-to nothing (`epsaudit.witnesses.settings.ERRORS`), at 1 one in six would."""
+from a part that all outputs judge. Set by hand."""
 SIMPLE: tuple[FromTable, ...] = (Tails(), Middles(), LikelihoodRatio())
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Floats = betting.Floats
 ERRORS = 3.0
 """Standard errors by which the guesses of an event are taken to be worse before events are compared: an audit saw some
-forty, and at 2 a rare one was the best by luck in 1 of 60 right Laplace audits (seeds 0 to 59)."""
+forty, and at 2 a rare one would be the best by luck."""
 RARER = tuple(2.0 ** (-np.arange(13) / 2.0))
 """Shares of the most common event seen that are tried where a Gaussian is imagined: its tails may be cut anywhere."""
 LEAST = 0.1
@@ -311,9 +311,9 @@ class SequentialResult(PairResult):
     def lines(self) -> list[tuple[str, str]]:
         return [*super().lines(), *([] if self.violates_claim else [("reach", self.describe_detectable())])]
 
-    def _lines_of_method(self) -> list[tuple[str, str]]:
+    def _how(self) -> dict[str, str]:
         stopped = f"after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}"
-        return [("method", self.describe_evidence()), ("stopped", stopped)]
+        return {"method": self.describe_evidence(), "stopped": stopped}
 
     def describe_event(self) -> str:
         return str(self.witness)
