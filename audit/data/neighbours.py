@@ -11,37 +11,31 @@ as long as they leave it alone, and get one each once one has changed it.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import math
-import re
-import sys
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
-
-from epsaudit.errors import AuditError, clipped, finite_at_least
-
-if TYPE_CHECKING:
-    from hypothesis.strategies import SearchStrategy
-
-
 import datetime
 import enum
 import io
+import itertools
+import math
 import pathlib
 import pickle
+import re
+import sys
 import uuid
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cloudpickle import cloudpickle
+import cloudpickle
+import numpy as np
 
-from epsaudit.errors import with_article
+from epsaudit.errors import AuditError, clipped, finite_at_least, with_article
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
 
 NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
@@ -76,10 +70,20 @@ class DatasetPair:
     def __str__(self) -> str:
         if self.name:
             return self.name
+        sides = self.x, self.x_prime
+        x, x_prime = map(shorten, sides)
         if is_frame(self.x) and is_frame(self.x_prime):
-            return _describe_frames(self.x, self.x_prime)
-        x, x_prime = shorten(self.x), shorten(self.x_prime)
-        return f"{x} against {x_prime}" + (_first_difference(self.x, self.x_prime) if x == x_prime else "")
+            x, x_prime = map(describe, sides)
+            if type(self.x) is type(self.x_prime) and list(self.x.columns) == list(self.x_prime.columns):
+                x_prime = _rows(self.x_prime)
+            return f"{x} against {x_prime}; {_where_they_differ(*sides) or 'no row differs'}"
+        if x == x_prime:
+            with contextlib.suppress(Exception):  # datasets are of any kind
+                if where := _where_they_differ(*sides):
+                    mappings = isinstance(self.x, Mapping) and isinstance(self.x_prime, Mapping)
+                    sizes = "" if mappings else f" ({len(self.x):,} against {len(self.x_prime):,} records)"
+                    return f"{x} against {x_prime}; {where}{sizes}"
+        return f"{x} against {x_prime}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -175,9 +179,9 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
     [{'bob': 2}, {'ann': 1}]
     """
-    records = _listed_records(dataset)
+    records, first = _distinct(dataset)
     x: Any = dataset if is_frame(dataset) or isinstance(dataset, Mapping) else records
-    for position in _first_positions(records):
+    for position in first:
         others = [place != position for place in range(len(records))]
         if is_frame(x):
             x_prime = x[others] if hasattr(x, "itertuples") else x.filter(others)
@@ -196,15 +200,12 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
     """
     if is_frame(dataset) or isinstance(dataset, Mapping):
         raise AuditError(f"{shorten(dataset)} is a frame or a mapping; replace_one takes a sequence or an array.")
-    x, replacements = _listed_records(dataset), _listed_records(records)
-    for position in _first_positions(x):
-        for record in (replacements[place] for place in _first_positions(replacements)):
+    (x, first), (replacements, others) = _distinct(dataset), _distinct(records)
+    for position in first:
+        for record in (replacements[place] for place in others):
             if _comparable(record) != _comparable(x[position]):
-                yield DatasetPair(
-                    x,
-                    (*x[:position], record, *x[position + 1 :]),
-                    f"{len(x)} records against one {x[position]!r} made {record!r}",
-                )
+                name = f"{len(x)} records against one {x[position]!r} made {record!r}"
+                yield DatasetPair(x, (*x[:position], record, *x[position + 1 :]), name)
 
 
 def shorten(dataset: Any, width: int = 48) -> str:
@@ -230,61 +231,42 @@ def describe(frame: Any) -> str:
     """Write the type, the shape and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
     names = names if len(names) <= NAMES else f"{len(frame.columns)} columns from {frame.columns[0]} on"
-    return f"{type(frame).__name__} of {_size(frame)}: {names or 'no columns'}"
+    return f"{type(frame).__name__} of {_rows(frame)}: {names or 'no columns'}"
 
 
-def _size(frame: Any) -> str:
+def _rows(frame: Any) -> str:
     return "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
 
 
-def _describe_frames(x: Any, x_prime: Any) -> str:
-    """Two frames as one text, with the first row in which they differ."""
-    alike = type(x) is type(x_prime) and list(x.columns) == list(x_prime.columns)
-    difference = _where_they_differ("row", rows_of_frame(x), rows_of_frame(x_prime))
-    second = _size(x_prime) if alike else describe(x_prime)
-    return f"{describe(x)} against {second}; {difference or 'no row differs'}"
-
-
-def _where_they_differ(name: str, x: Iterable[Any], x_prime: Iterable[Any]) -> str:
-    """Say which are the first records that differ and how, '' if none do."""
-    for n, records in enumerate(itertools.zip_longest(x, x_prime, fillvalue=_MISSING)):
-        if repr(records[0]) != repr(records[1]):
-            return f"{name} {n} is " + " against ".join("none" if one is _MISSING else _row(one) for one in records)
+def _where_they_differ(x: Any, x_prime: Any) -> str:
+    """Say which are the first records of two datasets that differ and how, '' if none do."""
+    records: Iterable[tuple[str, Any, Any]]
+    if isinstance(x, Mapping) and isinstance(x_prime, Mapping):
+        keys = dict.fromkeys([*x, *x_prime])
+        records = (
+            (f"the value of {clipped(repr(key), NAMES)}", x.get(key, _MISSING), x_prime.get(key, _MISSING))
+            for key in keys
+        )
+    else:
+        pairs = itertools.zip_longest(_records(x), _records(x_prime), fillvalue=_MISSING)
+        records = ((f"{'row' if is_frame(x) else 'record'} {number}", *both) for number, both in enumerate(pairs))
+    for what, *both in records:
+        if repr(both[0]) != repr(both[1]):
+            shown = ("none" if one is _MISSING else clipped(" ".join(repr(one).split()), NAMES) for one in both)
+            return f"{what} is {' against '.join(shown)}"
     return ""
 
 
-def _first_difference(x: Any, x_prime: Any) -> str:
-    """Say where two datasets whose shortened texts are the same differ first; '' where that cannot be told."""
-    with contextlib.suppress(Exception):  # datasets are of any kind
-        if isinstance(x, Mapping) and isinstance(x_prime, Mapping):
-            for key in dict.fromkeys([*x, *x_prime]):
-                one, other = (_row(side[key]) if key in side else "none" for side in (x, x_prime))
-                if one != other:
-                    return f"; the value of {clipped(repr(key), NAMES)} is {one} against {other}"
-            return ""
-        sides = (list(_records(x)), list(_records(x_prime)))
-        if difference := _where_they_differ("record", *sides):
-            return f"; {difference} ({len(sides[0]):,} against {len(sides[1]):,} records)"
-    return ""
-
-
-def _row(row: Any) -> str:
-    return clipped(" ".join(repr(row).split()), NAMES)
-
-
-def _listed_records(dataset: Any) -> tuple[Any, ...]:
+def _distinct(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
+    """All records, and where each distinct one first stands."""
     try:
-        return tuple(_records(dataset))
+        records = tuple(_records(dataset))
     except TypeError as error:
         raise AuditError(f"{shorten(dataset)} is no dataset of records: {error}.") from None
-
-
-def _first_positions(records: Sequence[Any]) -> list[int]:
-    """Where each distinct record first stands."""
     first: dict[Hashable, int] = {}
     for position, record in enumerate(records):
         first.setdefault(_comparable(record), position)
-    return list(first.values())
+    return records, list(first.values())
 
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
@@ -416,23 +398,27 @@ class Dataset:
         self.constant = is_constant(given)
         self.changes = False
         """Whether a run has changed its dataset, so that each needs a copy."""
-        self._shared, self._bytes = (given, b"") if self.constant else _settled(given)
-        self._mark = b"" if self.constant else _mark(self._shared)
-
-    @property
-    def written(self) -> bytes:
-        """The dataset as bytes."""
-        return self._bytes or _mark(self._shared)
+        self._shared, self._bytes, self._mark = given, b"", b""
+        if not self.constant:
+            try:
+                self._bytes = _mark(given)
+                self._shared = pickle.loads(self._bytes)
+                self._mark = _mark(self._shared)
+            except Exception as error:
+                raise AuditError(
+                    f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run "
+                    f"could see it as it was given. {HOW}"
+                ) from error
 
     def shared(self) -> Any:
         """Return the object that runs share, a new one where a run has changed the last."""
         if not self.constant and self.changes:
-            self._shared = loads(self._bytes)
+            self._shared = pickle.loads(self._bytes)
         return self._shared
 
     def copy(self) -> Any:
         """Return the dataset as it was given, to be used by one run."""
-        return self._shared if self.constant else loads(self._bytes)
+        return self._shared if self.constant else pickle.loads(self._bytes)
 
     def intact(self, used: Any) -> bool:
         """Say whether an object that `shared` gave still is what was given; note it if not."""
@@ -444,14 +430,12 @@ class Dataset:
         self.changes = True
         return False
 
-    def __getstate__(self) -> tuple[bool, bool, Any, bytes]:
-        return self.constant, self.changes, self._shared if self.constant else None, self._bytes
+    def __getstate__(self) -> tuple[bool, Any]:
+        return self.changes, self.copy()
 
-    def __setstate__(self, state: tuple[bool, bool, Any, bytes]) -> None:
-        self.constant, self.changes, self._shared, self._bytes = state
-        if not self.constant:
-            self._shared = loads(self._bytes)
-        self._mark = b"" if self.constant else _mark(self._shared)
+    def __setstate__(self, state: tuple[bool, Any]) -> None:
+        self.__init__(state[1])  # type: ignore[misc]  # copied anew where it arrives
+        self.changes = state[0]
 
     def __repr__(self) -> str:
         return repr(self.copy())
@@ -540,81 +524,3 @@ def _mark(value: Any) -> bytes:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     except Exception:  # a lambda in it, say; whatever a value's own methods raise
         return bytes(cloudpickle.dumps(value))
-
-
-def _settled(dataset: Any) -> tuple[Any, bytes]:
-    """A copy, and the bytes that it is copied from: those that writing a copy of the copy gives again."""
-    try:
-        copy = loads(cloudpickle.dumps(dataset))
-        written = cloudpickle.dumps(copy)
-        return loads(written), written
-    except Exception as error:
-        raise AuditError(
-            f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run could "
-            f"see it as it was given. {HOW}"
-        ) from error
-
-
-WRITES_OVER = "_class_setstate"
-"""What of cloudpickle gives a class its attributes."""
-_CLASSES, _IDS = cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID, cloudpickle._DYNAMIC_CLASS_TRACKER_BY_CLASS
-
-
-def loads(written: bytes) -> Any:
-    """Return the object, of the classes that this process has, which are left as they are.
-
-    cloudpickle writes classes of scripts, and of modules that are registered, by value. Where it reads one in a process
-    that has that class, it writes over it: attributes are as they were when it was written, and methods read copies of
-    their module's globals from then on.
-
-    Examples
-    --------
-    >>> loads(pickle.dumps([1, 2]))
-    [1, 2]
-    """
-    return _Unpickler(written).load() if WRITES_OVER.encode() in written else pickle.loads(written)
-
-
-def loads_apart(written: bytes, beside: Callable[[], bytes]) -> Any:
-    """Return the object, of classes of its own where it holds any by value, on which runs leave nothing behind.
-
-    It is of the classes that this process has where ``beside()``, bytes of what it is called with, names one of them:
-    an instance of one class is none of another.
-    """
-    if WRITES_OVER.encode() not in written:
-        return pickle.loads(written)
-    with _without_classes() as known:
-        found = pickle.loads(written)
-        made = [known[key] for key in _CLASSES if key in known]
-        named = [text.encode() for one in made for text in (one.__qualname__, _IDS[one])]
-    if not named:
-        return found
-    bytes_beside = beside()
-    return loads(written) if any(text in bytes_beside for text in named) else found
-
-
-@contextlib.contextmanager
-def _without_classes() -> Iterator[dict[str, type]]:
-    """Let cloudpickle forget its classes for a while; yields them by its names for them."""
-    known = dict(_CLASSES)
-    _CLASSES.clear()
-    try:
-        yield known
-    finally:
-        _CLASSES.clear()
-        _CLASSES.update(known)
-
-
-class _Unpickler(pickle.Unpickler):
-    """One that leaves alone the classes that were there before."""
-
-    def __init__(self, written: bytes) -> None:
-        super().__init__(io.BytesIO(written))
-        self._known = set(_IDS)
-
-    def find_class(self, module: str, name: str) -> Any:
-        """See `pickle.Unpickler`."""
-        found = super().find_class(module, name)
-        if name != WRITES_OVER or module != cloudpickle.__name__:
-            return found
-        return lambda one, state: one if one in self._known else found(one, state)

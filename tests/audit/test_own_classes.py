@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially
-from epsaudit.data.neighbours import loads, loads_apart
 
 SCALE = 1.0
 PAIR = ([1], [1, 1])
@@ -172,20 +171,3 @@ def test_datasets_of_own_classes_are_what_a_function_takes_them_for(run, functio
     found = audited(run, function, pair, adjacency=None)
     assert not found.violates_claim
     assert found.lower_bound > 0.5
-
-
-def test_what_is_made_apart_has_classes_of_its_own_unless_data_are_of_them():
-    import cloudpickle
-
-    class Local:
-        kept = 0
-
-    written = cloudpickle.dumps(Local())
-    Local.kept = 1
-    assert type(loads(written)) is Local
-    assert type(loads(written)).kept == 1
-    apart = loads_apart(written, bytes)
-    assert type(apart) is not Local
-    assert type(apart).kept == 0
-    assert type(loads_apart(written, lambda: cloudpickle.dumps(Local()))) is Local
-    assert Local.kept == 1
