@@ -203,7 +203,7 @@ def recount(old: Path, *, out: Path, seed: int | None, jobs: int | None, quiet: 
     return AS_EXPECTED
 
 
-def serve(function: str | None, parameters: str | None, *, python: str | None, data: str) -> int:
+def serve(function: str | None, parameters: str | None, *, python: str | None, data: str, fresh: bool) -> int:
     """Become the program."""
     if function is None:
         print(FILE)
@@ -211,7 +211,7 @@ def serve(function: str | None, parameters: str | None, *, python: str | None, d
     python = python or sys.executable
     if shutil.which(python) is None:
         raise AuditError(f"--python is {python!r}, which is no program that may be run.")
-    os.execvp(python, [python, str(FILE), function, parameters or "{}", "--data", data])
+    os.execvp(python, [python, str(FILE), function, parameters or "{}", "--data", data, *["--fresh"] * fresh])
 
 
 def reproduce(

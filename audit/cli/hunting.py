@@ -52,6 +52,7 @@ def run(
     parameters: str | None,
     adjacency: str | None,
     data: str | None,
+    fresh: bool,
     audits: int,
     trials: float,
     seconds: float | None,
@@ -92,7 +93,7 @@ def run(
             progress=display.say,
             name=function,
         )
-        target = served(function, environment, data=form, timeout=timeout)
+        target = served(function, environment, data=form, timeout=timeout, fresh=fresh)
         found = hunt(target, known, claim=claimed, options=asked)
     options = {
         "data": form,
@@ -101,7 +102,7 @@ def run(
         "adjacency": next((name for name, one in NAMED.items() if one == relation), None),
         **{name: str(getattr(asked, name)) for name in ("witnesses", "confidence", "trials")},
     }
-    command = ["epsaudit", "hunt", *words]
+    command = ["epsaudit", "hunt", *words, *["--fresh"] * fresh]
     command += [word for name, one in options.items() if one is not None for word in (f"--{name}", one)]
     findings = [_with_command(one, command, found.seed) for one in found.findings]
     if out is not None:

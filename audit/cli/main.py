@@ -315,6 +315,7 @@ SERVE = Command(
             type=FORM,
             default="plain",
         ),
+        option("--fresh", "Call it without arguments before every run: it makes what takes the dataset."),
     ],
     examples="""
     epsaudit audit --command 'epsaudit serve mine.py:count' --pair '[1]' '[1, 2]' --epsilon 1
@@ -339,6 +340,7 @@ HUNT = Command(
         option("--parameters JSON", "The function's other arguments, as a JSON object."),
         option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
         option("--data", "What the function takes a dataset as.  [default: as the schema says]", type=FORM),
+        option("--fresh", "Call it without arguments before every run: it makes what takes the dataset."),
         option("--audits", "Candidates that are audited at most.", type=int, default=6),
         trials("Runs of each audit at most.", 50_000),
         option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),

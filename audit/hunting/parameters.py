@@ -248,6 +248,7 @@ class Served:
     python: str
     data: str
     timeout: float
+    fresh: bool = False
 
     def __call__(self, parameters: Values) -> CommandMechanism:
         """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
@@ -255,10 +256,12 @@ class Served:
             words = [self.python, str(FILE), self.function, json.dumps(dict(parameters)), "--data", self.data]
         except TypeError as error:
             raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
-        return command(words, name=self.function, timeout=self.timeout)
+        return command([*words, *["--fresh"] * self.fresh], name=self.function, timeout=self.timeout)
 
 
-def served(function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0) -> Served:
+def served(
+    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0, fresh: bool = False
+) -> Served:
     """Return what makes a mechanism of a function in another environment and values of its parameters, for a hunt.
 
     Parameters
@@ -271,13 +274,15 @@ def served(function: str, environment: str | None = None, *, data: str = "plain"
         What the function takes a dataset as.
     timeout : float
         Seconds of silence after which it is given up.
+    fresh : bool
+        Whether the function is what makes the one that takes a dataset, anew for every run.
 
     Examples
     --------
     >>> served("mine.py:count")({"scale": 0.5}).name
     'mine.py:count'
     """
-    return Served(function, python_of(environment), data, timeout)
+    return Served(function, python_of(environment), data, timeout, fresh)
 
 
 def stated_claims(

@@ -1,5 +1,6 @@
 """Programs whose single release is private and that keep a draw are refused, never refuted; true leaks still are."""
 
+import subprocess
 import sys
 
 import pytest
@@ -86,6 +87,14 @@ def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
     )
     assert not found.refuted
     assert "started anew answer otherwise" in found.attempts[0].failure
+
+
+def test_the_command_hunts_what_a_factory_makes():
+    """It could hunt one object alone, whose answers all runs shared."""
+    words = "hunt programs.py:Client --fresh --epsilon 1 --trials 4000 --seed 1 --jobs 1 --confidence 0.9999 --pair"
+    run = [sys.executable, "-m", "epsaudit", *words.split(), "[1]", "[1, 1]"]
+    found = subprocess.run(run, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.parametrize("run", [pytest.param("audit", marks=pytest.mark.nightly), "sequentially"])
