@@ -44,7 +44,7 @@ def read(hint: Any, data: Any) -> Any:
         return hint.from_dict(data)
     if isinstance(hint, types.UnionType) and type(None) in inside:
         return None if data is None else read(inside[0], data)
-    if get_origin(hint) is tuple and isinstance(data, list):
+    if get_origin(hint) is tuple and isinstance(data, list) and (... in inside or len(inside) == len(data)):
         return tuple(read(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
     if hint is float and data in INFINITE:
         return float(data)

@@ -53,14 +53,10 @@ class Comparison:
         return self.p_value <= self.level
 
     def __str__(self) -> str:
-        symbol = self.old.claim.symbol
         what = "moved" if self.moved else "no change beyond chance"
         if self.old.seed == self.new.seed:
             what += " (one seed for both: the samples are not independent, recount with another)"
-        return (
-            f"{_name(self.old)}: {symbol} >= {lower(self.old.lower_bound)} before, "
-            f"{symbol} >= {lower(self.new.lower_bound)} now, p = {self.p_value:.3g}: {what}"
-        )
+        return f"{_name(self.old)}: {_before_and_now(self.old, self.new)}, p = {self.p_value:.3g}: {what}"
 
 
 @dataclass(frozen=True)
@@ -97,25 +93,26 @@ class Drift:
         ]
 
     def notes(self) -> list[str]:
-        """Return the sentences below the rows: what is in one file only or was not compared and why, and `tests`."""
-        return [*(f"not compared: {reason}" for reason in self.not_compared), *self.tests()]
-
-    def tests(self) -> list[str]:
-        """Return the sentences about the rows: what was tested how, and what was not."""
+        """Return the sentences below the rows: what is in one file only or was not compared and why, and the tests."""
         count = len(self.comparisons)
-        test = (
-            f"{sum(c.moved for c in self.comparisons)} of {count} moved. Fisher's exact test on the counts of the same "
-            f"event, two-sided, each at {self.error:g} / {count} (Bonferroni): if nothing has changed, any is said to "
-            f"have moved with probability at most {self.error:g}."
-        )
         verdicts = {same_runs(*pair) for pair in self.untested}
-        told = [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
+        told = [f"not compared: {reason}" for reason in self.not_compared]
+        told += [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
             told.append("One seed for both: the samples are not independent, so p-values mean nothing; recount.")
-        return [*told, *([test] if count else [])]
+        if count:
+            told.append(
+                f"{sum(one.moved for one in self.comparisons)} of {count} moved. Fisher's exact test on the counts of "
+                f"the same event, two-sided, each at {self.error:g} / {count} (Bonferroni): if nothing has changed, "
+                f"any is said to have moved with probability at most {self.error:g}."
+            )
+        return told
 
     def __str__(self) -> str:
-        bounds = [f"not compared: {_name(old)}: {_bounds(old, new)}" for old, new in self.untested]
+        bounds = []
+        for old, new in self.untested:
+            why = f"counts of a {type(old).__name__} have no exact test"
+            bounds.append(f"not compared: {_name(old)}: {_before_and_now(old, new)}; {why}")
         return "\n".join([*map(str, self.comparisons), *bounds, *self.notes()])
 
 
@@ -150,13 +147,14 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     left = [result for alike in waiting.values() for result in alike]
     reasons = []
     for result in alone:
-        instead = _counterpart(result, left)
+        same = [one for one in left if one.mechanism == result.mechanism]
+        audits = [one for one in same if type(one) is AuditResult is type(result)]
+        instead = next((one for one in audits if one.claim == result.claim), audits[0] if audits else None)
         left = [other for other in left if other is not instead]
         reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result, exactly) in waiting)}")
     reasons += [f"{_name(result)}: only in the new results" for result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
-    level = error / max(len(compared), 1)
-    comparisons = tuple(Comparison(a, b, p_value(a, b), level) for a, b in compared)
+    comparisons = tuple(Comparison(a, b, p_value(a, b), error / len(compared)) for a, b in compared)
     untested = tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
     return Drift(comparisons, tuple(reasons), error, untested)
 
@@ -241,17 +239,9 @@ def _name(result: Result) -> str:
     return f"{result.mechanism}, {result.claim}"
 
 
-def _bounds(old: Result, new: Result) -> str:
-    """What was and is certified of results that are not of audits of fixed size."""
+def _before_and_now(old: Result, new: Result) -> str:
     symbol = old.claim.symbol
-    bounds = f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
-    return f"{bounds}; counts of a {type(old).__name__} have no exact test"
-
-
-def _counterpart(old: Result, left: Sequence[Result]) -> Result | None:
-    """Return which of the results that are left is about the same mechanism, and if possible the same claim."""
-    alike = [other for other in left if type(other) is AuditResult is type(old) and other.mechanism == old.mechanism]
-    return next((other for other in alike if other.claim == old.claim), alike[0] if alike else None)
+    return f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
 
 
 def _why_not(old: Any, new: Any, *, fewer: bool) -> str:

@@ -380,6 +380,8 @@ def test_numbers_are_stored_as_plain_floats():
         (lambda: from_dict({"kind": []}), r"\[\]"),
         (lambda: from_dict("PureDP"), "'PureDP'"),
         (lambda: from_dict({"kind": "ZCDP", "rho": "x"}), "'x'"),
+        (lambda: from_dict({"kind": "TradeOff", "points": [[1.0, 0.1, 0.0]]}), "must be pairs"),
+        (lambda: from_dict({"kind": "TradeOff", "points": 3}), "must be pairs"),
     ],
 )
 def test_bad_numbers_are_named(make, words):

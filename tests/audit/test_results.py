@@ -91,13 +91,6 @@ class TestJson:
         assert after.lower_bound == before.lower_bound
         assert str(after) == str(before)
 
-    def test_the_documented_fields_are_there(self):
-        documented = (
-            "mechanism claim pair trials confidence certificate witness counts lower_bound epsilon_lower delta_lower "
-            "proven exact verdict seed provenance"
-        )
-        assert set(documented.split()) <= set(result().to_dict())
-
     def test_bounds_in_a_file_are_not_believed_but_recomputed(self):
         data = result().to_dict() | {"lower_bound": 9.9}
         assert AuditResult.from_dict(data).lower_bound == result().lower_bound
@@ -113,13 +106,6 @@ class TestJson:
     def test_infinite_exact_values_are_valid_json(self):
         text = json.dumps(result(exact=math.inf).to_dict(), allow_nan=False)
         assert AuditResult.from_dict(json.loads(text)).exact == math.inf
-
-    @pytest.mark.parametrize("field", ["claim", "counts", "witness", "certificate", "confidence"])
-    def test_a_missing_field_is_named(self, field):
-        data = result().to_dict()
-        del data[field]
-        with pytest.raises(AuditError, match=f"^{field} is missing"):
-            AuditResult.from_dict(data)
 
 
 @pytest.fixture(scope="module")
@@ -184,10 +170,6 @@ class TestEveryKind:
             with pytest.raises(AuditError):
                 other.from_dict(found.to_dict())
 
-    def test_it_goes_to_a_dict_and_back(self, kinds, kind):
-        data = json.loads(json.dumps(kinds[kind].to_dict(), allow_nan=False))
-        assert kind.from_dict(data) == kinds[kind]
-
 
 class TestFilesOfEveryKind:
     @pytest.fixture
@@ -238,15 +220,6 @@ class TestFiles:
         save([result(), result(PureDP(2.0))], path)
         assert json.loads(path.read_text())["schema"] == 1
         assert load(path) == [result(), result(PureDP(2.0))]
-
-    @pytest.mark.parametrize(
-        "text", ["", "[]", '{"schema": 2, "results": []}', '{"schema": 1}', '{"schema": 1, "results": [3]}']
-    )
-    def test_what_is_no_result_file_is_refused(self, tmp_path, text):
-        path = tmp_path / "audit.json"
-        path.write_text(text)
-        with pytest.raises(AuditError):
-            load(path)
 
     def test_a_folder_that_cannot_be_written_leaves_nothing(self, tmp_path):
         blocker = tmp_path / "file"

@@ -1,6 +1,7 @@
 """Files are as their schemas say, and what is not, or cannot be, is refused in one sentence that names the field."""
 
 import copy
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit.audits.sequential import StrategyRecord
 from epsaudit.audits.verify import load
+from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, RenyiDP, TradeOff
 from epsaudit.cli.main import main
 from epsaudit.engine.provenance import provenance
 from epsaudit.experiments.studies import stamp, write_data
@@ -96,95 +100,47 @@ def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
 
 
 FIXED = [
-    *((name, ...) for name in ("mechanism", "claim", "pair", "trials", "training_runs", "confidence", "certificate")),
-    *((name, ...) for name in ("witness", "counts", "lower_bound", "proven", "exact", "verdict", "seed", "provenance")),
-    ("mechanism", 3),
+    ("mechanism", ...),
     ("confidence", "high"),
-    ("confidence", None),
-    ("confidence", 95),
     ("confidence", 0.2),
     ("claim", "1-DP"),
     ("claim.kind", "Secret"),
-    ("claim.epsilon", -1.0),
-    ("claim.epsilon", "one"),
     ("claim.epsilon", ...),
     ("claim.sigma", 2.0),
-    ("pair", "0 against 1"),
     ("pair.x", [1]),
-    ("trials", 4_000.5),
-    ("trials", -4_000),
     ("trials", True),
     ("trials", 10**400),
     ("training_runs", 3_999),
-    ("counts.runs_x", "many"),
-    ("counts.runs_x", -1),
     ("counts.guess_x_on_x", 10**6),
-    ("counts.guess_x_on_x", lambda seen: seen + 1),
-    ("counts.runs_x", lambda runs: runs + 500),
     ("counts.events", 3),
-    ("counts.events", ...),
-    ("counts.unseen", 0),
-    ("certificate.kind", "Wald"),
     ("certificate.kind", 3),
-    ("certificate.share", 0.5),
-    ("certificate.colour", "red"),
     ("witness.guess_x", {"kind": "Region"}),
-    ("witness.guess_x.kind", "Guess"),
     ("witness.guess_x.intervals", "everywhere"),
     ("witness.guess_x.feature", {"kind": "Nothing"}),
-    ("witness.guess_x", None),
-    ("lower_bound", 3.0),
     ("lower_bound", "inf"),
-    ("lower_bound", "3"),
-    ("epsilon_lower", 3.0),
-    ("delta_lower", 0.9),
-    ("proven", 0.4),
-    ("exact", -1.0),
     ("exact", "large"),
-    ("verdict", "consistent or not"),
     ("verdict", lambda said: {"violated": "consistent", "consistent": "violated"}[said]),
-    ("expected", "fine"),
-    ("seed", "x"),
     ("seed", -1),
-    ("reproducible", "yes"),
-    ("families", "mine"),
     ("notes", "none"),
-    ("provenance.numpy", 2),
     ("execution", {"seconds": "long"}),
     ("comment", "hello"),
     ("kind", "other"),
 ]
 SEQUENTIAL = [
-    ("rounds", ...),
-    ("rounds", []),
     ("rounds.0", "first"),
-    ("rounds.0.explored", "some"),
     ("rounds.0.strategies", []),
-    ("rounds.0.strategies.0.looks", []),
     ("rounds.0.strategies.0.looks.0", [1, 2]),
     ("rounds.0.strategies.0.counts.runs_x", 10**6),
-    ("rounds.0.strategies.0.correct", "often"),
-    ("rounds.0.strategies.0.witness.text", ...),
     ("stopped", "tired"),
-    ("path", [[0, 0.0]]),
     ("path.0", 3),
-    ("runs", 7),
     ("log_evidence", 99.0),
-    ("lower_bound", 9.0),
 ]
 ONE_RUN = [
-    ("canaries", ...),
     ("canaries", 3),
     ("rule.kind", "Guess"),
     ("rule", "planned"),
     ("method", "magic"),
-    ("counts", []),
-    ("counts", {}),
-    ("counts.0.guessed_in", 10**6),
     ("counts.0.correct_in", ...),
-    ("counts.0.correct_in", lambda right: right + 1),
-    ("given", "yes"),
-    ("lower_bound", 9.0),
     ("delta_lower", 0.5),
 ]
 MALFORMED = [
@@ -300,3 +256,20 @@ def test_whatever_stands_in_a_field_is_refused_or_changes_no_bound(found, tmp_pa
     (before,) = load(written(tmp_path, item))
     assert read.lower_bound == before.lower_bound
     assert read.verdict == before.verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("claim", [PureDP, ApproxDP, ZCDP, RenyiDP, GaussianDP, ApproxZCDP, TradeOff]),
+        ("certificate", [MembershipGame, Box]),
+        ("counts", [Counts]),
+        ("strategy", [StrategyRecord]),
+    ],
+)
+def test_schemas_and_classes_name_the_same_fields(name, classes):
+    definition = schema.schema("results")["definitions"][name]
+    fields = {field.name for one in classes for field in dataclasses.fields(one)}
+    assert set(definition["properties"]) - {"kind"} == fields
+    kinds = definition["properties"].get("kind", {}).get("enum", [])
+    assert kinds == ([one.__name__ for one in classes] if len(classes) > 1 else [])

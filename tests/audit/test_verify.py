@@ -71,24 +71,11 @@ class TestRecompute:
         changed["lower_bound"] *= 1 + 1e-12
         assert recompute(changed).holds
 
-    @pytest.mark.parametrize(
-        "count",
-        [
-            "runs_x",
-            "runs_x_prime",
-            "guess_x_on_x",
-            "guess_x_on_x_prime",
-            "guess_x_prime_on_x",
-            "guess_x_prime_on_x_prime",
-        ],
-    )
-    def test_every_count_matters(self, changed, count):
-        changed["counts"][count] += 1
-        assert not recompute(changed).holds
-
-    def test_the_number_of_events_matters(self, changed):
-        changed["counts"]["events"] = 3 - changed["counts"]["events"]
-        assert not recompute(changed).holds
+    def test_every_count_matters(self, changed):
+        for name in changed["counts"]:
+            other = copy.deepcopy(changed)
+            other["counts"][name] += -1 if changed["counts"][name] == 2 else 1
+            assert not recompute(other).holds, name
 
     def test_counts_that_no_audit_can_have_given(self, changed):
         changed["counts"]["guess_x_on_x"] = changed["counts"]["runs_x"] + 1
@@ -382,7 +369,7 @@ class TestRerun:
         assert any(difference.startswith("counts was") for difference in found.differences)
 
     def test_all_witnesses_are_asked_for_again(self):
-        result = audit(noisy(), trials=20_000, seed=4, witnesses="all").to_dict()
+        result = audit(noisy(), trials=4_000, seed=4, witnesses="all", n_jobs=1).to_dict()
         assert rerun(result, Entry("noisy", noisy(), PureDP(1.0))).holds
 
     def test_families_of_ones_own_cannot_be_had_from_a_file(self, changed):
@@ -424,7 +411,7 @@ class TestRerun:
     def test_a_recount_is_compared_and_not_believed(self, stored, tmp_path):
         """Its seed and its size may have been chosen: of 400 runs some seed refutes anything."""
         entry, result = Entry("noisy", noisy(), PureDP(1.0)), rebuild(stored)
-        counted = (recount(result, noisy(), seed=seed, trials=400, n_jobs=1) for seed in range(10, 500))
+        counted = (recount(result, noisy(), seed=seed, trials=400, n_jobs=1) for seed in range(60, 500))
         lucky = next(one for one in counted if one.violates_claim)
         for found in (recompute(lucky.to_dict(), entry), rerun(lucky.to_dict(), entry, n_jobs=1)):
             assert "No run chose the event, and 400 counted it: no audit has such sizes" in found.differences[0]
@@ -772,7 +759,7 @@ class TestSequentialForgeries:
 
     @pytest.mark.parametrize(
         ("length", "trials"),
-        [(0, 100_000), (20, 12_000), pytest.param(20, 100_000, marks=pytest.mark.nightly)],
+        [(0, 30_000), pytest.param(20, 100_000, marks=pytest.mark.nightly)],
     )
     def test_a_check_that_passes_is_read_by_every_command(self, length, trials, tmp_path, capsys):
         """As saved by ``--privacy-report``: its rates rest on more runs than events are learnt from."""
