@@ -13,6 +13,7 @@ import dis
 import functools
 import hashlib
 import importlib.metadata
+import importlib.util
 import multiprocessing
 import os
 import platform
@@ -222,11 +223,12 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
 def _attributes(value: Any) -> list[Any]:
     """Names and values of what was set on an object; what it caches comes and goes, and does not count."""
     own = dict(vars(value)) if hasattr(value, "__dict__") else {}
-    kinds = type(value).__mro__
-    slots = [name for kind in kinds for name in _names(vars(kind).get("__slots__", ())) if name not in SKIPPED]
-    own |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    members = [member for kind in kinds for member in vars(kind).items()]
-    cached = {name for name, part in members if isinstance(part, functools.cached_property)}
+    cached = set()
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        names = (slots,) if isinstance(slots, str) else slots
+        own |= {name: getattr(value, name) for name in names if name not in SKIPPED and hasattr(value, name)}
+        cached |= {name for name, part in vars(kind).items() if isinstance(part, functools.cached_property)}
     return [part for name in sorted(own) if name not in cached for part in (name, own[name])]
 
 
@@ -234,15 +236,12 @@ def _code(kind: type) -> list[types.CodeType]:
     """Code of the methods of a class and of those it inherits from."""
     found = []
     for base in kind.__mro__:
-        for _, part in sorted(vars(base).items(), key=lambda item: item[0]):
+        for name in sorted(vars(base)):
+            part = vars(base)[name]
             function = getattr(part, "__func__", getattr(part, "fget", getattr(part, "func", part)))
             if isinstance(function, types.FunctionType):
                 found.append(function.__code__)
     return found
-
-
-def _names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
 STANDARD = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib")})
@@ -322,11 +321,14 @@ class _Reached:
         elif isinstance(value, types.FunctionType):
             self._function(value)
         elif isinstance(value, type):
-            self._class(value)
-        elif isinstance(value, types.MethodType):
-            self._later([value.__func__, value.__self__])
-        elif isinstance(value, (staticmethod, classmethod)):
-            self._later([value.__func__])
+            for base in value.__mro__:
+                if self._is_theirs(base.__module__):
+                    for name, part in vars(base).items():
+                        if is_constant(part) and not name.startswith("__"):
+                            self._say(base.__module__, f"{base.__qualname__}.{name}", part)
+                        self._later([part])
+        elif isinstance(value, (types.MethodType, staticmethod, classmethod)):
+            self._later([value.__func__, getattr(value, "__self__", None)])
         elif isinstance(value, property):
             self._later([value.fget])
         elif isinstance(value, functools.partial):
@@ -346,7 +348,9 @@ class _Reached:
         if not self._is_theirs(module, names):
             return
         self._say(module, function.__qualname__, function.__code__)
-        codes = list(_nested(function.__code__))
+        codes = [function.__code__]
+        for code in codes:  # which grows: functions inside
+            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
         steps = [(step.opname, step.argval) for code in codes for step in dis.get_instructions(code)]
         self._imports += [name for kind, name in steps if kind == "IMPORT_NAME"]
         words = {word for code in codes for word in code.co_names}
@@ -365,26 +369,23 @@ class _Reached:
             elif self._is_theirs(value.__name__) and value.__name__ not in above:
                 self._names(value.__name__, vars(value), words, above | {value.__name__})
 
-    def _class(self, kind: type) -> None:
-        for base in kind.__mro__:
-            if self._is_theirs(base.__module__):
-                for name, part in vars(base).items():
-                    if is_constant(part) and not name.startswith("__"):
-                        self._say(base.__module__, f"{base.__qualname__}.{name}", part)
-                    self._later([part])
-
     def _say(self, module: str, name: str, value: Any) -> None:
         self.parts[module].add(f"{name} {digest(value)}")
 
     def _is_theirs(self, name: str, names: Mapping[str, Any] | None = None) -> bool:
         """Say whether a module is the user's, and take up its file and its imports if it is new."""
-        parts = name.split(".")
-        above = [".".join(parts[:number]) for number in range(1, len(parts) + 1)]
-        if name in self.labels or not self._others.isdisjoint(above):
+        if name in self.labels or name in self._others:
             return name in self.labels
+        package = name.rpartition(".")[0]
+        if names is None and package and not self._is_theirs(package) and package in self._others:
+            self._others.add(name)
+            return False
         if names is None and name in sys.modules:
             names = vars(sys.modules[name])
-        spec = _spec(name) if names is None else names.get("__spec__")
+        spec = None if names is None else names.get("__spec__")
+        if names is None:
+            with contextlib.suppress(Exception):  # what importing its package raises, or there is none
+                spec = importlib.util.find_spec(name)
         place = (names or {}).get("__file__") or getattr(spec, "origin", None)
         if place in (None, "built-in", "frozen"):  # typed in, as in a notebook; else a part of Python, a mere folder
             if names is None or spec is not None:
@@ -393,24 +394,17 @@ class _Reached:
             return True
         file = Path(place).absolute()
         installed = bool(INSTALLED & set(file.parts))
-        if installed or parts[0] == "epsaudit" or str(file.resolve()).startswith(STANDARD):
+        top = name.partition(".")[0]
+        if installed or top == "epsaudit" or str(file.resolve()).startswith(STANDARD):
             self._others.add(name)
-            self.packages |= {parts[0]} if installed else set()
+            self.packages |= {top} if installed else set()
             return False
-        package = str((names or {}).get("__package__") or (name if file.stem == "__init__" else ".".join(parts[:-1])))
+        package = str((names or {}).get("__package__") or (name if file.stem == "__init__" else package))
         self.labels[name] = "/".join([*package.split("."), file.name] if package else [file.name])
         content = file.read_bytes() if file.is_file() else b""
         self.parts[name] = {hashlib.sha256(content).hexdigest()}
-        self._imports += [*above, *_imports(content, package)]
+        self._imports += [package, *_imports(content, package)] if package else _imports(content, package)
         return True
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a function's code and that of the functions inside it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
 
 
 @functools.lru_cache(maxsize=1024)  # a suite asks for one file again and again
@@ -427,23 +421,6 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             found += [base, *(f"{base}.{one.name}" for one in node.names)]
     return tuple(dict.fromkeys(".".join(name.split(".")[:n]) for name in found for n in range(1, name.count(".") + 2)))
-
-
-def _spec(name: str) -> Any:
-    """Find a module as an import would, but run nothing of the packages that it is in; None if there is none."""
-    path, spec, parts = None, None, name.split(".")
-    for number in range(1, len(parts) + 1):
-        part = ".".join(parts[:number])
-        if part in sys.modules:
-            spec = getattr(sys.modules[part], "__spec__", None)
-            path = getattr(sys.modules[part], "__path__", None)
-        else:
-            finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
-            spec = next((one for finder in finders if (one := finder.find_spec(part, path)) is not None), None)
-            path = getattr(spec, "submodule_search_locations", None)
-        if path is None and number < len(parts):
-            return None
-    return spec
 
 
 def _versions(packages: Set[str]) -> dict[str, str]:

@@ -6,12 +6,11 @@ chunk, in which order, or how often it was interrupted.
 
 from __future__ import annotations
 
-import sys
+import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ from epsaudit.engine.workers import (
     training_chunks,
 )
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Items, Outputs, Unread, alike, are_objects, differing, join, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Unread, alike, are_objects, differing, join, pack_frozen
 from epsaudit.witnesses import Witness
 
 COPIED = "the function changes its dataset: every run was given a copy"
@@ -234,17 +233,10 @@ def _train_chunk(
 
 
 def _numbers_in(block: Outputs) -> int:
-    """As much memory as how many numbers an output takes, of objects the largest of the first ones."""
+    """As much memory as how many numbers an output takes, of objects about the largest of the first ones."""
     if are_objects(block):
-        return -(-max(map(_bytes_of, block[:8].tolist()), default=8) // 8)
+        return max([1, *(len(pickle.dumps(one)) // 8 for one in block[:8].tolist())])
     return max(block[:1].size, 1)
-
-
-def _bytes_of(value: Any) -> int:
-    """How much memory a normal form takes; keys are taken to be shared."""
-    if isinstance(value, Items):
-        return sys.getsizeof(value) + sum(sys.getsizeof(pair) + _bytes_of(pair[1]) for pair in value)
-    return sys.getsizeof(value) + (sum(map(_bytes_of, value)) if isinstance(value, (tuple, frozenset)) else 0)
 
 
 def _count_chunk(
@@ -299,32 +291,24 @@ def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[
 
 
 def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    if any(getattr(side, "tossed", False) for side in sides):
-        yield from _call_by_call(sides, chunk, rng)
-        return
-    totals = (chunk.size, chunk.size)
-    if chunk.stage == "certification":
-        on_x = int(rng.binomial(chunk.size, 0.5))
-        totals = (on_x, chunk.size - on_x)
-    for side, total in enumerate(totals):
-        for start in range(0, total, BLOCK):
-            yield side, draw(sides[side], min(BLOCK, total - start), rng)
+    """Ask for all outputs on x before those on x', or functions and programs for both in turn.
 
-
-def _call_by_call(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    """Ask functions and programs that make many outputs a call: both sides in turn, in an order tossed each time.
-
-    The first chunk of training asks each side twice, so that what calls have in common shows.
+    These make many outputs a call, in an order that is tossed each time. The first chunk of training asks each side
+    twice, so that what calls have in common shows.
     """
-    most = MOST_IN_TWO_CALLS
-    if chunk.stage != "certification":
+    certifying, tossed = chunk.stage == "certification", any(getattr(side, "tossed", False) for side in sides)
+    most = chunk.size
+    if tossed and certifying:
+        most = MOST_IN_TWO_CALLS
+    elif tossed:
         most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
-    for start in range(0, chunk.size, most):
-        size = min(most, chunk.size - start)
-        on_x = int(rng.binomial(size, 0.5)) if chunk.stage == "certification" else size
-        sizes = (on_x, size - on_x) if chunk.stage == "certification" else (size, size)
-        for side, count in _in_order(sides, sizes, rng):
-            yield side, draw(sides[side], count, rng)
+    for begin in range(0, chunk.size, most):
+        size = min(most, chunk.size - begin)
+        on_x = int(rng.binomial(size, 0.5)) if certifying else size
+        for side, total in _in_order(sides, (on_x, size - on_x if certifying else size), rng):
+            block = total if tossed else BLOCK
+            for start in range(0, total, block):
+                yield side, draw(sides[side], min(block, total - start), rng)
 
 
 def _counts(tallies: Tallies, witness: Witness) -> Counts:

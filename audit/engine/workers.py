@@ -83,7 +83,7 @@ class Chunk:
     @property
     def stage(self) -> Stage:
         """The stage that it belongs to."""
-        return next(stage for stage, number in STAGES.items() if number == self.key[0])
+        return list(STAGES)[self.key[0]]
 
 
 def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
@@ -132,6 +132,10 @@ FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
 WATCH_SECONDS = 0.5
 """Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
+REPEATS = (
+    "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each other's "
+    "noise,"
+)
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
@@ -202,24 +206,19 @@ class Workers:
             order = "generator" if in_order else "generator_unordered"
             answers = joblib.Parallel(jobs, return_as=order, **how)(tasks)
         else:
-            answers = _in_turns(joblib.Parallel(jobs, **how), tasks, jobs)
-        with self._telling(), closing(answers), closing(job):
-            yield from ((sent.pop(number), answer) for number, answer in answers)
-
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Say in a sentence what became of the workers, and of what they had finished."""
-        kept = (
-            "The chunks in the checkpoint are safe: the same again goes on from them."
-            if self.recorded
-            else "A checkpoint would have kept the finished chunks."
-        )
+            answers = (answer for answer in joblib.Parallel(jobs, **how)(tasks))  # all when all is done
+        kept = "A checkpoint would have kept the finished chunks."
+        if self.recorded:
+            kept = "The chunks in the checkpoint are safe: the same again goes on from them."
         try:
-            yield
+            with closing(answers), closing(job):
+                for number, answer in answers:
+                    yield sent.pop(number), answer
         except BrokenExecutor as error:
+            lines = [line.strip().rstrip(".") for line in str(error).splitlines() if "exit code" in line]
             raise AuditError(
                 "A worker process died, killed by the system or by a crash in compiled code (a process that needs more "
-                f"memory than there is, is killed so). {_exit_codes(error)} {kept}"
+                f"memory than there is, is killed so). {lines[0] + '.' if lines else ''} {kept}"
             ) from error
         except (CancelledError, OSError, TimeoutError) as error:
             raise AuditError(f"The connection to the workers was lost ({_named(error)}). {kept}") from error
@@ -237,21 +236,18 @@ def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
     if not getattr(mechanism, "copies_repeat", False):
         return n_jobs
     if n_jobs not in (None, 1):
-        raise AuditError(f"{_repeating(mechanism)} and then no bound holds. Use one job, {PROMISE}")
+        raise AuditError(
+            f"{REPEATS.format(getattr(mechanism, 'name', mechanism))} and then no bound holds. Use one job, {PROMISE}"
+        )
     return 1
 
 
 def check_restart(mechanism: object) -> None:
     """Raise `AuditError` if a mechanism might repeat its noise after a restart, so that no checkpoint may be kept."""
     if getattr(mechanism, "copies_repeat", False):
-        raise AuditError(f"{_repeating(mechanism)} so no checkpoint can be kept. Do without, {PROMISE}")
-
-
-def _repeating(mechanism: object) -> str:
-    return (
-        f"{getattr(mechanism, 'name', mechanism)} takes no rng, or carries a generator of its own: it owns its "
-        "randomness, copies of it might repeat each other's noise,"
-    )
+        raise AuditError(
+            f"{REPEATS.format(getattr(mechanism, 'name', mechanism))} so no checkpoint can be kept. Do without, {PROMISE}"
+        )
 
 
 def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
@@ -370,22 +366,6 @@ def _catch_up(world: tuple[Any, ...]) -> None:
     importlib.invalidate_caches()
 
 
-def _in_turns(parallel: Any, tasks: Iterator[Any], jobs: int | None) -> Generator[Any, None, None]:
-    """For backends that answer only when all is done (multiprocessing, ray): a few tasks a worker at a time."""
-    import joblib
-
-    turn = 8 * int(joblib.effective_n_jobs(jobs))
-    with parallel:
-        while some := list(itertools.islice(tasks, turn)):
-            yield from parallel(some)
-
-
-def _exit_codes(error: BaseException) -> str:
-    """Return the line of loky's message that says by which signals the workers died."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next((f"{line.rstrip('.')}." for line in lines if "exit code" in line), "")
-
-
 def _named(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
@@ -416,7 +396,11 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
             f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "
             "ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
         ) from error
-    with client, _quiet():
+    logger = logging.getLogger("distributed")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)  # a worker that leaves is no news; and a lost cluster is told in a sentence
+    with client, contextlib.ExitStack() as afterwards:
+        afterwards.callback(logger.setLevel, level)
         try:
             client.wait_for_workers(1, timeout=wait)
             theirs = client.run(_versions)
@@ -438,18 +422,6 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
 
         with joblib.parallel_config(backend="dask", client=client):
             yield client
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """A worker that leaves is no news, for others go on; and a lost cluster is told in a sentence."""
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _versions() -> dict[str, str]:
