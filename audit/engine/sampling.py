@@ -235,7 +235,7 @@ def _train_chunk(
 def _numbers_in(block: Outputs) -> int:
     """As much memory as how many numbers an output takes, of objects about the largest of the first ones."""
     if are_objects(block):
-        return max([1, *(len(pickle.dumps(one)) // 8 for one in block[:8].tolist())])
+        return max([1, *(len(pickle.dumps(one)) // 2 for one in block[:8].tolist())])  # objects take four times as much
     return max(block[:1].size, 1)
 
 

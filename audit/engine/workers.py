@@ -133,8 +133,8 @@ FEW_RUNS = 20_000
 WATCH_SECONDS = 0.5
 """Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
 REPEATS = (
-    "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each other's "
-    "noise,"
+    "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each "
+    "other's noise,"
 )
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 Answer = TypeVar("Answer")
@@ -245,9 +245,8 @@ def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
 def check_restart(mechanism: object) -> None:
     """Raise `AuditError` if a mechanism might repeat its noise after a restart, so that no checkpoint may be kept."""
     if getattr(mechanism, "copies_repeat", False):
-        raise AuditError(
-            f"{REPEATS.format(getattr(mechanism, 'name', mechanism))} so no checkpoint can be kept. Do without, {PROMISE}"
-        )
+        name = getattr(mechanism, "name", mechanism)
+        raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
 
 
 def jobs_to_use(n_jobs: int | None, runs: int) -> int | None:
