@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, logit
 
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

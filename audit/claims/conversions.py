@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from epsaudit.errors import AuditError, finite_at_least, fraction
 
@@ -197,6 +197,21 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
         below = gaussian_to_delta(np.exp(middle), epsilon) < delta
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.where(delta <= 0.0, 0.0, np.exp(low))
+
+
+def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
+    """How often guesses are right that are about this share of N(mu/2, 1) and N(-mu/2, 1) together, the most extreme.
+
+    The share on both is between 0 and 2: of the outputs of one law that pass some threshold, and of the other's.
+    """
+    low, high = np.full(len(shares), -1.0), np.full(len(shares), 40.0 + mu)
+    low[np.asarray(shares) > 1.0] = -40.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        too_many = ndtr(mu / 2.0 - middle) + ndtr(-mu / 2.0 - middle) > shares
+        low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
+    right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
+    return np.asarray(right / np.maximum(right + wrong, 1e-300))
 
 
 def gaussian_to_zcdp(mu: float) -> float:

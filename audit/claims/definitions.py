@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from epsaudit.claims.conversions import (
+    Floats,
     approximate_to_delta,
     approximate_to_gaussian,
     bernoulli_renyi,
@@ -29,7 +30,6 @@ from epsaudit.claims.conversions import (
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, finite_at_least, fraction
 
-Floats = NDArray[np.float64]
 Expected = Literal["consistent", "violated"]
 """What an audit says of a claim, and what theory expects it to say."""
 

@@ -11,8 +11,9 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run import Bonferroni, CanaryMechanism, Fixed, GuessRule, SeparateHalf, Threshold, bounds
-from epsaudit.audits.one_run.audit import expected_accuracy, places, planned_guesses, predicted
+from epsaudit.audits.one_run.audit import places, planned_guesses, predicted
 from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500
@@ -348,7 +349,7 @@ class TestRules:
         for share in (1.0, 0.1):
             number = int(share * 400_000)
             (counts,) = audit_scores(included, scores, claim=PureDP(1.0), guesses=number).counts
-            expected = float(expected_accuracy(np.array([share]), 1.5)[0])
+            expected = float(gaussian_accuracy(np.array([share]), 1.5)[0])
             assert counts.correct / counts.guesses == pytest.approx(expected, abs=4 * 0.5 / math.sqrt(number))
 
     def test_several_numbers_share_the_error(self):

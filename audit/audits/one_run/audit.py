@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, runtime_ch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from epsaudit.audits.one_run import bounds
-from epsaudit.audits.one_run.bounds import METHODS, Bools, Floats, GuessBound, GuessCounts, Method, delta_of
+from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of
+from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
 from epsaudit.engine.provenance import provenance
@@ -256,7 +256,7 @@ def predicted(canaries: int, bound: GuessBound) -> tuple[list[int], list[float]]
     if not isinstance(claim, GaussianDP):
         mu = float(GaussianDP(1.0).least_at(mu, delta_of(claim)))
     numbers = symmetric(canaries, FRACTIONS)
-    accuracies = expected_accuracy(np.array(numbers) / canaries, mu)
+    accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu)
     return numbers, [
         _shown(canaries, number, math.floor(number * float(accuracy)), bound)
         for number, accuracy in zip(numbers, accuracies, strict=True)
@@ -271,17 +271,6 @@ def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:
     """Numbers of guesses at these shares of the canaries, without those too few to show anything."""
     numbers = [round(canaries * share) for share in shares]
     return [number for number in numbers if number >= FEWEST] or [canaries]
-
-
-def expected_accuracy(shares: Floats, mu: float) -> Floats:
-    """How often guesses about the most extreme share of independent N(+-mu / 2, 1) scores are right."""
-    low, high = np.full(len(shares), -1.0), np.full(len(shares), 40.0 + mu)
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        too_many = ndtr(mu / 2.0 - middle) + ndtr(-mu / 2.0 - middle) > shares
-        low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
-    right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
-    return np.asarray(right / np.maximum(right + wrong, 1e-300))
 
 
 Guesses = str | int | tuple[int, int] | GuessRule

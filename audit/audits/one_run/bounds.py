@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 
 from epsaudit.certificates import clopper_pearson_lower
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
 
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
 Inverse = Callable[[Floats, Floats], Floats]

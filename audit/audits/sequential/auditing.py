@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import Mechanism, Sides, takes_turns
 from epsaudit.audits.question import Begun, Question, begun, means_of, recording
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Accounts, Floats
+from epsaudit.audits.sequential.betting import Accounts
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.certificates import Counts
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.checkpoint import Section

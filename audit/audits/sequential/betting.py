@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.witnesses import Witness
 
-Floats = NDArray[np.float64]
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right."""
 CORRECT, WRONG, ABSTAINED = range(3)

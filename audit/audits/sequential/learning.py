@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Bet
 from epsaudit.certificates import MembershipGame
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs, Singles, rows_of
 from epsaudit.witnesses import (
@@ -45,7 +45,6 @@ from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.selection import Monotone, Readable
 from epsaudit.witnesses.settings import LEAST_TO_LEARN
 
-Floats = NDArray[np.float64]
 HEAVY = 1_000.0
 """Times the middle fifth of all numbers that they must span for tails to be cut; with Laplace noise it is fifty."""
 CENTRAL = (0.75, 0.5, 0.35, 0.25)

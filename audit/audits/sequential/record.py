@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts, Bet, point
 from epsaudit.certificates import Counts
+from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
 from epsaudit.results.pairs import PairResult
@@ -27,7 +28,6 @@ from epsaudit.witnesses import Witness
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Floats = betting.Floats
 ERRORS = 3.0
 """Standard errors by which the guesses of an event are taken to be worse before events are compared: an audit saw some
 forty, and at 2 a rare one would be the best by luck."""
@@ -129,13 +129,7 @@ def _odds(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) ->
         return np.asarray(
             np.minimum((np.exp(epsilon) * guesses + events * delta / 2) / (1.0 + np.exp(epsilon)) / guesses, 1.0)
         )
-    either = 2.0 * guesses / events  # probability of the event on x plus that on x'
-    low, high = np.full(len(guesses), -40.0), np.full(len(guesses), 40.0)
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        more = ndtr(mu / 2.0 - middle) + ndtr(-mu / 2.0 - middle) > either
-        low, high = np.where(more, middle, low), np.where(more, high, middle)
-    return np.asarray(ndtr(mu / 2.0 - low) / (ndtr(mu / 2.0 - low) + ndtr(-mu / 2.0 - low)))
+    return gaussian_accuracy(2.0 * guesses / events, mu)  # probability of the event on x plus that on x'
 
 
 Stopped = Literal["refuted", "near", "runs", "seconds"]
@@ -280,7 +274,7 @@ class SequentialResult(PairResult):
         return detectable(self.claim, seen, round((1.0 - LEARNING) * self.runs), needed, share)
 
     @property
-    def _log_wealth(self) -> betting.Floats:
+    def _log_wealth(self) -> Floats:
         """Log-wealth against the claim, shape (strategies, bets)."""
         accounts = self._recomputed[0]
         return accounts.log_wealth[:, accounts.at_claim]
