@@ -31,7 +31,6 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
 from epsaudit.experiments.studies import write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
-from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.broken.down_sensitivity import (
     PrefixByQualityAlone,
     PrefixWithoutMargin,
@@ -41,6 +40,7 @@ from epsaudit.mechanisms.broken.down_sensitivity import (
     ShiftedInverseWithoutRepair,
 )
 from epsaudit.mechanisms.down_sensitivity import (
+    BoundedBinarySearch,
     GaussianBinarySearch,
     LaplaceBinarySearch,
     ShiftedInverseSensitivity,

@@ -15,8 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from epsaudit import GaussianDP
-from epsaudit.mechanisms.bounded_noise import least_noise
-from epsaudit.mechanisms.down_sensitivity import needed_rounds
+from epsaudit.mechanisms.down_sensitivity import least_noise, needed_rounds
 from epsaudit.mechanisms.interior_point import plan_for
 from epsaudit.mechanisms.quasi_concave import best_plan, stage_over
 

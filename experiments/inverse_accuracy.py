@@ -24,8 +24,7 @@ from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments import medians
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.experiments.studies import write_data, write_figure, write_table
-from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses
-from epsaudit.mechanisms.median_regression import SlopeLosses
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
 from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column

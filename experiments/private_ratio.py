@@ -32,8 +32,7 @@ from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
-from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw
-from epsaudit.mechanisms.ratio_laws import RatioLaw
+from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
 from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain

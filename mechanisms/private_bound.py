@@ -23,8 +23,7 @@ from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw, margin
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.mechanisms.ratio import answers, ones_and_records
-from epsaudit.mechanisms.ratio_laws import DrawnScaleLaw, ListedScaleLaw
+from epsaudit.mechanisms.ratio import DrawnScaleLaw, ListedScaleLaw, answers, ones_and_records
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
 
 

@@ -85,7 +85,7 @@ def a_quarter_of_the_loss(entry):
 
 
 FIRST = first_of_each_module([entry for entry in SOUND if entry.name not in SLOW | RARE])
-TOO = {"asinh-counts-gdp", "discrete-laplace-zcdp", "filter-renyi", "truncated-geometric", "snapped-laplace"}
+TOO = {"asinh-counts-gdp", "filter-renyi", "truncated-geometric", "snapped-laplace"}
 TOO |= {"noisy-max-laplace", "smooth-median-cauchy", "tolerant-search", "common-prefixes", "join-size-private-bound"}
 """Of another kind than the first of their modules."""
 DAILY = (FIRST | TOO) - LONGER

@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
-from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
 from epsaudit.mechanisms.down_sensitivity import (
+    BoundedBinarySearch,
+    CosineLaw,
     GaussianBinarySearch,
     LaplaceBinarySearch,
     ShiftedInverseSensitivity,
     TolerantSearch,
+    least_noise,
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw

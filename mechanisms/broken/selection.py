@@ -15,8 +15,8 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.additive import AsBoundedRange
 from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.inverse_sensitivity import SlopeLosses
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
-from epsaudit.mechanisms.median_regression import SlopeLosses
 from epsaudit.mechanisms.queries import VOTES, Dataset, Utilities, VoteCounts
 from epsaudit.mechanisms.selection import (
     ExponentialMechanism,

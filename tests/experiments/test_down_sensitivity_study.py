@@ -33,8 +33,8 @@ from epsaudit.experiments.down_sensitivity_tau import (
     recursion_bound,
     tower_rows,
 )
-from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch
 from epsaudit.mechanisms.down_sensitivity import (
+    BoundedBinarySearch,
     GaussianBinarySearch,
     LaplaceBinarySearch,
     ShiftedInverseSensitivity,

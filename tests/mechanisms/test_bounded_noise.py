@@ -5,9 +5,8 @@ import pytest
 
 from epsaudit import audit
 from epsaudit.mechanisms import exact
-from epsaudit.mechanisms.bounded_noise import BoundedBinarySearch, CosineLaw, least_noise
 from epsaudit.mechanisms.broken.down_sensitivity import BoundedSearchCountedOnce
-from epsaudit.mechanisms.down_sensitivity import crowds
+from epsaudit.mechanisms.down_sensitivity import BoundedBinarySearch, CosineLaw, crowds, least_noise
 from epsaudit.mechanisms.queries import Maximum, Total
 
 

@@ -27,7 +27,6 @@ LOOSE = {
     "tukey-mean": 0.2,
     "sparse-vector-sessions": 0.4,  # few questions; and an odometer's bound holds at all times at once
     "odometer-zcdp": 0.4,
-    "odometer-approx-zcdp": 0.35,
     "odometer-renyi": 0.4,
 }
 NO_LAW = {"broken/laplace-in-doubles": "a law on 2^54 doubles as rounding leaves them: nobody can list it"}

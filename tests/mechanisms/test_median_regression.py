@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from epsaudit import AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import SumOfResiduals
-from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
-from epsaudit.mechanisms.median_regression import SlopeLosses
+from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, SlopeLosses
 
 SLOPES = (0, 1, 3)
 QUERY = SlopeLosses(SLOPES, most=2)

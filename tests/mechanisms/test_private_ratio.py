@@ -18,11 +18,11 @@ from epsaudit.mechanisms.ratio import (
     CountsRatio,
     FailedBound,
     NaiveRatio,
+    RatioLaw,
     SubstitutedCountsRatio,
     answers,
     greatest_gap,
 )
-from epsaudit.mechanisms.ratio_laws import RatioLaw
 
 SMALL = BoundedRatio(2.0, 0.05, 0.5)
 
