@@ -17,6 +17,7 @@ import hashlib
 import inspect
 import io
 import math
+import operator
 import os
 import pickle
 import random
@@ -109,7 +110,9 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     if size < 8:
         return None
     middle = np.partition(values, half)[half]
-    above = min(values >= middle, values > middle, key=lambda mask: abs(float(np.mean(mask)) - 0.5))
+    above = values >= middle
+    if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):  # whichever is nearer to half of them
+        above = values > middle
     # drift: how many lie above the median in the first half of the runs and in the second
     first, second = int(np.sum(above[:half])), int(np.sum(above[half:]))
     what = f"of the first {half:,} outputs {first:,} lie above the median, of the last {size - half:,} {second:,}"
@@ -136,7 +139,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
 
 def _worst(findings: Sequence[Finding], level: float) -> Finding | None:
     """The least likely of what was seen, if that is below the level."""
-    worst = min(findings, key=lambda one: one.log_p)
+    worst = min(findings, key=operator.attrgetter("log_p"))
     return worst if worst.log_p < np.log(level) else None
 
 
@@ -392,18 +395,22 @@ class Look:
         if not isinstance(mechanism, FunctionMechanism):
             return
         given = (mechanism.function, pair.x, pair.x_prime)
-        bytes_of_all = [_by_value(part, mechanism.function) for part in given]
-        copied = None not in bytes_of_all
-        self._written = bytes_of_all[0] if copied else None
+        as_bytes = [_by_value(part, mechanism.function) for part in given]
+        self._written = None if None in as_bytes else as_bytes[0]
+        asked = []
         try:
-            one, other = (_apart(bytes_of_all) if copied else given for _ in range(2))
-            asked = [_ask(mechanism, copy, order) for copy, order in ((one, 1), (one, 1), (other, -1), (other, 1))]
-            answers, (first, again, backwards, after) = [each.answers for each in asked], [each.stood for each in asked]
+            one, other = (given, given) if self._written is None else (_apart(as_bytes), _apart(as_bytes))
+            for copy, order in ((one, 1), (one, 1), (other, -1), (other, 1)):
+                asked.append(_ask(mechanism, copy, order))
+            first, again, backwards, after = asked
             self.runs = FIRST_RUNS
-            kept = first != again == after != (backwards if copied else first)
-            if asked[0].drew and answers[0] == answers[1] != answers[2] == answers[3]:  # by chance, or what came first
+            kept = first.stood != again.stood == after.stood
+            kept &= self._written is None or again.stood != backwards.stood
+            # each by what came first, or by chance
+            if first.drew and first.answers == again.answers != backwards.answers == after.answers:
                 self.runs += FIRST_RUNS
-                kept |= answers == [_ask(mechanism, copy, 1).answers for copy in (one, one, other, other)]
+                more = [_ask(mechanism, one, 1), _ask(mechanism, one, 1), _ask(mechanism, other, 1)]
+                kept |= more[0].answers == more[1].answers == first.answers and more[2].answers == after.answers
         except Exception:  # the audit itself says what is wrong
             return
         if kept:
@@ -412,20 +419,19 @@ class Look:
                 "needs a run to warm up: given the same random numbers, it draws or answers otherwise than a copy that "
                 f"was never called. Its runs say nothing of a release. {FRESH}"
             )
-        alike = len({each.answers for each in asked}) == 1
-        drew = asked[0].drew
+        alike = first.answers == again.answers == backwards.answers == after.answers
         if mechanism.time_limit is None:
-            globally = asked[0].globally and drew and alike and not mechanism.uses_rng
+            globally = first.globally and first.drew and alike and not mechanism.uses_rng
             self.mechanism = dataclasses.replace(
-                mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=asked[0].same_memory
+                mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
             )
-            if copied and not (alike and drew) and most > FEWEST_TO_LOOK:
+            if self._written is not None and not (alike and first.drew) and most > FEWEST_TO_LOOK:
                 self._number = min(COPIES, self.calls // 8)
                 self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
                 self.runs += 2 * self._number * self._each
-        if self.reproducible and copied and _hashes_text(mechanism.function, pair):
-            self._expected = asked[0].digest
-            self._elsewhere = _elsewhere(dataclasses.replace(mechanism, function=len, pairs=()), bytes_of_all)
+        if self.reproducible and self._written is not None and _hashes_text(mechanism.function, pair):
+            self._expected = first.digest
+            self._elsewhere = _elsewhere(dataclasses.replace(mechanism, function=len, pairs=()), as_bytes)
 
     @property
     def reproducible(self) -> bool:
@@ -616,8 +622,8 @@ def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int) -> _Aske
             drew &= stood != repr(unused.bit_generator.state) or bool(law.habits.draws_globally)
             # before the next call, which may use the memory again
             found[number, place] = text_of(outputs), (stood, law.habits.left)
-    same = bool(raws) and all(np.may_share_memory(one, raws[0]) for one in raws)
-    answers, places = zip(*(found[key] for key in sorted(found)), strict=True)
+    same = bool(raws) and np.may_share_memory(raws[0], raws[1]) and np.may_share_memory(raws[0], raws[-1])
+    answers, places = zip(*[found[key] for key in sorted(found)], strict=True)
     return _Asked(answers, places, drew, globally, same)
 
 
@@ -820,7 +826,7 @@ class Rates:
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
         """Return those of earlier runs."""
-        numbers = all(side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs)
+        numbers = {side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs} == {True}
         commonest, median = [0.0, 0.0], [0.0, 0.0]
         for place, side in enumerate(outputs):
             values, counts = np.unique(cls._compared(side, numbers), return_counts=True)
@@ -852,7 +858,7 @@ class Rates:
 
     def refuse_if_stopped(self, later: NDArray[np.int64]) -> None:
         """Raise `AuditError` if later runs, rows as of `seen`, all failed where the earlier ones did not."""
-        runs, failed = (sum(row[one] for row in self.before) for one in (0, 1))
+        runs, failed = np.sum(self.before, axis=0)[:2].tolist()
         if later[:, 0].sum() and (later[:, 0] == later[:, 1]).all() and failed < runs:
             raise AuditError(
                 f"Nothing was tested: of the first {runs:,} runs {runs - failed:,} gave an output, and all later ones "
