@@ -156,11 +156,11 @@ class Checkpoint:
         for name in (name for name in audits if name in theirs):
             there, here = theirs[name], audits[name]
             where = f" of {name}" if len(audits) > 1 else ""
-            differences += [
-                _difference(field + where, there.get(field), here.get(field))
-                for field in {**here, **there}
-                if there.get(field) != here.get(field)
-            ]
+            for field in {**here, **there}:
+                one, other = there.get(field), here.get(field)
+                if one != other:
+                    digests = any(re.fullmatch("[0-9a-f]{16}", str(value)) for value in (one, other))
+                    differences.append(field + where + ("" if digests else f" ({one} there, {other} here)"))
         if differences:
             more = f", and {len(differences) - 4} more" if len(differences) > 4 else ""
             raise AuditError(
@@ -218,8 +218,8 @@ class Section:
         written = None
         if outputs is not None:
             some = [side for side in outputs if side is not None]
-            quick = seconds < WORTH_WRITING * sum(map(_seconds_to_write, some))
-            if quick or any(side.nbytes > LARGEST_BLOCK for side in some):
+            writing = sum(3e-6 * len(side) if are_objects(side) else 1e-8 * side.nbytes for side in some)  # seconds
+            if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_BLOCK for side in some):
                 return
             written = [None if side is None else block_to_json(side) for side in outputs]
             if written.count(None) != len(outputs) - len(some):
@@ -289,16 +289,6 @@ def _checksum(*parts: str) -> int:
     return zlib.crc32("\0".join(parts).encode())
 
 
-def _seconds_to_write(outputs: Outputs) -> float:
-    return 3e-6 * len(outputs) if are_objects(outputs) else 1e-8 * outputs.nbytes
-
-
 def _few(names: Sequence[str] | Mapping[str, Any]) -> str:
     listed = list(names)
     return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
-
-
-def _difference(field: str, theirs: Any, ours: Any) -> str:
-    if any(re.fullmatch("[0-9a-f]{16}", str(value)) for value in (theirs, ours)):
-        return field  # digests tell nobody anything
-    return f"{field} ({theirs} there, {ours} here)"
