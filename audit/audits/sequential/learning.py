@@ -231,38 +231,42 @@ def _with_curves(features: Features) -> list[tuple[Feature, ...]]:
 
 
 def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateScore]:
-    """Yield the best sum of a long group."""
-    best = max(_fits(data, group), key=lambda one: one.gain, default=None)
-    if best is None:
+    """Yield the sum of a long group that gains most on held-out folds."""
+    weight, side = data.weight.astype(np.float32), (data.group % 2 == 0).astype(np.float32)
+    most, found = -math.inf, None
+    for design, penalties, bases, shares in _designs(data, group):
+        fits = regress(design[data.row], side, weight, data.group // 2, penalties)
+        for coefficients, judged in zip(*fits, strict=True):
+            gain = float(np.sum(weight * log_expit((2.0 * side - 1.0) * judged), dtype=float))
+            if gain > most:
+                most, found = gain, (bases, shares @ coefficients, judged)
+    if found is None:
         return
-    score = sum_of(best.bases, best.coefficients)
+    bases, coefficients, judged = found
+    score = sum_of(bases, coefficients)
     final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
     candidate = CandidateScore.of(
-        learnt, final, data.group, data.weight, best.judged.astype(float), margin=settings.HARD_TO_READ
+        learnt, final, data.group, data.weight, judged.astype(float), margin=settings.HARD_TO_READ
     )
     if candidate is not None:
         yield candidate
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A regression on columns of features: what it gains on held-out folds, and what it gives there."""
+def _designs(
+    data: Encoding, group: Sequence[Feature]
+) -> Iterator[tuple[Singles, Sequence[Floats], Sequence[Basis], Floats]]:
+    """Yield columns to regress on: a line for each feature, and curves that features in a part of the group share.
 
-    gain: float
-    coefficients: Floats
-    judged: Singles
-    bases: Sequence[Basis]
-
-
-def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
-    """Fit a line for each feature, and curves that features in the same part of the group share."""
+    With them penalties, the bases that they are columns of, and which coefficient each of these has, shape (columns of
+    bases, columns).
+    """
     numbers = np.array([data.numbers(feature) for feature in group])
     odd = often_odd(numbers)
     lines = [basis for basis in bases_of(group, numbers, odd, linear=True) if basis.width]
     if lines:
         design = np.concatenate([basis.columns(data.numbers(basis.feature)) for basis in lines], axis=1)
         eye = np.eye(design.shape[1])
-        yield from _fit(data, design, [penalty * eye for penalty in settings.PENALTIES], lines, eye)
+        yield design, [penalty * eye for penalty in settings.PENALTIES], lines, eye
     curves = bases_of(group, numbers, odd)
     width = curves[0].width
     if width == 0 or any(basis.width != width for basis in curves):
@@ -275,18 +279,7 @@ def _fits(data: Encoding, group: Sequence[Feature]) -> Iterator[_Fit]:
     for parts in PARTS:
         design = np.concatenate([some.sum(axis=0) for some in np.split(summed, parts)], axis=1)
         shares: Floats = np.kron(np.eye(parts)[finest * parts // PARTS[-1]], np.eye(width)).astype(float)
-        yield from _fit(data, design, [np.eye(design.shape[1])], curves, shares)
-
-
-def _fit(
-    data: Encoding, design: Singles, penalties: Sequence[Floats], bases: Sequence[Basis], shares: Floats
-) -> Iterator[_Fit]:
-    """Regress on columns; ``shares``, shape (columns of bases, columns), says which coefficient a column has."""
-    weight, side = data.weight.astype(np.float32), (data.group % 2 == 0).astype(np.float32)
-    coefficients, judged = regress(design[data.row], side, weight, data.group // 2, penalties)
-    for one, scores in zip(coefficients, judged, strict=True):
-        gain = float(np.sum(weight * log_expit((2.0 * side - 1.0) * scores), dtype=float))
-        yield _Fit(gain, shares @ one, scores, bases)
+        yield design, [np.eye(design.shape[1])], curves, shares
 
 
 LEAST_TO_CHOOSE = 64
