@@ -1,14 +1,14 @@
 """A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
 
-docs/how-to/other-languages.md says what a program is sent and answers: the protocol, version 1. One that ends, is
-killed, answers what is no output, or is silent for ``timeout`` seconds ends the audit with a sentence; it and all it
-started are ended, and also when the audit ends while it computes, or the auditing process is itself killed.
+docs/how-to/other-languages.md says what a program is sent and answers: the protocol, version 1. Programs are started
+once, lent to whoever asks, and never left running: each leads a process group of its own (POSIX only), which a watchdog
+kills when this process ends, for whatever reason. One that ends, is killed, answers what is no output, is silent for
+``timeout`` seconds, or computes for an audit that is over, is ended with all that it started, and said in a sentence.
 """
 
 from __future__ import annotations
 
 import atexit
-import codecs
 import contextlib
 import dataclasses
 import hashlib
@@ -22,7 +22,6 @@ import selectors
 import shlex
 import shutil
 import signal
-import struct
 import subprocess
 import threading
 import time
@@ -44,24 +43,25 @@ from epsaudit.errors import AuditError, OwnCodeError, seconds_of, with_article
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
 
-Ends = tuple[threading.Event, ...]
-"""One for each job of which a part is a job of its own, the outermost first."""
-_ends: ContextVar[Ends] = ContextVar("ends", default=())
-ends = _ends.get
-"""Returns the events of the jobs that the calling thread works for."""
-
+SEEDS = 1 << 53
+"""Seeds are below this, so that languages whose numbers are doubles read them exactly."""
+LARGEST_BLOCK = 1 << 31
+"""Bytes of one block at most: a greater number is taken for garbage, not for memory to reserve."""
+PROMISES = ("seeded", "single")
+"""What a program may say of itself when it says hello."""
+PLAIN = (int, float, str, bool, type(None))
 PIECE = 1 << 18
 """Bytes read or written at a time, so that a slow child never blocks the rest. Set by hand, not measured."""
 LONGEST_LINE = 1 << 24
 """Bytes without a newline that are taken for garbage."""
-NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
+NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that no line of JSON has."""
 LAST_WORDS, LAST_LINES = 300, 3
 """Characters and lines of standard error that a sentence quotes."""
 LONGEST_WORD = 40
 """Characters of a word of the command line that a sentence quotes."""
 IDLE_SECONDS = 30.0
-"""A child that nobody asks for so long is closed; the next question starts another."""
+"""A child that nobody asks for so long is closed when the next is lent."""
 GRACE_SECONDS = 0.5
 """What a child has to end by itself once it is told to, before it is killed. Set by hand, not measured."""
 LOOK_SECONDS = 0.25
@@ -77,6 +77,14 @@ LIFELINES: set[int] = set()
 """These other ends; a fork closes its copies, which would keep children alive."""
 
 
+Ends = tuple[threading.Event, ...]
+"""One for each job of which a part is a job of its own, the outermost first. Nothing in Python stops the threads of a
+job's workers, so each part of their work carries an event, set once nobody waits for results any more."""
+_ends: ContextVar[Ends] = ContextVar("ends", default=())
+ends = _ends.get
+"""Returns the events of the jobs that the calling thread works for."""
+
+
 @contextmanager
 def working_for(ends: Ends) -> Iterator[None]:
     """Let what is called within, in this thread, know for which jobs it works."""
@@ -85,11 +93,6 @@ def working_for(ends: Ends) -> Iterator[None]:
         yield
     finally:
         _ends.reset(token)
-
-
-def is_over() -> bool:
-    """Whether nobody waits any more for what the calling thread does; never where no workers run in it."""
-    return any(end.is_set() for end in ends())
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Program:
 
 
 class Child:
-    """One running process of a program.
+    """One running process of a program that has said hello.
 
     Every method raises `AuditError` if the process cannot be started, ends, or is silent for too long. It is dead then,
     with everything that it started in its process group.
@@ -148,6 +151,66 @@ class Child:
         self._streams = cast(tuple[IO[bytes], IO[bytes], IO[bytes]], streams)  # as they are pipes
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
+        self._greet()
+
+    def _greet(self) -> None:
+        """Read the hello."""
+        (line,) = self.lines(1, lambda line: False)
+        match _loaded(line):
+            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
+                self.seeded, self.single = (bool(more.get(name)) for name in PROMISES)
+                self.versions, files = more.get("versions"), more.get("files", [])
+                if not isinstance(files, list) or not all(isinstance(path, str) and "\0" not in path for path in files):
+                    self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
+                self.made_of(files)
+            case _:
+                hello = '{"epsaudit": 1, "seeded": true or false}'
+                self.fail(f"began with {_shown(line)}; it must say {hello} first")
+
+    def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
+        """Ask for ``size`` outputs, and read lines or a block; for none it is not asked."""
+        if self.received:
+            self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
+        if size == 0:  # an answer of no lines could not be told from one to come
+            return pack_frozen([])
+        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        lines = self.lines(size, _speaks)
+        if lines and _speaks(lines[-1]):
+            said = _loaded(lines[-1])
+            if said is None:
+                self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
+            if "error" in said:
+                self.fail(f"says: {said['error']}")
+            if len(lines) == 1:
+                return self._block(said["npy"], size)
+            self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+        with contextlib.suppress(ValueError, RecursionError):  # an AuditError is a ValueError
+            values = json.loads(b"[" + b",".join(lines) + b"]")
+            if len(values) == len(lines):
+                return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
+        for number, line in enumerate(lines):
+            try:
+                from_json(json.loads(line))
+            except (ValueError, RecursionError):
+                self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
+        raise AssertionError(lines)  # as one of them was none
+
+    def _block(self, length: Any, size: int) -> Outputs:
+        if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
+            self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
+        self._pump(lambda: len(self.received) >= length, lambda: f"sent {len(self.received):,} of {length:,} bytes")
+        block = io.BytesIO(self.received[:length])
+        del self.received[:length]
+        try:
+            outputs: Outputs = np.lib.format.read_array(block, allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            self.fail(f"sent a block that is not a .npy file of numbers ({error})")
+        if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
+            self.fail(
+                f"sent a block of shape {outputs.shape} and type {outputs.dtype} for {size} outputs; it must be "
+                f"numbers of shape ({size}, ...)"
+            )
+        return normal_array(outputs)
 
     def send(self, data: bytes) -> None:
         """Write all of ``data`` to standard input."""
@@ -156,43 +219,24 @@ class Child:
         self._pump(lambda: not self._unsent, lambda: so_far(len(data) - len(self._unsent), len(data)))
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
-        """Read ``number`` lines, without newlines; fewer if the first, or one after it, ``speaks`` of the answer."""
-        seen = scanned = 0
-        decoder = codecs.getincrementaldecoder("utf-8")()
+        """Read ``number`` lines, without newlines; fewer if one ``speaks`` of the answer: the rest may be no lines."""
+        found: list[bytes] = []
 
         def enough() -> bool:
-            nonlocal seen, scanned
-            fresh = bytes(self.received[scanned:])
-            seen, scanned = seen + fresh.count(b"\n"), len(self.received)
-            if seen and speaks(bytes(self.received[: self.received.index(b"\n")])):
-                seen = 1  # what follows need not be lines
-                return True
-            try:
-                is_text = not NO_TEXT.search(decoder.decode(fresh))
-            except UnicodeDecodeError:
-                is_text = False
-            if not is_text:
-                self.fail(f"wrote {fresh[:40]!r}, which is no line of text")
-            if not seen and scanned > LONGEST_LINE:
-                self.fail(f"wrote {scanned:,} bytes without a newline, beginning {bytes(self.received[:40])!r}")
-            end = max(self.received.rfind(b"\n"), 0)
-            return seen >= number or speaks(bytes(self.received[self.received.rfind(b"\n", 0, end) + 1 : end]))
+            *lines, rest = bytes(self.received).split(b"\n", number - len(found))
+            spoken = next((place for place, line in enumerate(lines, 1) if speaks(line)), 0)
+            if spoken:
+                lines, rest = lines[:spoken], b"\n".join([*lines[spoken:], rest])
+            found.extend(lines)
+            self.received[:] = rest
+            done = bool(spoken) or len(found) == number
+            if garbage := NO_TEXT.search(b"\n".join(lines if done else [*lines, rest])):
+                self.fail(f"wrote {garbage.string[:40]!r}, which is no line of text")
+            if len(rest) > LONGEST_LINE and not done:
+                self.fail(f"wrote {len(rest):,} bytes without a newline, beginning {rest[:40]!r}")
+            return done
 
-        self._pump(enough, lambda: f"answered {seen:,} of {number:,} lines")
-        found = bytes(self.received).split(b"\n", min(seen, number))
-        self.received[:] = found.pop()
-        return found
-
-    def first_byte(self) -> bytes:
-        """Wait for an answer and return its first byte, which stays to be read."""
-        self._pump(lambda: bool(self.received), lambda: "answered nothing")
-        return bytes(self.received[:1])
-
-    def block(self, size: int) -> bytearray:
-        """Read ``size`` bytes."""
-        self._pump(lambda: len(self.received) >= size, lambda: f"sent {len(self.received):,} of {size:,} bytes")
-        found, self.received = self.received, self.received[size:]
-        del found[size:]
+        self._pump(enough, lambda: f"answered {len(found):,} of {number:,} lines")
         return found
 
     def fail(self, what: str) -> NoReturn:
@@ -272,7 +316,7 @@ class Child:
             while not done():
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
-                    if is_over():
+                    if any(end.is_set() for end in ends()):
                         self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)
@@ -318,30 +362,28 @@ def _state(path: str) -> tuple[int, ...] | None:
 
 
 class Pool:
-    """Idle children of this process by program; those idle for long, and all at exit, are closed.
+    """Idle children of this process by program, which are all closed at exit.
 
     One whose files changed since it was started is closed, too, and another lent: it is another program.
     """
 
-    def __init__(self, start: Callable[[Program], Any]) -> None:
-        self._start = start
-        self._lock = threading.Lock()
-        self._idle: dict[Program, list[Any]] = {}
-        self._reaping = False
+    def __init__(self) -> None:
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
+        self._lock, self._idle = threading.Lock(), dict[Program, list[Child]]()
 
     @contextmanager
-    def borrow(self, program: Program) -> Iterator[Any]:
+    def borrow(self, program: Program) -> Iterator[Child]:
         """Lend an idle child, or a new one; it comes back unless an exception passes."""
+        self.close(IDLE_SECONDS)
         while True:
             with self._lock:
                 child = idle.pop() if (idle := self._idle.get(program)) else None
             if child is None or (child.alive and not child.changed):
                 break
             child.close()
-        child = child or self._start(program)
+        child = child or Child(program)
         try:
             yield child
         except BaseException:
@@ -350,9 +392,6 @@ class Pool:
         child.idle_since = time.monotonic()
         with self._lock:
             self._idle.setdefault(program, []).append(child)
-            if not self._reaping:
-                self._reaping = True
-                threading.Thread(target=self._reap, daemon=True, name="epsaudit-reaper").start()
 
     def close(self, idle_for: float = 0.0) -> None:
         """Close the children that have been idle for so many seconds."""
@@ -364,35 +403,16 @@ class Pool:
         for _, child in old:
             child.close()
 
-    def _reap(self) -> None:
-        while True:
-            time.sleep(IDLE_SECONDS / 2)
-            self.close(IDLE_SECONDS)
-            with self._lock:
-                if not any(self._idle.values()):
-                    self._reaping = False
-                    return
-
     def _forget(self) -> None:
         """After a fork: the children belong to the parent, and must not outlive it."""
         for lifeline in LIFELINES:
             with contextlib.suppress(OSError):
                 os.close(lifeline)
         LIFELINES.clear()
-        self._lock, self._idle, self._reaping = threading.Lock(), {}, False
+        self._lock, self._idle = threading.Lock(), {}
 
 
-SEEDS = 1 << 53
-"""Seeds are below this, so that languages whose numbers are doubles read them exactly."""
-LARGEST_BLOCK = 1 << 31
-"""Bytes of one block or frame at most: a greater number is taken for garbage, not for memory to reserve."""
-HEADER = struct.Struct("<4sIQ")
-"""What a frame begins with: what its outputs are, how many numbers each has, and the bytes that follow."""
-PROMISES = ("seeded", "binary", "single")
-"""What a program may say of itself when it says hello."""
-NUMBERS, VECTORS = b"\0num", b"\0vec"
-"""Outputs of a frame; a vector of one number is not a number. No line of JSON begins with a byte of 0."""
-PLAIN = (int, float, str, bool, type(None))
+CHILDREN = Pool()
 
 
 def command(
@@ -440,10 +460,18 @@ def command(
     if not parts:
         raise AuditError("The command is empty; give a program and its arguments.")
     timeout = seconds_of(timeout, "timeout")
+    files = [word for word in parts[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
     law = _Restarted if fresh else CommandDistribution
-    return CommandMechanism(program, name or _name(parts), claim, relation, tuple(listed(pairs, relation)), law=law)
+    return CommandMechanism(
+        program,
+        name or Path(files[0] if files else parts[0]).name,
+        claim,
+        relation,
+        tuple(listed(pairs, relation)),
+        law=law,
+    )
 
 
 @dataclass(frozen=True)
@@ -452,15 +480,14 @@ class CommandDistribution:
 
     program: Program
     dataset: str
-    child: Any = field(default=None, compare=False, repr=False)
+    child: Child | None = field(default=None, compare=False, repr=False)
     tossed = True
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
         seed = int(rng.integers(SEEDS))
         with nullcontext(self.child) if self.child is not None else CHILDREN.borrow(self.program) as child:
-            outputs: Outputs = child.outputs(self.dataset, size, seed)
-            return outputs
+            return child.outputs(self.dataset, size, seed)
 
 
 @dataclass(frozen=True)
@@ -489,7 +516,7 @@ class CommandMechanism:
         if self.trusted:
             return False
         with CHILDREN.borrow(self.program) as child:
-            return bool(child.seeded)
+            return child.seeded
 
     @property
     def fingerprint(self) -> dict[str, Any]:
@@ -511,114 +538,78 @@ class CommandMechanism:
         return self.pairs
 
 
-class _Speaker(Child):
-    """A child that has said hello."""
-
-    seeded: bool
-    binary: bool
-    single: bool
-    versions: Any
-
-    def outputs(self, dataset: str, size: int, seed: int) -> Outputs:
-        """Ask for ``size`` outputs, and read lines, a block or a frame; for none it is not asked."""
-        if self.received:
-            self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
-        if size == 0:  # an answer of no lines could not be told from one to come
-            return pack_frozen([])
-        asked = ', "binary": true' if self.binary else ""
-        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}{asked}}}\n'.encode())
-        if self.binary and self.first_byte() == NUMBERS[:1]:
-            return self._frame(size)
-        lines = self.lines(size, _speaks)
-        if lines and _speaks(lines[-1]):
-            said = _loaded(lines[-1])
-            if said is None:
-                self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
-            if "error" in said:
-                self.fail(f"says: {said['error']}")
-            if len(lines) == 1:
-                return self._block(said["npy"], size)
-            self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
-        try:
-            values = json.loads(b"[" + b",".join(lines) + b"]")
-            if len(values) != len(lines):
-                raise ValueError
-            return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
-        except (ValueError, RecursionError):  # an AuditError is a ValueError
-            for number, line in enumerate(lines):
-                self._output(line, number, size)
-            raise
-
-    def greet(self) -> None:
-        """Read the hello."""
-        (line,) = self.lines(1, lambda line: False)
-        match _loaded(line):
-            case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
-                self.seeded, self.binary, self.single = (bool(more.get(name)) for name in PROMISES)
-                self.versions = more.get("versions")
-                files = more.get("files", [])
-                if not isinstance(files, list) or not all(isinstance(path, str) and "\0" not in path for path in files):
-                    self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
-                self.made_of(files)
-            case _:
-                hello = '{"epsaudit": 1, "seeded": true or false}'
-                self.fail(f"began with {_shown(line)}; it must say {hello} first")
-
-    def _output(self, line: bytes, number: int, size: int) -> None:
-        try:
-            from_json(json.loads(line))
-        except (ValueError, RecursionError):
-            self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
-
-    def _frame(self, size: int) -> Outputs:
-        kind, width, length = HEADER.unpack(self.block(HEADER.size))
-        if kind not in (NUMBERS, VECTORS):
-            self.fail(f"began a frame with {kind!r}; it must be {NUMBERS!r} or {VECTORS!r}")
-        if width == 0 or (kind == NUMBERS and width != 1):
-            self.fail(f"announced a frame of width {width:,}; it must be 1 for numbers, and for vectors 1 or more")
-        if length != 8 * size * width or length > LARGEST_BLOCK:
-            self.fail(
-                f"announced a frame of {length:,} bytes for {size:,} outputs of width {width:,}; it must be 8 bytes a "
-                f"number, {8 * size * width:,}, and at most 2^31"
-            )
-        numbers = np.frombuffer(self.block(length), "<f8").astype(np.float64, copy=False)
-        return numbers if kind == NUMBERS else numbers.reshape(size, width)
-
-    def _block(self, length: Any, size: int) -> Outputs:
-        if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
-            self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
-        try:
-            outputs: Outputs = np.lib.format.read_array(io.BytesIO(self.block(length)), allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            if isinstance(error, AuditError):
-                raise
-            self.fail(f"sent a block that is not a .npy file of numbers ({error})")
-        shape, kind = outputs.shape, outputs.dtype.kind
-        if len(shape) == 0 or shape[0] != size or kind not in "biuf":
-            self.fail(
-                f"sent a block of shape {shape} and type {outputs.dtype} for {size} outputs; it must be numbers of "
-                f"shape ({size}, ...)"
-            )
-        return normal_array(outputs)
-
-
-def _start(program: Program) -> _Speaker:
-    child = _Speaker(program)
-    child.greet()
-    return child
-
-
-CHILDREN = Pool(_start)
-
-
 @contextmanager
 def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistribution]]:
     """Yield output laws of one program that ask a child of their own, which is started for this and ended after it."""
-    child = _start(laws[0].program)
+    child = Child(laws[0].program)
     try:
         yield [dataclasses.replace(law, child=child) for law in laws]
     finally:
         child.close()
+
+
+def quickly(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism for tests that certify nothing; of what is no program it is the same one.
+
+    An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
+    """
+    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
+        return mechanism
+    return dataclasses.replace(mechanism, trusted=True, law=_Trusted)
+
+
+def in_turns(mechanism: Mechanism) -> Mechanism:
+    """Return a mechanism whose runs on x and on x' take turns, of a program that says that each is a call of its own.
+
+    What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
+    for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
+    """
+    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
+        return mechanism
+    with CHILDREN.borrow(mechanism.program) as child:
+        return dataclasses.replace(mechanism, law=_InTurns) if child.single else mechanism
+
+
+class _Trusted(CommandDistribution):
+    """Of a program that is taken to give independent outputs."""
+
+    tossed = False
+
+
+class _Restarted(CommandDistribution):
+    """Of a program that is started anew for every run."""
+
+    tossed = False
+
+    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
+        """Ask a process of its own for each output, some of them side by side."""
+
+        def one(seed: int) -> Any:
+            child = Child(self.program)
+            try:
+                return values_of(child.outputs(self.dataset, 1, seed))[0]
+            finally:
+                child.close()
+
+        seeds = [int(seed) for seed in rng.integers(SEEDS, size=size)]
+        contexts = [copy_context() for _ in seeds]  # so that they end with the audit
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return pack_frozen(list(pool.map(lambda context, seed: context.run(one, seed), contexts, seeds)))
+
+
+class _InTurns(CommandDistribution):
+    """Of a program that calls its function once a run."""
+
+    tossed = False
+
+    def take_turns(
+        self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
+    ) -> tuple[list[Any], list[Any]]:
+        """See `epsaudit.adapters.functions.TakesTurns`: coins alike that follow one another are one request."""
+        values: tuple[list[Any], list[Any]] = ([], [])
+        for which, coins in itertools.groupby(side.tolist()):
+            values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))
+        return values
 
 
 def dataset_to_json(dataset: Any) -> Any:
@@ -663,73 +654,3 @@ def _loaded(line: bytes) -> Any:
 
 def _shown(line: bytes) -> str:
     return shorten(line.decode("utf-8", "backslashreplace"), 60)
-
-
-def _name(words: Sequence[str]) -> str:
-    """The last word that looks like a file, or else the program: 'count.R' for ``Rscript --vanilla count.R 3``."""
-    files = [word for word in words[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
-    return Path(files[0] if files else words[0]).name
-
-
-def quickly(mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism for tests that certify nothing; of what is no program it is the same one.
-
-    An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
-    """
-    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
-        return mechanism
-    return dataclasses.replace(mechanism, trusted=True, law=_Trusted)
-
-
-def in_turns(mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism whose runs on x and on x' take turns, of a program that says that each is a call of its own.
-
-    What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
-    for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
-    """
-    if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
-        return mechanism
-    with CHILDREN.borrow(mechanism.program) as child:
-        return dataclasses.replace(mechanism, law=_InTurns) if child.single else mechanism
-
-
-class _Trusted(CommandDistribution):
-    """Of a program that is taken to give independent outputs."""
-
-    tossed = False
-
-
-class _Restarted(CommandDistribution):
-    """Of a program that is started anew for every run."""
-
-    tossed = False
-
-    def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Ask a process of its own for each output, some of them side by side."""
-
-        def one(seed: int) -> Any:
-            child = _start(self.program)
-            try:
-                return values_of(child.outputs(self.dataset, 1, seed))[0]
-            finally:
-                child.close()
-
-        seeds = [int(seed) for seed in rng.integers(SEEDS, size=size)]
-        contexts = [copy_context() for _ in seeds]  # so that they end with the audit
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return pack_frozen(list(pool.map(lambda context, seed: context.run(one, seed), contexts, seeds)))
-
-
-class _InTurns(CommandDistribution):
-    """Of a program that calls its function once a run."""
-
-    tossed = False
-
-    def take_turns(
-        self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
-    ) -> tuple[list[Any], list[Any]]:
-        """See `epsaudit.adapters.functions.TakesTurns`: coins alike that follow one another are one request."""
-        values: tuple[list[Any], list[Any]] = ([], [])
-        for which, coins in itertools.groupby(side.tolist()):
-            values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))
-        return values

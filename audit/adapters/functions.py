@@ -9,7 +9,6 @@ import asyncio
 import functools
 import inspect
 import math
-import re
 import signal
 import threading
 import time
@@ -36,6 +35,7 @@ from epsaudit.data.neighbours import (
 )
 from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, Unread, frozen, normal_array, pack, pack_frozen
+from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
 @runtime_checkable
@@ -88,15 +88,6 @@ class Mechanism(Protocol):
         """Pairs on which the claim is attained, or nearly; may be empty."""
 
 
-SEEDS = ("seed", "random_state")
-"""Parameters of these names get a whole number."""
-GENERATORS = ("rng", "generator", "random")
-"""Parameters of these names get the generator, also by keyword, and where others stand before them."""
-_GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say the same."""
-_WHOLE = re.compile(r"int( \| None)?|None \| int|(typing\.)?Optional\[int\]")
-
-
 @dataclass(frozen=True)
 class Takes:
     """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, under which name, how called.
@@ -143,13 +134,20 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
         return Takes(awaits=awaits)
-    others, bound = arguments[:-1], _bound(signature, *arguments)
-    for what, one in _sources(function, signature, len(others)):
-        if bound and list(bound)[-1] == one.name:
+    others, bound, name = arguments[:-1], _bound(signature, *arguments), getattr(function, "__name__", "function")
+    sources = wanted(function, {}, len(others))
+    if len(sources) > 1:
+        raise AuditError(
+            f"{name} takes {' and '.join(map(repr, sources))}, and gets its randomness by one of them. Bind the other, "
+            f"as functools.partial({name}, {list(sources)[-1]}=...); epsaudit.adapters.functions.seeded hands over a "
+            "seed."
+        )
+    for source, what in sources.items():
+        if bound and list(bound)[-1] == source:
             return Takes(what, "", awaits)
-        if _bound(signature, *others, **{one.name: what}):
-            return Takes(what, one.name, awaits)
-    if bound and _is_free(signature.parameters[list(bound)[-1]].default):  # another default, as epsilon=1.0, is no rng
+        if _bound(signature, *others, **{source: what}):
+            return Takes(what, source, awaits)
+    if bound and is_free(signature.parameters[list(bound)[-1]].default):  # another default, as epsilon=1.0, is no rng
         return Takes("rng", "", awaits)
     if _bound(signature, *others):
         return Takes("", "", awaits)
@@ -157,38 +155,6 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
         f"The mechanism's signature is {signature}; it must accept function({', '.join(arguments)}), or the same "
         "without rng."
     )
-
-
-def _sources(
-    function: Callable[..., Any], signature: inspect.Signature, others: int
-) -> list[tuple[str, inspect.Parameter]]:
-    """Parameters behind the first ``others`` whose names or annotations say what they get, unless they are bound."""
-    found, name = [], getattr(function, "__name__", "function")
-    given = function.keywords if isinstance(function, functools.partial) else {}
-    for one in list(signature.parameters.values())[others:]:
-        if one.name in given or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            continue
-        said = one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
-        generator, free = _GENERATOR.search(said), _is_free(one.default)
-        if one.name in SEEDS and not isinstance(one.default, np.random.Generator):
-            if generator and "int" not in said:
-                found.append(("rng", one))
-            elif free or (isinstance(one.default, int | np.integer) and not isinstance(one.default, bool)):
-                found.append(("seed", one))
-        elif free and (one.name in (*SEEDS, *GENERATORS) or generator):
-            found.append(("rng", one))
-            if _WHOLE.fullmatch(said):
-                raise AuditError(
-                    f"The name {one.name!r} says that {name} takes a generator, its annotation a whole number. Name it "
-                    f"seed, or give epsaudit.adapters.functions.seeded({name}, {one.name!r})."
-                )
-    if len(found) > 1:
-        both = " and ".join(repr(one.name) for _, one in found)
-        raise AuditError(
-            f"{name} takes {both}, and gets its randomness by one of them. Bind the other, as "
-            f"functools.partial({name}, {found[-1][1].name}=...); epsaudit.adapters.functions.seeded hands over a seed."
-        )
-    return found
 
 
 def takes_size(function: Callable[..., Any]) -> bool:
@@ -205,12 +171,8 @@ def takes_size(function: Callable[..., Any]) -> bool:
     if parameters and parameters[0].name in ("size", *SEEDS, *GENERATORS):  # fewer than two where there is *args
         return parameters[0].name == "size"
     return all(
-        one.default is one.empty or (place == 1 and _is_free(one.default)) for place, one in enumerate(parameters)
+        one.default is one.empty or (place == 1 and is_free(one.default)) for place, one in enumerate(parameters)
     )
-
-
-def _is_free(default: Any) -> bool:
-    return default is inspect.Parameter.empty or default is None or isinstance(default, np.random.Generator)
 
 
 def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str, Any] | None:
@@ -222,50 +184,28 @@ def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str,
 
 
 def wrong_call(function: Any, many: bool = False) -> str:
-    """Return a sentence, led by a space, on a call whose arguments may have met the wrong parameters; else nothing.
+    """Return a sentence, led by a space, on how a function was called where names of parameters leave that open.
 
     Examples
     --------
     >>> def noisy(dataset, epsilon):
     ...     return 0
     >>> print(wrong_call(noisy).strip())
-    It was called as noisy(x, rng): its 'epsilon' was the random generator. Bind what differs, as \
-functools.partial(noisy, epsilon=...).
+    It was called as noisy(dataset=x, epsilon=rng); bind what differs, as functools.partial(noisy, ...=...).
     """
     arguments = ("x", "size", "rng") if many else ("x", "rng")
     try:
         takes = takes_of(function, arguments)
+        by_place = (*arguments[:-1], *([takes.what] if takes.what and not takes.name else []))
         by_name = {takes.name: takes.what} if takes.name else {}
-        by_place = [*arguments[:-1], *([takes.what] if takes.what and not by_name else [])]
         bound = inspect.signature(function).bind(*by_place, **by_name).arguments
     except (AuditError, TypeError, ValueError):
         return ""
     name = getattr(function, "__name__", type(function).__name__)
-    wrong = {}
-    for parameter, value in bound.items():
-        meant, fits = _GIVEN[value] if isinstance(value, str) else ("", "")
-        if not re.search(fits, parameter, re.I):
-            wrong[parameter] = meant
-    written = ", ".join([*by_place, *(f"{key}={value}" for key, value in by_name.items())])
-    if not wrong:
-        called = f" It was called as {name}({written}), with a new whole number as its seed each time."
-        return called if takes.what == "seed" else ""
-    got = " and ".join(f"its {parameter!r} was {meant}" for parameter, meant in wrong.items())
-    if next(iter(bound)) in wrong:
-        advice = f"The dataset comes first, as in lambda {', '.join(arguments)}: {name}(...)."
-    else:
-        example = ", ".join(f"{parameter}=..." for parameter in wrong)
-        advice = f"Bind what differs, as functools.partial({name}, {example})."
-    return f" It was called as {name}({written}): {got}. {advice}"
-
-
-_GIVEN = {
-    "x": ("the dataset", "^_|^(?!.*(rng|generator))"),
-    "size": ("the number of outputs", "^_|size|num|count|shape"),
-    "rng": ("the random generator", "^_|rng|gen|rand|seed"),
-    "seed": ("a whole number", ""),
-}
-"""What a function is given, and which names of parameters mean it; a dataset's may be any but a generator's."""
+    if takes.what != "seed" and list(bound)[1:] == [what for what in bound.values() if what != "x"]:
+        return ""
+    called = ", ".join(f"{parameter}={what}" for parameter, what in bound.items())
+    return f" It was called as {name}({called}); bind what differs, as functools.partial({name}, ...=...)."
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ PARTS = ("data", "parameters", "adjacency")
 DRAWN = 8
 """Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
 
-FILE = Path(__file__).parents[1] / "adapters" / "serve.py"
+FILE = Path(__file__).parents[1] / "serve.py"
 """Run by path, so that it needs nothing of this environment."""
 
 MOST_STEPS = 200

@@ -39,7 +39,7 @@ def to_json(value: Any) -> Any:
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, Array):
-        return {"array": list(map(to_json, value)), "shape": list(value.shape)}
+        return {"array": _parts(value), "shape": list(value.shape)}
     for name, (kind, _, write, _) in _FORMS.items():
         if isinstance(value, kind):
             return {name: write(value)}
@@ -69,8 +69,7 @@ def block_to_json(outputs: Outputs) -> Any:
     if outputs.dtype == object:
         values = outputs.tolist()
         messages = [value.message if isinstance(value, Raised) else "" for value in values]
-        block_of_objects = {"outputs": list(map(to_json, values))}
-        return {**block_of_objects, "messages": messages} if any(messages) else block_of_objects
+        return {"outputs": _parts(values), **({"messages": messages} if any(messages) else {})}
     block = io.BytesIO()
     np.lib.format.write_array(block, outputs, allow_pickle=False)
     return {"npy": base64.b64encode(block.getvalue()).decode("ascii")}
@@ -95,7 +94,10 @@ def _read(data: Any) -> Any:
     if isinstance(data, list):
         return _tuple(data)
     if "array" in data:
-        return _array(data["array"], data["shape"])
+        parts, shape = data["array"], data["shape"]
+        if len(shape) < 2 or int(np.prod(shape)) != len(parts) or min(shape) < 0:
+            raise ValueError
+        return Array.of(_tuple(parts), list(map(int, shape)))
     name = next((name for name in _FORMS if name in data), "")
     _, content, _, read = _FORMS[name]
     if not isinstance(data[name], content):
@@ -105,12 +107,6 @@ def _read(data: Any) -> Any:
 
 def _tuple(parts: list[Any]) -> tuple[Any, ...]:
     return tuple(map(from_json, parts))
-
-
-def _array(parts: list[Any], shape: list[int]) -> Array:
-    if len(shape) < 2 or int(np.prod(shape)) != len(parts) or min(shape) < 0:
-        raise ValueError
-    return Array.of(map(from_json, parts), list(map(int, shape)))
 
 
 def _complex(parts: list[Any]) -> Any:

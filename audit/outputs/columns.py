@@ -32,7 +32,6 @@ from epsaudit.outputs.normal_form import (
     values_of,
     written,
 )
-from epsaudit.outputs.readings import Reading
 
 
 @dataclass(frozen=True)
@@ -48,10 +47,10 @@ class Columns:
 
     def part(self, place: Hashable) -> Outputs | None:
         """Return the outputs at a place, None where there is none."""
-        if self.kind == "sequence" and not isinstance(place, int):
-            return None
-        if self.kind == "sequence" and isinstance(place, int) and -len(self.places) <= place < 0:
-            place += len(self.places)
+        if self.kind == "sequence":
+            if not isinstance(place, int):
+                return None
+            place += len(self.places) if place < 0 else 0
         return self.read(self.places.index(place)) if place in self.places else None
 
 
@@ -107,19 +106,19 @@ def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
 
 
 def _whole(outputs: Outputs) -> tuple[Outputs, slice]:
-    """The array that this one is a slice of, if that is all that it is, and which."""
-    whole = outputs if outputs.base is None else outputs.base
-    alike = isinstance(whole, np.ndarray) and whole.dtype == outputs.dtype and whole.ndim == outputs.ndim
-    if whole is outputs or not alike or whole.shape[1:] != outputs.shape[1:] or outputs.strides[0] <= 0:
-        return outputs, slice(None)
-    size = whole.strides[0]
-    if outputs.strides[1:] != whole.strides[1:] or outputs.strides[0] % size:
-        return outputs, slice(None)
-    step = outputs.strides[0] // size
-    start, rest = divmod(outputs.__array_interface__["data"][0] - whole.__array_interface__["data"][0], size)
-    if rest:
-        return outputs, slice(None)
-    return whole, slice(start, start + step * len(outputs), step)
+    """The array that this one is some rows in a row of, if that is all that it is, and which."""
+    whole = outputs.base
+    if (
+        isinstance(whole, np.ndarray)
+        and len(outputs) > 0
+        and outputs.strides[0] > 0
+        and (whole.dtype, whole.shape[1:], whole.strides) == (outputs.dtype, outputs.shape[1:], outputs.strides)
+    ):
+        here, there = (one.__array_interface__["data"][0] for one in (outputs, whole))
+        start, rest = divmod(here - there, outputs.strides[0])
+        if rest == 0:
+            return whole, slice(start, start + len(outputs))
+    return outputs, slice(None)
 
 
 def _once(outputs: Outputs, key: Hashable, make: Callable[[Outputs], Any]) -> Any:
@@ -136,27 +135,25 @@ def _once(outputs: Outputs, key: Hashable, make: Callable[[Outputs], Any]) -> An
 
 def _part(outputs: Outputs, step: Hashable) -> Outputs:
     """What lies at a step inside outputs, None where nothing does."""
-    if isinstance(step, Reading):
+    if callable(step):  # a reading
         return pack_normal(list(map(step, values_of(outputs))))
-    nothing = np.full(len(outputs), None)
     rows = rows_of(outputs) if len(outputs) else None
-    if rows is not None and isinstance(step, int) and -rows.shape[1] <= step < rows.shape[1]:
-        return rows[:, step]
-    if not are_objects(outputs):
-        return nothing
-    values = outputs.tolist()
-    part = _alike(outputs, values, step)
-    if part is None:
-        place = step if isinstance(step, int) else None
-        part = [
-            value.get(step)
-            if type(value) is dict
-            else value[place]
-            if place is not None and value is not None and -len(value) <= place < len(value)
-            else None
-            for value in _once(outputs, "entries", _entries)
-        ]
-    return _packed(part)
+    place = step if isinstance(step, int) else None
+    if rows is not None and place is not None and -rows.shape[1] <= place < rows.shape[1]:
+        return rows[:, place]
+    if not are_objects(outputs) or len(outputs) == 0:
+        return np.full(len(outputs), None)
+    if columns := columns_of(outputs):
+        part = columns.part(step)
+        return np.full(len(outputs), None) if part is None else part
+    found: list[Any] = []
+    for value in _once(outputs, "entries", _entries):
+        if type(value) is dict:
+            found.append(value.get(step))
+        else:
+            there = place is not None and value is not None and -len(value) <= place < len(value)
+            found.append(value[place] if there else None)
+    return _packed(found)
 
 
 def _packed(values: list[Any]) -> Outputs:
@@ -166,23 +163,6 @@ def _packed(values: list[Any]) -> Outputs:
         if set(map(type, flat)) == {float}:
             return np.array(flat, np.float64).reshape(len(values), *values[0].shape)
     return pack_normal(values)
-
-
-def _alike(outputs: Outputs, values: list[Any], step: Hashable) -> list[Any] | None:
-    """What lies at a step inside values that all have it, mappings at one place; None for others."""
-    kinds = set(map(type, values))
-    if kinds == {tuple} and isinstance(step, int):
-        least = min(map(len, values))
-        return [value[step] for value in values] if -least <= step < least else None
-    if kinds == {Items} and step in (keys := _once(outputs, "keys", _keys_of_first)):
-        place = keys[step]
-        pairs = [value[place] for value in values if len(value) > place]
-        return [part for _, part in pairs] if [key for key, _ in pairs] == [step] * len(values) else None
-    return None
-
-
-def _keys_of_first(outputs: Outputs) -> dict[Hashable, int]:
-    return {key: place for place, (key, _) in reversed(list(enumerate(outputs[0])))}
 
 
 def _entries(outputs: Outputs) -> list[Any]:
@@ -216,11 +196,7 @@ def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     >>> is_atom(np.array([1.0, 2.0, 3.0]), (2.0, "no"))
     array([False,  True, False])
     """
-    if not are_numbers(outputs) or outputs.ndim > 1:
-        return find_atoms(outputs, atoms) >= 0
-    numbers = np.array([atom for atom in atoms if type(atom) is float])
-    found = np.isin(outputs, numbers)
-    return found | np.isnan(outputs) if np.isnan(numbers).any() else found
+    return find_atoms(outputs, atoms) >= 0
 
 
 def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -262,39 +238,24 @@ def row_codes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
     return codes
 
 
-def find_rows(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Position of each output, an array of numbers, among atoms; -1 for none."""
-    flat = outputs.reshape(len(outputs), -1)
-    where = np.array([i for i, atom in enumerate(atoms) if _is_row(atom, outputs.shape[1:])], np.int64)
-    if len(where) == 0:
-        return np.full(len(outputs), -1)
-    rows = np.array([atoms[i] for i in where], np.float64)
-    codes, targets = row_codes(flat), row_codes(rows)
-    order = np.argsort(targets)
-    place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
-    met = np.flatnonzero(targets[place] == codes)
-    same = np.all((flat[met] == rows[place[met]]) | (np.isnan(flat[met]) & np.isnan(rows[place[met]])), axis=1)
-    found = np.full(len(outputs), -1)
-    found[met[same]] = where[place[met[same]]]
-    return found
-
-
 def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
     """Position of each output among ``atoms``, -1 for none, shape (size,)."""
     if not are_numbers(outputs):
         index = {atom: i for i, atom in enumerate(atoms)}
         return np.fromiter((index.get(value, -1) for value in outputs.tolist()), np.int64, len(outputs))
-    if outputs.ndim > 1:
-        return find_rows(outputs, atoms)
-    where = np.array([i for i, atom in enumerate(atoms) if type(atom) is float], np.int64)
+    flat = outputs.reshape(len(outputs), -1)
+    where = np.array([i for i, atom in enumerate(atoms) if _is_row(atom, outputs.shape[1:])], np.int64)
+    found = np.full(len(outputs), -1)
     if len(where) == 0:
-        return np.full(len(outputs), -1)
-    numbers = np.array([atoms[i] for i in where])
-    order = np.argsort(numbers)  # NaN sorts last, and NaN outputs find it there
-    place = np.minimum(np.searchsorted(numbers[order], outputs), len(numbers) - 1)
-    found = numbers[order][place]
-    same = (found == outputs) | ((found != found) & (outputs != outputs))
-    return np.where(same, where[order][place], -1)
+        return found
+    rows = np.array([atoms[i] for i in where], np.float64).reshape(len(where), -1)
+    codes, targets = row_codes(flat), row_codes(rows)
+    order = np.argsort(targets)
+    place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
+    met = np.flatnonzero(targets[place] == codes)
+    same = np.all((flat[met] == rows[place[met]]) | (np.isnan(flat[met]) & np.isnan(rows[place[met]])), axis=1)
+    found[met[same]] = where[place[met[same]]]
+    return found
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -316,9 +277,8 @@ def _shown(atom: Hashable) -> str:
 
 
 def _is_row(atom: Any, shape: tuple[int, ...]) -> bool:
-    """Whether it may equal an array of numbers of this shape."""
-    if len(shape) == 1:
-        alike = type(atom) is tuple and len(atom) == shape[0]
-    else:
-        alike = isinstance(atom, Array) and atom.shape == shape
+    """Whether it may equal a number, or an array of numbers of this shape."""
+    if len(shape) == 0:
+        return type(atom) is float
+    alike = type(atom) is tuple and (len(atom),) == shape if len(shape) == 1 else getattr(atom, "shape", None) == shape
     return alike and all(type(part) is float for part in atom)

@@ -8,11 +8,9 @@ that equals only itself would make every output a new one.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import functools
 import itertools
-import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
@@ -20,15 +18,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from types import ModuleType, NoneType, SimpleNamespace
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from epsaudit.data.neighbours import describe, is_frame, rows_of_frame
+from epsaudit.data.neighbours import describe, is_frame
 from epsaudit.errors import AuditError, clipped
+from epsaudit.serve import of_tensor, unfolded
 
 Outputs = NDArray[Any]
 """Outputs in normal form, shape (size, ...): float64 of any shape, an array of strings, or an array of objects.
@@ -125,11 +124,10 @@ class Items(_Marked):
         found = [(normal(key), normal(value)) for key, value in pairs]
         keys = [key for key, _ in found]
         places, order = _sorted_places(keys if set(map(type, keys)) <= {str} else list(map(order_key, keys)))
-        return cls.in_order((found[place] for place in places), order)
+        return cls._in_order((found[place] for place in places), order)
 
     @classmethod
-    def in_order(cls, pairs: Iterable[tuple[Hashable, Any]], order: tuple[int, ...] | None) -> Items:
-        """Return sorted pairs of normal forms that came in this order."""
+    def _in_order(cls, pairs: Iterable[tuple[Hashable, Any]], order: tuple[int, ...] | None) -> Items:
         items = cls(pairs)
         if order is not None:
             items.order = order
@@ -318,20 +316,22 @@ def _complex(value: Any) -> Any:
 
 
 def _moment(value: Any) -> Any:
-    """A time of the plain type, in UTC where it has a zone; pandas' may be NaT, and counts nanoseconds besides."""
+    """A time of the plain type, in UTC where it has a zone; pandas' may be NaT."""
     if value != value:
         return NAN
     plain = type(value) is datetime.datetime
     moment = value if plain else datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
     moment = moment.replace(fold=0) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
-    nanosecond = getattr(value, "nanosecond", 0)
-    return (moment, float(nanosecond)) if nanosecond else moment
+    return _counted(moment, value, "nanosecond")
 
 
 def _duration(value: datetime.timedelta) -> Any:
-    """A duration of the plain type; pandas' counts nanoseconds besides."""
-    plain = datetime.timedelta(value.days, value.seconds, value.microseconds)
-    nanoseconds = getattr(value, "nanoseconds", 0)
+    return _counted(datetime.timedelta(value.days, value.seconds, value.microseconds), value, "nanoseconds")
+
+
+def _counted(plain: Any, value: Any, name: str) -> Any:
+    """A time or a duration with the nanoseconds that those of pandas count besides."""
+    nanoseconds = getattr(value, name, 0)
     return (plain, float(nanoseconds)) if nanoseconds else plain
 
 
@@ -356,88 +356,30 @@ def of_numpy(array: NDArray[Any]) -> NDArray[Any]:
     return array.astype(np.float64) if added else array
 
 
-def of_tensor(tensor: Any) -> NDArray[Any]:
-    """A tensor of torch as an array, which knows no bfloat16, and neither sparse tensors nor views of conjugates."""
-    found = tensor.detach().to_dense().cpu().resolve_conj().resolve_neg()
-    numbers: NDArray[Any] = (found.double() if found.is_floating_point() else found).numpy()
-    return numbers
-
-
 def items_of(array: NDArray[Any]) -> list[Any]:
     """The items of an array; of dates and times numpy's own, for Python's None would stand for NaT."""
     return list(array) if array.dtype.kind in "mM" else array.tolist()
 
 
 def _of_another_type(value: Any) -> Any:
-    """The normal form of an object whose class is derived from a known one, or of a frame."""
+    """The normal form of an object whose class is derived from a known one, or that is known by its members."""
     for kind, make in _DERIVED.items():
         if isinstance(value, kind):
             return make(value)
-    if type(value).__name__ == "NAType":  # what pandas puts into gaps
-        return None
-    if is_frame(value) and len(set(value.columns)) == len(value.columns):
-        return Items.of(_columns(value))
-    if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):  # a column of a frame
-        return _series(value)
-    for names, parts in {} if is_frame(value) else _HOLDERS.items():
-        if all(hasattr(value, name) for name in names.split()) and not isinstance(value, type):
-            try:
-                held = parts(value)
-            except (AttributeError, TypeError, ValueError, RuntimeError) as error:
-                raise refused(value) from error
-            return normal(held)
-    if getattr(value, "__dict__", None) and not (is_frame(value) or callable(value) or isinstance(value, ModuleType)):
-        with contextlib.suppress(AuditError):  # of a part, where the whole says more
-            return Items.of(vars(value))
-    raise refused(value)
-
-
-def _columns(frame: Any) -> Iterator[tuple[Any, Any]]:
-    """The columns of a frame, and before them an index that is more than the numbers of the rows."""
-    labels = _labels(frame)
-    if labels is not None:
-        yield "index" if "index" not in frame.columns else ("index",), labels
-    rows = list(rows_of_frame(frame))
-    for place, name in enumerate(frame.columns):
-        yield name, _with_categories(frame[name], [row[place] for row in rows])
-
-
-def _series(series: Any) -> Any:
-    """The values of a series; the mapping of an index that is more than their numbers, or pairs where labels repeat."""
-    labels, values = _labels(series), _with_categories(series, series.to_list())
-    if labels is None:
-        return normal(values)
-    if isinstance(values, dict):
-        return normal({"index": labels, **values})
-    names = [normal(label) for label in labels]
-    pairs = list(zip(names, values, strict=True))
-    return Items.of(pairs) if len(set(names)) == len(names) else normal(pairs)
-
-
-def _labels(value: Any) -> list[Any] | None:
-    """The index of what has one, None where it is 0, 1, 2 and so on."""
-    index: Any = getattr(value, "index", None)
-    if not hasattr(index, "to_list"):  # of polars the method that a list has
-        return None
-    labels: list[Any] = index.to_list()
-    return None if labels == list(range(len(labels))) else labels
-
-
-def _with_categories(column: Any, values: list[Any]) -> Any:
-    """Values, and the categories that they are of where these say more: names of what is not there, or an order."""
-    categories: Any = getattr(getattr(column, "cat", column), "categories", None)
-    if not hasattr(categories, "to_list"):
-        return values
-    known: list[Any] = categories.to_list()
-    with contextlib.suppress(TypeError):  # of two kinds, which have no order
-        if set(known) <= set(values) and known == sorted(known):
-            return values
-    return {"categories": known, "values": values}
-
-
-def _names(value: Any) -> list[str]:
-    """The fields of a dataclass that it holds: none of its class alone, or of its making alone."""
-    return [one.name for one in dataclasses.fields(value) if hasattr(value, one.name)]
+    if hasattr(value, "__next__") and hasattr(value, "__iter__"):
+        return normal(_stream(value))
+    try:
+        held: Any = unfolded(value)
+    except (AttributeError, TypeError, ValueError, RuntimeError) as error:
+        raise refused(value) from error
+    if held is value:
+        raise refused(value)
+    if held is not getattr(value, "__dict__", None):
+        return normal(held)
+    try:
+        return Items.of(vars(value))
+    except AuditError:  # of a part, where the whole says more
+        raise refused(value) from None
 
 
 def _stream(items: Iterator[Any]) -> tuple[Any, ...]:
@@ -472,14 +414,7 @@ def _dict(mapping: dict[Any, Any]) -> Items:
     if known is None:
         return Items.of(mapping)
     keys, order = known
-    values = tuple(map(mapping.__getitem__, keys))
-    if set(map(type, values)) == {float} and not np.isnan(values).any():
-        return Items.in_order(zip(keys, values, strict=True), order)
-    pairs = [
-        (key, part if (type(part) is float and part == part) or type(part) is str else normal(part))
-        for key, part in zip(keys, values, strict=True)
-    ]
-    return Items.in_order(pairs, order)
+    return Items._in_order(zip(keys, _sequence(map(mapping.__getitem__, keys)), strict=True), order)
 
 
 @functools.lru_cache(1024)
@@ -499,10 +434,6 @@ def _sorted_places(keys: Sequence[Any]) -> tuple[list[int], tuple[int, ...] | No
     return places, tuple(sorted(range(len(keys)), key=places.__getitem__))
 
 
-def _long_double(value: np.longdouble) -> Any:  # whose item is itself
-    return normal(Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value))
-
-
 def _member(value: Enum) -> Any:
     return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
 
@@ -511,18 +442,23 @@ def _itself(value: Any) -> Any:
     return value
 
 
+def _when(value: Any) -> Any:
+    return NAN if np.isnat(value) else normal(value.item())
+
+
 _DERIVED: dict[type, Callable[[Any], Any]] = {
-    np.datetime64: lambda value: NAN if np.isnat(value) else normal(value.item()),
-    np.timedelta64: lambda value: NAN if np.isnat(value) else normal(value.item()),
+    np.datetime64: _when,
+    np.timedelta64: _when,
     np.complexfloating: _complex,
-    np.longdouble: _long_double,
+    np.longdouble: lambda value: normal(  # whose item is itself
+        Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
+    ),
     np.generic: lambda value: normal(value.item()),
     Enum: _member,
     float: _float,
     int: lambda value: normal(int.__pos__(value)),
     str: str.__str__,
-    bytes: lambda value: bytes(memoryview(value)),
-    bytearray: lambda value: bytes(memoryview(value)),
+    **dict.fromkeys((bytes, bytearray), lambda value: bytes(memoryview(value))),
     complex: lambda value: _complex(complex.__pos__(value)),
     Items: _itself,
     Array: _itself,
@@ -537,7 +473,6 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _moment,
     datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
     datetime.timedelta: _duration,
-    SimpleNamespace: lambda value: Items.of(vars(value)),
 }
 """Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
 _EXACT: dict[type, Callable[[Any], Any]] = {
@@ -555,28 +490,6 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
     set: _DERIVED[Set],
     frozenset: _DERIVED[Set],
 }
-_HOLDERS: dict[str, Callable[[Any], Any]] = {
-    "hex urn fields": str,
-    "__fspath__": os.fspath,
-    "exploded version": str,
-    "categories codes ordered": lambda value: _with_categories(value, value.tolist()),
-    "as_py cast": lambda value: value.as_py(),
-    "toarray nnz": lambda value: value.toarray(),
-    "__dataclass_fields__": lambda value: {name: getattr(value, name) for name in _names(value)},
-    "left right closed overlaps": lambda value: (value.left, value.right, value.closed),
-    "start_time freqstr": lambda value: (value.start_time, value.freqstr),
-    "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
-    "model_dump": lambda value: value.model_dump(),
-    "to_pydict": lambda value: value.to_pydict(),
-    "to_pylist": lambda value: value.to_pylist(),
-    "detach cpu resolve_conj": of_tensor,
-    "__array__": lambda value: np.array(value),
-    "__next__ __iter__": lambda value: _stream(value),
-    "__reversed__ __getitem__ __len__": tuple,
-}
-"""What objects hold that are known by their members alone: UUIDs, paths, addresses, categoricals, scalars of Arrow,
-sparse matrices, dataclasses, intervals and periods of pandas, classes of attrs, models of pydantic, tables and columns
-of Arrow, tensors of torch, what else is an array to numpy, streams, and sequences."""
 REAL = (float, int, Decimal, Fraction)
 _KINDS: dict[str, Any] = {
     "number": REAL,
@@ -642,9 +555,7 @@ def pack_normal(values: list[Any]) -> Outputs:
         flat = list(itertools.chain.from_iterable(values))
         if set(map(type, flat)) == {float}:
             return np.array(flat, np.float64).reshape(len(values), -1)
-    outputs = np.empty(len(values), dtype=object)
-    outputs[:] = values
-    return outputs
+    return _objects(values)
 
 
 def normal_array(outputs: Any) -> Outputs:
@@ -667,20 +578,23 @@ def normal_array(outputs: Any) -> Outputs:
 
 def join(blocks: Sequence[Outputs]) -> Outputs:
     """Put blocks of outputs in normal form together."""
-    if len({(block.dtype.kind, block.shape[1:]) for block in blocks}) == 1:
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
-    values = [value for block in blocks for value in values_of(block)]
-    outputs = np.empty(len(values), dtype=object)
-    outputs[:] = values
-    return outputs
+    first = blocks[0]
+    for block in blocks[1:]:
+        if block.dtype.kind != first.dtype.kind or block.shape[1:] != first.shape[1:]:
+            return _objects([value for block in blocks for value in values_of(block)])
+    return first if len(blocks) == 1 else np.concatenate(blocks)
 
 
 def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
     """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
-    if first.dtype.kind == second.dtype.kind and first.shape[1:] == second.shape[1:]:
-        return first, second
     both = join([first, second])
     return both[: len(first)], both[len(first) :]
+
+
+def _objects(values: list[Any]) -> Outputs:
+    outputs = np.empty(len(values), dtype=object)
+    outputs[:] = values
+    return outputs
 
 
 def numbers_of(outputs: Outputs) -> NDArray[np.float64]:
@@ -712,7 +626,9 @@ def like(outputs: Outputs, other: Outputs) -> Outputs:
     """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
     shape = other.shape[1:]
     if are_objects(outputs):
-        outputs = pack_normal([value for value in outputs.tolist() if _shape_of(value) == shape])
+        packed = (pack_normal([value]) for value in outputs.tolist())
+        found = [one for one in packed if are_numbers(one) and one.shape[1:] == shape]
+        return join(found) if found else other[:0]
     return outputs if are_numbers(outputs) and outputs.shape[1:] == shape else other[:0]
 
 
@@ -722,13 +638,6 @@ def kinds_of(outputs: Outputs) -> list[str]:
         return [kind_of(value) for value in outputs.tolist()]
     kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
     return [kind] * len(outputs)
-
-
-def _shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an output that is a float or a tuple of floats."""
-    if type(value) is tuple and all(type(part) is float for part in value):
-        return (len(value),)
-    return () if type(value) is float else None
 
 
 LOOKED_AT = 1000
@@ -816,10 +725,8 @@ def _parts(output: Any) -> Iterator[tuple[str, str]]:
             yield "what lies under a mask", str(zlib.crc32(value.data[np.ma.getmaskarray(value)].tobytes()))
         elif isinstance(value, np.ndarray) and value.dtype.names:
             yield "names of the fields of an array", " ".join(value.dtype.names)
-        elif isinstance(value, Mapping):
-            inside = itertools.chain.from_iterable(value.items())
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            inside = iter(value)
+        elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
+            inside = itertools.chain.from_iterable(value.items()) if isinstance(value, Mapping) else iter(value)
         elif hasattr(value, "to_list") and hasattr(value, "dtype"):  # a series
             inside = iter(value[:PARTS].to_list())
         elif hasattr(value, "__dict__") and not hasattr(value, "__next__"):

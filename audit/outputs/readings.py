@@ -174,22 +174,16 @@ def _repeats(text: str, length: int) -> bool:
     return len({text[start : start + length] for start in range(number)}) < number
 
 
+MOMENTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
+
+
+def _attributes(value: Any, names: Iterable[str]) -> Items:
+    return Items((name, float(getattr(value, name))) for name in names if hasattr(value, name))
+
+
 def _time(moment: Any) -> Items:
-    names = ("year", "month", "day", "hour", "minute", "second", "microsecond")
-    fields = [(name, float(getattr(moment, name))) for name in names if hasattr(moment, name)]
-    if isinstance(moment, datetime.date):
-        fields.append(("weekday", float(moment.weekday())))
-        fields.append(("days", float(moment.toordinal())))
-    return Items(fields)
-
-
-def _duration(duration: datetime.timedelta) -> Items:
-    names = ("days", "seconds", "microseconds")
-    return Items((name, float(getattr(duration, name))) for name in names)
-
-
-def _has_digits(field: Any) -> bool:
-    return not isinstance(field, str) or any(map(str.isdigit, field))
+    days = (("weekday", moment.weekday()), ("days", moment.toordinal())) if isinstance(moment, datetime.date) else ()
+    return Items((*_attributes(moment, MOMENTS), *((name, float(number)) for name, number in days)))
 
 
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
@@ -198,14 +192,17 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     **{name: (str, functools.partial(_fields, delimiter=one)) for name, one in DELIMITERS.items()},
     "lines": (str, lambda text: tuple([_field(line.strip()) for line in text.splitlines()])),
     "tokens": (str, _tokens),
-    "tokens with digits": (str, lambda text: tuple([one for one in _tokens(text) if _has_digits(one)])),
+    "tokens with digits": (
+        str,
+        lambda text: tuple([one for one in _tokens(text) if not isinstance(one, str) or any(map(str.isdigit, one))]),
+    ),
     "named": (str, _named),
     "words": (str, _words),
     "characters": (str, lambda text: tuple(map(float, map(ord, text)))),
     "bytes": (bytes, lambda value: tuple(map(float, value))),
     "text": (str, _text),
     "time": ((datetime.date, datetime.time), _time),
-    "duration": (datetime.timedelta, _duration),
+    "duration": (datetime.timedelta, lambda value: _attributes(value, ("days", "seconds", "microseconds"))),
     "keys": (Items, lambda mapping: tuple([key for key, _ in mapping.as_given()])),
     "message": (Raised, lambda raised: raised.message),
     "checksum": (object, lambda value: float(zlib.crc32(written(value).encode("utf-8", "backslashreplace")))),

@@ -144,15 +144,6 @@ def test_two_sources_of_randomness_are_refused(function, words):
         black_box(function)
 
 
-def test_a_generator_by_name_and_a_number_by_annotation_is_refused():
-    def count(people, rng: int):
-        return len(people) + noise(rng)
-
-    with pytest.raises(AuditError, match=r"give epsaudit\.adapters\.functions\.seeded\(count, 'rng'\)"):
-        black_box(count)
-    assert black_box(seeded(count, "rng"))([]).sample(1, np.random.default_rng(5)).shape == (1,)
-
-
 SEEN = contextvars.ContextVar("SEEN", default=0)
 
 
@@ -195,5 +186,5 @@ def test_a_time_limit_stops_an_asynchronous_run_and_the_next_goes_on():
 
 
 def test_a_seed_that_is_used_as_a_generator_is_told():
-    with pytest.raises(AuditError, match=r"It was called as <lambda>\(x, seed\), with a new whole number as its seed"):
+    with pytest.raises(AuditError, match=r"It was called as <lambda>\(people=x, seed=seed\)"):
         audit_sequentially(lambda people, seed: seed.laplace(), PAIR, epsilon=1.0, trials=200, seed=1, n_jobs=1)

@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, command
-from epsaudit.adapters import serve
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, command, serve
 from epsaudit.adapters.external import CHILDREN, LOOK_SECONDS, dataset_to_json
 from epsaudit.engine.workers import Workers
 from epsaudit.outputs.as_json import to_json
@@ -182,7 +181,7 @@ FAULTS = {
     ),  # a busy machine starts it within that
     "garbage": (HELLO + "say('1\\n2\\noops\\n4\\n5')", "wrote 'oops' as output 3 of 5, which is no output in JSON"),
     "a strange object": (HELLO + "say('1\\n2\\n3\\n4\\n{\"y\": 1}')", "as output 5 of 5, which is no output in JSON"),
-    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "which is no line of text"),
+    "bytes": (HELLO + "sys.stdout.buffer.write(b'\\xff\\xfe\\n' * 5); sys.stdout.flush()", "which is no output in J"),
     "binary lines that are too few": (  # it is not waited for
         HELLO + "sys.stdout.buffer.write(bytes(range(32))); sys.stdout.flush(); time.sleep(60)",
         "which is no line of text",
@@ -322,9 +321,9 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
         parent = f"""
 import os, sys
 from epsaudit.adapters.external import LIFELINES
-from epsaudit.adapters.external import _start
+from epsaudit.adapters.external import Child
 from epsaudit.adapters.external import Program
-child = _start(Program((sys.executable, "-c", {program!r})))
+child = Child(Program((sys.executable, "-c", {program!r})))
 before, fds = child._process.wait, len(os.listdir("/proc/self/fd"))
 def wait(timeout=None):
     if timeout is None:

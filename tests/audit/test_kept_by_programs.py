@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from epsaudit import AuditError, PureDP, audit, audit_sequentially, command
-from epsaudit.adapters import external, serve
+from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, serve
+from epsaudit.adapters import external
 from epsaudit.engine.independence import CONSTANT, PROCESSES
 from epsaudit.hunting.hunt import hunt
 from epsaudit.hunting.parameters import Options, served
@@ -61,10 +61,10 @@ def programs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def starts(monkeypatch):
-    """Processes that were started beside that of the audit."""
+    """Processes that were started, the one of the audit among them."""
     found = []
-    start = external._start
-    monkeypatch.setattr(external, "_start", lambda program: found.append(program) or start(program))
+    start = external.Child.__init__
+    monkeypatch.setattr(external.Child, "__init__", lambda self, program: found.append(program) or start(self, program))
     return found
 
 
@@ -111,7 +111,7 @@ def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
             program(function), PAIRS, claim=PureDP(claim), trials=8_000, seed=3, n_jobs=1, confidence=1 - 1e-6
         )
         assert result.verdict == verdict
-        assert len(starts) == more
+        assert len(starts) == 1 + more
         assert (CONSTANT in result.notes) == (function == "none")
 
 

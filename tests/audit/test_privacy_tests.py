@@ -210,12 +210,10 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     text = result.stdout.str()
     assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.(?:AuditError|OwnCodeError): ", text)) == 6
     for words in (
-        "It was called as unbound(x, rng): its 'epsilon' was the random generator. Bind what differs, as "
-        "functools.partial(unbound, epsilon=...).",
-        "It was called as turned(x, rng): its 'rng' was the dataset and its 'people' was the random generator. The "
-        "dataset comes first, as in lambda x, rng: turned(...).",
-        "It was called as many(x, size, rng): its 'epsilon' was the number of outputs.",
-        "It was called as unpacked(x, size, rng): its 'bounds' was the number of outputs.",
+        "It was called as unbound(people=x, epsilon=rng); bind what differs, as functools.partial(unbound, ...=...).",
+        "It was called as turned(rng=x, people=rng); ",
+        "It was called as many(people=x, epsilon=size, rng=rng); ",
+        "It was called as unpacked(people=x, bounds=size, rng=rng); ",
         ">       low, high = bounds",
         "raised TypeError: list indices must be integers or slices, not str.\n",
         ">       return len(people) + 1 / epsilon",

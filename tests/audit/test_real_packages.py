@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from epsaudit.adapters import serve
+from epsaudit import serve
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import normal
 

@@ -18,9 +18,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from epsaudit import AuditError, PureDP, audit, command
-from epsaudit.adapters import functions as adapter
-from epsaudit.adapters import serve
+from epsaudit import AuditError, PureDP, audit, command, serve
 from epsaudit.cli.main import main
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Raised, normal, values_of
@@ -159,21 +157,11 @@ bound = functools.partial(keyword, seed=7)
 """
 
 
-def taking():
+def test_what_parameters_set_is_left_alone():
     found = {}
     exec(TAKING, found)
-    return {name: one for name, one in found.items() if callable(one) and name != "Generator" and name[0] != "_"}
-
-
-def test_randomness_is_known_by_the_names_and_defaults_by_which_it_is_in_this_process():
-    assert (serve.SEEDS, serve.GENERATORS) == (adapter.SEEDS, adapter.GENERATORS)
-    assert serve.GENERATOR == adapter._GENERATOR
-    for name, function in taking().items():
-        takes = adapter.takes_of(function, ("dataset", "rng"))
-        said = list(serve.wanted(function, {}).values())
-        known = any(adapter._named(function, adapter.inspect.signature(function), 1))
-        assert said == ([takes.what] if known else []), name
-    assert serve.wanted(taking()["default"], {"random_state": 3}) == {}, "what PARAMETERS set is left alone"
+    assert serve.wanted(found["default"], {"random_state": 3}) == {}
+    assert serve.wanted(found["default"], {}) == {"random_state": "seed"}
 
 
 TAKERS = ("default", "carried", "required", "keyword", "called_so", "annotated", "either")

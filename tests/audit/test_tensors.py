@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from epsaudit import AuditError
-from epsaudit.adapters import serve
+from epsaudit import AuditError, serve
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import normal, normal_array
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -89,27 +88,14 @@ struct Json {
 using Rng = std::mt19937_64;
 using Mechanism = std::function<Json(const Json&, Rng&)>;
 
-// Answer requests until the input ends; outputs depend on the seeds alone. If all of a request are numbers, or vectors
-// of one length, they go out as doubles if that is asked for; once they are not, all is lines.
+// Answer requests until the input ends; outputs depend on the seeds alone.
 inline void serve(const Mechanism& mechanism) {
-    std::cout << "{\"epsaudit\": 1, \"seeded\": true, \"binary\": true}" << std::endl;
-    bool binary = true;
-    for (std::string line, said; std::getline(std::cin, line); std::cout << said << std::flush, said.clear()) {
+    std::cout << "{\"epsaudit\": 1, \"seeded\": true}" << std::endl;
+    for (std::string line; std::getline(std::cin, line); std::cout << std::flush) {
         const Json request = Json::parse(line), &data = request["dataset"];
-        Rng rng(static_cast<std::uint64_t>(request["seed"].value)), again = rng;
-        std::uint64_t size = static_cast<std::uint64_t>(request["size"].value), width = 0, vectors = 0, bits, i = 0;
-        bool asked = request["binary"].value == 1;
-        auto put = [&](std::uint64_t word, int n) { for (; n-- > 0; word >>= 8) said += static_cast<char>(word); };
-        for (; asked && binary && i < size; ++i) {
-            Json output = mechanism(data, rng);
-            std::uint64_t list = output.kind == Json::List, left = list ? output.parts.size() : 1;
-            if (i == 0) said.assign((vectors = list) ? "\0vec" : "\0num", 4), put(width = left, 4);
-            if (i == 0) put(8 * width * size, 8);
-            binary = left > 0 && left == width && list == vectors;
-            for (const Json* one = list ? output.parts.data() : &output; binary && left-- > 0; ++one)
-                std::memcpy(&bits, &one->value, 8), put(bits, 8), binary = one->kind == Json::Number;
-        }
-        for (i = asked && binary ? i : (said.clear(), 0); i < size; ++i) said += mechanism(data, again).write() + '\n';
+        Rng rng(static_cast<std::uint64_t>(request["seed"].value));
+        for (auto left = static_cast<std::uint64_t>(request["size"].value); left > 0; --left)
+            std::cout << mechanism(data, rng).write() << '\n';
     }
 }
 

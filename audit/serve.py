@@ -1,7 +1,8 @@
-"""The other side of the protocol of `epsaudit.adapters.external`: one file that serves a function of any environment.
+"""How functions of any environment are given randomness, and what objects of any library hold; and a server of both.
 
-It needs nothing but Python 3.8 or newer and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``, so that
-a library is audited where it is installed; docs/how-to/other-languages.md says how. Nothing of epsaudit is imported.
+The server is the other side of the protocol of `epsaudit.adapters.external`. This one file needs nothing but Python 3.8
+or newer, nothing of epsaudit is imported, and it is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``, so
+that a library is audited where it is installed; docs/how-to/other-languages.md says how.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import array
 import contextlib
+import dataclasses
 import datetime
 import enum
 import importlib
@@ -21,7 +23,6 @@ import os
 import pickle
 import random
 import re
-import struct
 import sys
 import traceback
 from collections.abc import Mapping, Set
@@ -31,23 +32,20 @@ from functools import partial
 from numbers import Integral
 from typing import IO, Any
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")  # audits use all cores as it is; before the library is imported
-
 SEEDS = ("seed", "random_state")
-"""Parameters of a function that are given a fresh whole number each run, unless PARAMETERS set them."""
+"""Parameters of these names get a fresh whole number each run."""
 GENERATORS = ("rng", "generator", "random")
-"""Those that are given numpy's generator; all as in `epsaudit.adapters.functions`, which a test compares."""
+"""Parameters of these names get numpy's generator, also by keyword, and where others stand before them."""
 GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say that it takes one."""
+"""Annotations that say the same."""
 LONGEST_DECIMAL = 4096
 """Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
-LARGEST_FRAME = 1 << 31
-"""Bytes of a frame at most."""
 
 
 def main() -> None:
     """Read the command line and speak the protocol on standard input and output until input ends."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # audits use all cores as it is; before the library is imported
     words = argparse.ArgumentParser(description=str(__doc__))
     words.add_argument("function", help="module:function, or FILE.py:function")
     words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
@@ -127,8 +125,7 @@ class Server:
         self.seeded = all(self.asked)
 
     def answer(self, request: dict[str, Any]) -> bytes:
-        """Draw as many outputs as are asked for, and write them as lines, as a block, or, if asked, as a frame."""
-        binary = request.get("binary") is True
+        """Draw as many outputs as are asked for, and write them as lines or as a block."""
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets copies of its own
         arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
@@ -152,7 +149,7 @@ class Server:
                     raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
                 if len(outputs) != size:
                     raise ValueError(f"many returned {len(outputs)} outputs, and was asked for {size}")
-                return (binary and frame(outputs)) or written(outputs)
+                return written(outputs)
         encoded: list[Any] = []
         for _ in range(size):
             try:
@@ -160,13 +157,13 @@ class Server:
             except (Exception, SystemExit) as error:
                 encoded.append({"raises": raised(error)})
             else:
-                encoded.append(output if type(output) is float else kept(output) if binary else plain(output))
+                encoded.append(float(output) if isinstance(output, float) else plain(output))
         if failed is not None and any(line != {"raises": failed} for line in encoded):
             raise ValueError(
                 f"many raised {failed}, and single runs do not always; a block that fails as a whole says nothing of "
                 "its runs, so let it return, or leave it out"
             )
-        return (binary and frame(encoded)) or written(encoded, plainly=True)
+        return answered(encoded)
 
 
 def made_of(name: str, function: Any) -> dict[str, Any]:
@@ -194,7 +191,7 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
 
 def speak(server: Server, requests: IO[str], answers: IO[bytes], more: dict[str, Any]) -> None:
     """Say hello and answer requests; what is no output ends the audit with a sentence."""
-    hello = {"epsaudit": 1, "seeded": server.seeded, "binary": True, "single": server.many is None}
+    hello = {"epsaudit": 1, "seeded": server.seeded, "single": server.many is None}
     answers.write(lines([{**hello, **more}]))
     answers.flush()
     for line in requests:
@@ -222,20 +219,21 @@ def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[s
     for one in names:
         if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
-        said = "" if one.annotation is one.empty else one.annotation
-        said = said if isinstance(said, str) else inspect.formatannotation(said)
-        numpy = sys.modules.get("numpy.random")
-        made = numpy is not None and isinstance(one.default, numpy.Generator)
-        free = made or one.default is one.empty or one.default is None
-        whole_number = isinstance(one.default, Integral) and not isinstance(one.default, bool)
-        if one.name in SEEDS and not made:
-            if GENERATOR.search(said) and "int" not in said:
+        said = one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
+        generator, free = GENERATOR.search(said), is_free(one.default)
+        if one.name in SEEDS and type(one.default).__name__ != "Generator":
+            if generator and "int" not in said:
                 found[one.name] = "rng"
-            elif free or whole_number:
+            elif free or (isinstance(one.default, Integral) and not isinstance(one.default, bool)):
                 found[one.name] = "seed"
-        elif free and (one.name in SEEDS + GENERATORS or GENERATOR.search(said)):
+        elif free and (one.name in SEEDS + GENERATORS or generator):
             found[one.name] = "rng"
     return found
+
+
+def is_free(default: Any) -> bool:
+    """Whether a parameter has no default, or None or a generator of numpy, which only stand for one to be given."""
+    return default is inspect.Parameter.empty or default is None or type(default).__name__ == "Generator"
 
 
 def decoded(data: Any) -> Any:
@@ -256,81 +254,26 @@ FORMS = {
 }
 
 
-def written(outputs: Any, plainly: bool = False) -> bytes:
-    """Write outputs as a block where they are floats or an array of numbers, else as lines."""
+def written(outputs: Any) -> bytes:
+    """Write outputs as a block where they are an array of numbers, floats, or vectors of as many, else as lines."""
+    if hasattr(outputs, "detach"):  # a tensor of torch
+        outputs = of_tensor(outputs)
     dtype: Any = getattr(outputs, "dtype", None)
     if getattr(dtype, "kind", "") in tuple("biuf") and dtype.itemsize <= 8 and not hasattr(outputs, "mask"):
         array_of = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
         return block(array_of.dtype.str, array_of.shape, array_of.tobytes())
-    if hasattr(outputs, "detach"):  # a tensor of torch
-        return written(of_tensor(outputs))
-    if isinstance(outputs, (list, tuple)) and outputs and all(type(output) is float for output in outputs):
+    return answered([float(output) if isinstance(output, float) else plain(output) for output in outputs])
+
+
+def answered(values: list[Any]) -> bytes:
+    """Write floats and what `plain` returned."""
+    vectors = set(map(type, values)) == {list} and len(set(map(len, values))) == 1
+    numbers = list(itertools.chain.from_iterable(values)) if vectors else values
+    if set(map(type, numbers)) == {float}:
+        shape = (len(values), len(values[0])) if vectors else (len(values),)
         order = "<" if sys.byteorder == "little" else ">"
-        return block(order + "f8", (len(outputs),), array.array("d", outputs).tobytes())
-    return lines(plain(output) if not plainly or type(output) in (float, tuple) else output for output in outputs)
-
-
-def frame(outputs: Any) -> bytes:
-    """Write floats, or vectors of as many floats, as a header and little-endian float64s; nothing for what is neither.
-
-    Outputs are a list or an array of floats, or a list of lists, of tuples or of arrays of them.
-    """
-    if hasattr(outputs, "detach"):
-        outputs = of_tensor(outputs)
-    if type(outputs) in (list, tuple):
-        kinds = set(map(type, outputs))
-        if kinds == {float}:
-            return packed(b"\0num", 1, outputs)
-        if kinds and all(map(is_array, kinds)) and {one.shape for one in outputs} == {outputs[0].shape}:
-            outputs = sys.modules["numpy"].array(outputs)
-        elif kinds <= {list, tuple} and len(set(map(len, outputs))) == 1:
-            numbers = list(itertools.chain.from_iterable(outputs))
-            return packed(b"\0vec", len(outputs[0]), numbers) if set(map(type, numbers)) == {float} else b""
-    if is_array(type(outputs)) and outputs.dtype.kind + str(outputs.itemsize) == "f8" and outputs.ndim in (1, 2):
-        kind, width = (b"\0num", 1) if outputs.ndim == 1 else (b"\0vec", outputs.shape[1])
-        return packed(kind, width, outputs.astype("<f8", copy=False))
-    return b""
-
-
-def of_tensor(tensor: Any) -> Any:
-    """Return a tensor of torch as an array of numpy, which knows no bfloat16, and no sparse ones or conjugates."""
-    found = tensor.detach().cpu()
-    try:
-        return found.numpy()
-    except (TypeError, RuntimeError):
-        found = found.to_dense().resolve_conj().resolve_neg()
-        return (found.double() if found.is_floating_point() else found).numpy()
-
-
-def packed(kind: bytes, width: int, numbers: Any) -> bytes:
-    """Put a header before numbers, a list or an array; nothing if there are none, or too many."""
-    if hasattr(numbers, "tobytes"):
-        data = numbers.tobytes()
-    else:
-        data = array.array("d", numbers)
-        if sys.byteorder == "big":
-            data.byteswap()
-        data = data.tobytes()
-    return struct.pack("<4sIQ", kind, width, len(data)) + data if 0 < len(data) <= LARGEST_FRAME else b""
-
-
-def is_array(kind: type) -> bool:
-    """Whether a type is numpy's array, and none made of it."""
-    return (kind.__module__, kind.__name__) == ("numpy", "ndarray")
-
-
-def kept(output: Any) -> Any:
-    """Return one output as it is to be written: a float, or a tuple of floats, and else as `plain` does.
-
-    Never the function's own list, which it may go on to use.
-    """
-    if isinstance(output, float) and type(output).__module__ == "numpy":
-        return float(output)
-    if type(output) in (list, tuple) or (is_array(type(output)) and output.ndim == 1):
-        parts = tuple(output.tolist() if hasattr(output, "tolist") else output)
-        if set(map(type, parts)) == {float}:
-            return parts
-    return plain(output)
+        return block(order + "f8", shape, array.array("d", numbers).tobytes())
+    return lines(number(value) if type(value) is float else value for value in values)
 
 
 def block(kind: str, shape: Any, data: bytes) -> bytes:
@@ -356,54 +299,57 @@ def plain(value: Any) -> Any:
     for kind, write in KINDS:
         if isinstance(value, kind):
             return write(value)
-    name = type(value).__module__.partition(".")[0] + "." + type(value).__name__
-    if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
-        label = plain("index" if "index" not in value.columns else ("index",))
-        index = [] if labels(value) is None else [[label, listed(labels(value))]]
-        return {"items": index + [[plain(name), plain(with_categories(value[name]))] for name in value.columns]}
-    if name in ("pandas.NAType", "pandas.NaTType"):
-        return None if name == "pandas.NAType" else NAN
-    if name in PANDAS:
-        return listed([getattr(value, part) for part in PANDAS[name]])
-    for holds in ("as_py", "model_dump", "to_pydict", "to_pylist"):  # of Arrow scalars, pydantic, tables, columns
-        if hasattr(value, holds) and not isinstance(value, type):
-            return plain(getattr(value, holds)())
-    if hasattr(value, "detach"):
-        return plain(of_tensor(value))
-    if all(hasattr(value, part) for part in ("categories", "codes", "ordered")):  # a categorical of pandas
-        return plain(with_categories(value))
-    if hasattr(value, "dtype") and hasattr(value, "to_list"):  # a series of pandas or polars
-        values, names = with_categories(value), labels(value)
-        if names is None or isinstance(values, dict):
-            return plain(values if names is None else {"index": names, **values})
-        pairs = [[plain(name), plain(values[place])] for place, name in enumerate(names)]
-        return pairs if len(set(names)) < len(names) else {"items": pairs}
-    if hasattr(value, "dtype") and hasattr(value, "tolist") and type(value).__name__ != "MaskedConstant":
-        if getattr(value, "ndim", 1) == 0 and hasattr(value, "item"):
+    if any(kind.__module__.partition(".")[0] == "numpy" for kind in type(value).__mro__):
+        if value.ndim == 0 and type(value).__name__ != "MaskedConstant":
             return plain(value.item() if type(value.item()) is not type(value) else float(value))
-        numbers = value.dtype.kind in "biuf" or getattr(value.dtype, "isbuiltin", 0) == 2  # as bfloat16
-        if getattr(value, "ndim", 1) > 1 and numbers and not hasattr(value, "mask"):
+        numbers = value.dtype.kind in "biuf" or value.dtype.isbuiltin == 2  # as bfloat16
+        if value.ndim > 1 and numbers and not hasattr(value, "mask"):
             return {"array": listed(value.ravel()), "shape": list(value.shape)}
         return listed(value)
-    if any(hasattr(value, name) for name in ("urn", "__fspath__", "exploded")):  # UUIDs, paths, addresses
-        return os.fspath(value) if hasattr(value, "__fspath__") else str(value)
-    if getattr(value, "__dict__", None) and not callable(value) and not isinstance(value, type(sys)):
-        return plain(vars(value))
+    held = unfolded(value)
+    if held is not value:
+        return plain(held)
     raise TypeError(
         f"the function returned {repr(value)[:200]} of type {type(value).__name__}; it must return numbers, strings, "
         "bytes, dates, None, or tuples, lists, sets, mappings, arrays and frames of these"
     )
 
 
-def labels(value: Any) -> list[Any] | None:
-    """Return the index of a frame or series of pandas, None where it only counts the rows."""
+def unfolded(value: Any) -> Any:
+    """Return what an object of another library holds: text, a list, a mapping, an array; itself where none is known.
+
+    It is known by its members alone, as nothing is imported: `HOLDERS`, frames and series of pandas and polars, whose
+    index is left out where it counts the rows, and last whatever has attributes.
+    """
+    kind = type(value)
+    if isinstance(value, (type, type(sys))):
+        return value
+    if kind.__name__ == "NAType":  # what pandas puts into gaps
+        return None
     index: Any = getattr(value, "index", None)
-    found = index.to_list() if hasattr(index, "to_list") else []
-    return None if found == list(range(len(found))) else found
+    index = index.to_list() if hasattr(index, "to_list") else None  # of polars the method that a list has
+    labels = None if index is None or index == list(range(len(index))) else index
+    if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
+        names = list(value.columns)
+        if len(set(names)) < len(names):
+            return value
+        found = {} if labels is None else {"index" if "index" not in names else ("index",): labels}
+        found.update((name, with_categories(value[name])) for name in names)
+        return found
+    if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):
+        values = with_categories(value)
+        if labels is None or isinstance(values, dict):
+            return values if labels is None else {"index": labels, **values}
+        pairs = list(zip(labels, values))  # noqa: B905  # strict since 3.10
+        return dict(pairs) if len(set(labels)) == len(labels) else pairs
+    for members, read in HOLDERS.items():
+        if all(hasattr(value, member) for member in members.split()):
+            return read(value)
+    return value if callable(value) else getattr(value, "__dict__", None) or value
 
 
 def with_categories(column: Any) -> Any:
-    """Return the values of a series, and its categories where these say more than the values."""
+    """Return the values of a series, and its categories where these say more: names of what is not there, an order."""
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
     if not hasattr(categories, "to_list"):
@@ -413,6 +359,37 @@ def with_categories(column: Any) -> Any:
         if set(known) <= set(values) and known == sorted(known):
             return values
     return {"categories": known, "values": values}
+
+
+def of_tensor(tensor: Any) -> Any:
+    """Return a tensor of torch as an array, which knows no bfloat16, no sparse ones and no views of conjugates."""
+    found = tensor.detach().to_dense().cpu().resolve_conj().resolve_neg()
+    return (found.double() if found.is_floating_point() else found).numpy()
+
+
+HOLDERS: dict[str, Any] = {
+    "hex urn fields": str,
+    "__fspath__": os.fspath,
+    "exploded version": str,
+    "categories codes ordered": with_categories,
+    "as_py cast": lambda value: value.as_py(),
+    "toarray nnz": lambda value: value.toarray(),
+    "__dataclass_fields__": lambda value: {
+        one.name: getattr(value, one.name) for one in dataclasses.fields(value) if hasattr(value, one.name)
+    },
+    "left right closed overlaps": lambda value: (value.left, value.right, value.closed),
+    "start_time freqstr": lambda value: (value.start_time, value.freqstr),
+    "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
+    "model_dump": lambda value: value.model_dump(),
+    "to_pydict": lambda value: value.to_pydict(),
+    "to_pylist": lambda value: value.to_pylist(),
+    "detach cpu resolve_conj": of_tensor,
+    "__array__": lambda value: value.__array__(),
+    "__reversed__ __getitem__ __len__": tuple,
+}
+"""UUIDs, paths, addresses, categoricals, scalars of Arrow, sparse matrices, dataclasses, intervals and periods of
+pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is an array to
+numpy, and sequences."""
 
 
 def raised(error: BaseException) -> str:
@@ -444,8 +421,6 @@ def counted(form: Any, moment: Any) -> Any:
 
 
 NAN = {"float": "nan"}
-PANDAS = {"pandas.Period": ("start_time", "freqstr"), "pandas.Interval": ("left", "right", "closed")}
-"""What makes these up."""
 KINDS: list[tuple[Any, Any]] = [
     (float, number),
     (int, whole),
