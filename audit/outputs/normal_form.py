@@ -727,9 +727,10 @@ def _parts(output: Any) -> Iterator[tuple[str, str]]:
             yield "names of the fields of an array", " ".join(value.dtype.names)
         elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
             inside = itertools.chain.from_iterable(value.items()) if isinstance(value, Mapping) else iter(value)
-        elif hasattr(value, "to_list") and hasattr(value, "dtype"):  # a series
-            inside = iter(value[:PARTS].to_list())
-        elif hasattr(value, "__dict__") and not hasattr(value, "__next__"):
-            yield "type of an object", type(value).__qualname__
-            inside = iter(vars(value).values())
+        elif not hasattr(value, "__next__"):
+            with contextlib.suppress(Exception):  # `normal` says what is wrong
+                held = unfolded(value)
+                if held is not value:
+                    yield "type of an object", type(value).__qualname__
+                    inside = iter((held,))
         left += itertools.islice(inside, PARTS)

@@ -155,6 +155,7 @@ ZONES = {True: datetime.UTC, False: datetime.timezone(datetime.timedelta(hours=1
 UNREAD = {
     "time zone": lambda first: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).astimezone(ZONES[first]),
     "digits of a Decimal": lambda first: [Decimal("1.0" if first else "1.00")],
+    "digits of a Decimal, in a frame": lambda first: pd.DataFrame({"a": [Decimal("1.0" if first else "1.00")]}),
     "what lies under a mask": lambda first: np.ma.MaskedArray([1.0, float(first)], [False, True]),
     "type of an object": lambda first: (Released if first else types.SimpleNamespace)(first=1.0, noise=2.0),
 }
@@ -169,7 +170,7 @@ def test_a_note_says_what_is_not_read(kind, jobs):
     def options(seed):
         return {"claim": PureDP(1.0), "trials": 2_000, "seed": seed, "n_jobs": jobs}
 
-    assert any(kind in note for note in audit(black_box(function), VOTES, **options(1)).notes)
+    assert any(kind.partition(",")[0] in note for note in audit(black_box(function), VOTES, **options(1)).notes)
     for seed in range(3):
         assert not any("is not read" in note for note in audit(black_box(function), BLIND, **options(seed)).notes)
 
