@@ -375,8 +375,8 @@ class Look:
     >>> try:
     ...     Look(cached, DatasetPair(0, 1), 10_000)
     ... except AuditError as error:
-    ...     print(str(error)[:42])
-    <lambda> keeps a draw from run to run (an
+    ...     print(str(error)[:37])
+    <lambda> keeps a draw from run to run
     """
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
