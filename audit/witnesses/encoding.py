@@ -61,11 +61,9 @@ from epsaudit.witnesses.features import (
     matrix,
 )
 from epsaudit.witnesses.screening import (
-    AT_ONCE,
     codes_of,
     correlated,
     counts_of,
-    difference,
     differences,
     log_chance,
     pearson,
@@ -73,7 +71,6 @@ from epsaudit.witnesses.screening import (
     screen,
     shrunk,
     sure,
-    sure_coordinates,
     telling_coordinates,
     telling_patches,
     telling_waves,
@@ -321,15 +318,13 @@ def _shared(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list
     if len(fields) <= MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
-    numbers = [place for place, one in enumerate(fields) if not isinstance(one, Code)]
-    for start in range(0, len(numbers), AT_ONCE):
-        some = numbers[start : start + AT_ONCE]
-        rows = [np.column_stack([np.asarray(fields[place](side), float) for place in some]) for side in sides]
-        told[some] = [log_chance(gap**2, 1) for gap in difference(*rows)]
-    for place, one in enumerate(fields):
-        if isinstance(one, Code):
-            codes = np.nan_to_num(pooled(one, sides), nan=-1.0).astype(np.int64)
-            told[place] = log_chance(*pearson(codes, len(sides[0])))
+    codes = [place for place, one in enumerate(fields) if isinstance(one, Code)]
+    for place in codes:
+        seen = np.nan_to_num(pooled(fields[place], sides), nan=-1.0).astype(np.int64)
+        told[place] = log_chance(*pearson(seen, len(sides[0])))
+    others = [place for place in range(len(fields)) if place not in set(codes)]
+    if others:
+        told[others] = differences(*(np.column_stack([fields[place](side) for place in others]) for side in sides))
     best = np.argsort(told, kind="stable").tolist()
     turns: Counter[Path] = Counter()
     turn = {}
@@ -683,7 +678,7 @@ class Features:
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs, *, learnt: bool = False) -> Features:
-        """List the features of outputs in normal form; of vectors, if ``learnt``, only groups to learn from."""
+        """List the features of outputs in normal form; if ``learnt``, only groups to learn from."""
         sides = outputs, outputs_prime
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] == 0:
@@ -693,122 +688,92 @@ class Features:
             place = () if outputs.ndim == 1 else (0,)
             remainders = sure(derived([only], *sides), TELLING_REMAINDERS)
             return cls((only, *remainders, *atoms_within([place], *sides)))
-        if rows is not None:
-            return cls._of_rows(sides, learnt)
-        if not are_objects(outputs):
-            sides = outputs.astype(object), outputs_prime.astype(object)
-        return cls._of_objects(sides)
-
-    @classmethod
-    def _of_rows(cls, sides: tuple[Outputs, Outputs], learnt: bool) -> Features:
-        """List the features of arrays of numbers of one shape."""
-        size = sides[0][0].size
-        long = size > MOST_COORDINATES
-        gaps = differences(*sides) if long else np.zeros(size)
-        chosen = telling_coordinates(gaps, MOST_COORDINATES)
-        basic: list[Feature] = [Coordinate(i) for i in chosen]
-        releases = releases_of(*sides, size)
-        total: Feature = Reduced("sum", size)
-        steps: list[Feature] = [Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1)]
-        groups = [basic, [] if releases or size > MOST_PARTS else [Coordinate(0), *steps]]  # undoes running sums
-        if long:
-            places = telling_coordinates(gaps, MOST_LINEAR)
-            if size > MOST_LINEAR:  # the best of 100,000 that tell nothing would look telling in all folds
-                surely = set(sure_coordinates(gaps))
-                places = [place for place in places if place in surely] or places
-            linear: list[Feature] = [Coordinate(i) for i in places]
-            likeliest = set(linear)
-            groups = [screen([one for one in basic if one in likeliest], *sides, MOST_PARTS), linear]
-        extra = [total, Reduced("norm", size)] if long else combinations_of(size)
-        many = [Coordinate(i) for i in telling_coordinates(gaps, MOST_CORRELATED)]
-        pairs = correlated(many, *sides) if size > MOST_PAIRED else []
-        extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
-        waves = telling_waves(*sides) + telling_patches(*sides) if long else []
-        groups = [*groups, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
-        if learnt:
-            return cls(groups=tuple(map(tuple, groups)), alike=2)
-        orders = rankings_of(*sides)
-        likely = list(dict.fromkeys(itertools.chain.from_iterable(pairs))) if size > MOST_PAIRED else basic
-        regions, scanned = rare_regions(list(dict.fromkeys([*likely, *basic])), *sides)
-        together = pairs_together(likely, *sides)
-        more = [*together, *regions, *orders, *atoms_within([(i,) for i in chosen], *sides), *waves]
-        found = cls._put_together(sides, basic, [], extra, releases, [*basic, total], groups, more)
-        tried, notes = found.tried + size - len(chosen), _notes(size - len(chosen), size, "coordinates", len(sides[0]))
-        return replace(found, tried=tried, alike=2, notes=notes, regions=tuple(regions), scanned=scanned)
-
-    @classmethod
-    def _of_objects(cls, sides: tuple[Outputs, Outputs]) -> Features:
-        """List the features of records, text, sets and mixtures."""
-        fields = Fields.of(*sides)
-        structure = structure_of(*sides, fields.lengths, fields.texts)
-        basic = [*features_of(*sides), *fields.numbers]
-        sample = itertools.chain.from_iterable(side[:LOOK].tolist() for side in sides)
-        longest = max((len(value) for value in sample if type(value) is tuple), default=0)
-        extra = combinations_of(longest) if fields.numbers and 1 < longest <= 16 else []
-        releases = releases_of(*sides, longest) if extra else []
-        likeliest = [one for one in basic if one in fields.sure] if fields.sure else basic
-        learnt = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, MOST_PARTS)
-        sources: list[Feature] = [*fields.symbols, *fields.numbers]
+        steps: list[Feature] = []
+        waves: list[Feature] = []
+        structure: list[Feature] = []
+        extra: list[Feature]
+        if rows is not None:  # arrays of numbers of one shape
+            size, what = rows.shape[1], "coordinates"
+            long = size > MOST_COORDINATES
+            chances = differences(*sides) if long else np.zeros(size)
+            fields = Fields([Coordinate(i) for i in telling_coordinates(chances, MOST_COORDINATES)], places=size)
+            fields.rankings, fields.left_out = [()], size - len(fields.numbers)
+            basic: list[Feature] = [*fields.numbers]
+            sources: list[Feature] = [Coordinate(i) for i in telling_coordinates(chances, MOST_CORRELATED)]
+            extra = [Reduced("sum", size), Reduced("norm", size)] if long else combinations_of(size)
+            releases, group = releases_of(*sides, size), basic
+            if long:  # the best of 100,000 that tell nothing would look telling in all folds
+                likely = telling_coordinates(chances, MOST_LINEAR)
+                if size > MOST_LINEAR:
+                    likely = [place for place in likely if chances[place] < math.log(FALSE_FINDS / size)] or likely
+                steps = [Coordinate(place) for place in likely]
+                group = screen([one for one in basic if one in steps], *sides, MOST_PARTS)
+                waves = telling_waves(*sides) + telling_patches(*sides)
+            elif not releases and size <= MOST_PARTS:  # undoes running sums
+                steps = [Coordinate(0), *(Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1))]
+        else:  # records, text, sets and mixtures
+            if not are_objects(outputs):
+                sides = outputs.astype(object), outputs_prime.astype(object)
+            fields, what = Fields.of(*sides), "places"
+            structure = structure_of(*sides, fields.lengths, fields.texts)
+            basic = [*features_of(*sides), *fields.numbers]
+            sources = [*fields.symbols, *fields.numbers]
+            sample = itertools.chain.from_iterable(side[:LOOK].tolist() for side in sides)
+            size = max((len(value) for value in sample if type(value) is tuple), default=0)
+            extra = combinations_of(size) if fields.numbers and 1 < size <= 16 else []
+            releases = releases_of(*sides, size) if extra else []
+            likeliest = [one for one in basic if one in fields.sure] if fields.sure else basic
+            group = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, MOST_PARTS)
         pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
-        best = screen([one for one in sources if one in learnt or one in fields.symbols], *sides, MOST_PAIRED)
-        likely = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
-        regions, scanned = rare_regions(list(dict.fromkeys([*likely, *sources])), *sides)
-        together = [*pairs_together(likely, *sides), *regions]
+        if rows is not None:
+            extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
+        groups = (group, steps, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS))
+        found = cls(groups=tuple(map(tuple, groups)), alike=0 if rows is None else 2)
+        if learnt:
+            return found
+        best = screen([one for one in sources if one in {*group, *fields.symbols}], *sides, MOST_PAIRED)
+        first = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
+        together = pairs_together(first, *sides)
+        regions, scanned = rare_regions(list(dict.fromkeys([*first, *sources])), *sides)
+        orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
+        symbols = screen(fields.symbols, *sides, TELLING)
         paths = [(one.index,) if isinstance(one, Coordinate) else one.path for one in fields.numbers]
         atoms = atoms_within(paths, *sides)
-        orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
-        more = [*together, *orders, *screen(fields.symbols, *sides, TELLING), *atoms]
-        telling = [one for one in basic if one in learnt]  # the rest tells less than `MOST_PARTS` others
-        groups = [learnt, releases, screen(extra, *sides, LEARNT_COMBINATIONS)]
-        found = cls._put_together(sides, telling, structure, extra, releases, basic, groups, more)
-        tried = found.tried + len(basic) - len(telling) + fields.left_out
-        notes = _notes(fields.left_out, fields.places, "places", len(sides[0]))
-        if fields.unseen:
-            notes += (f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at",)
-        return replace(found, tried=tried, notes=notes, regions=tuple(regions), scanned=scanned)
-
-    @classmethod
-    def _put_together(
-        cls,
-        sides: tuple[Outputs, Outputs],
-        basic: list[Feature],
-        structure: list[Feature],
-        extra: list[Feature],
-        releases: list[Feature],
-        sources: list[Feature],
-        groups: list[list[Feature]],
-        more: list[Feature],
-    ) -> Features:
-        """Choose those of each kind that tell most."""
-        whole = [one for one in extra if isinstance(one, Reduced)]
-        pairs = [one for one in extra if not isinstance(one, Reduced)]
-        remainders, telling = derived(sources, *sides), screen(basic, *sides, TELLING)
+        telling = screen(basic, *sides, TELLING)
         alone = [  # of events that say the same the first is chosen
             *(one for one in telling if isinstance(one, Contains)),
             *screen(structure, *sides, TELLING),
             *telling,
-            *screen(whole, *sides, TELLING // 2),
-            *screen(pairs, *sides, TELLING // 2),
+            *screen([one for one in extra if isinstance(one, Reduced)], *sides, TELLING // 2),
+            *screen([one for one in extra if not isinstance(one, Reduced)], *sides, TELLING // 2),
             *releases,
-            *sure(remainders, TELLING_REMAINDERS),
-            *more,
+            *sure(derived([*basic, *extra[:1]], *sides), TELLING_REMAINDERS),
+            *(more := [*together, *regions, *orders, *symbols, *atoms, *waves]),
         ]
-        tried = len(basic) + len(extra) + len(releases) + len(structure) + len(more)
-        return cls(tuple(dict.fromkeys(alone)), tried, tuple(map(tuple, groups)))
+        notes = []
+        if fields.left_out:
+            few = f"{fields.left_out:,} were only looked at in passing"
+            notes.append(f"outputs have {fields.places:,} {what}, of which {few}")
+        few_fields = fields_scanned(len(outputs))
+        if fields.places > max(few_fields, 1):
+            notes.append(f"rare regions of two fields were sought among {few_fields:,} of {fields.places:,} fields")
+        if fields.unseen:
+            notes.append(f"{fields.unseen:,} places inside outputs, and what they hold, were not looked at")
+        tried = sum(map(len, (basic, extra, releases, structure, more))) + fields.left_out
+        return replace(
+            found,
+            alone=tuple(dict.fromkeys(alone)),
+            tried=tried,
+            notes=tuple(notes),
+            regions=tuple(regions),
+            scanned=scanned,
+        )
 
     def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
         """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
         read = (any(one.issubset(group) or one.issuperset(group) for one in learnt) for group in self.groups)
         groups = tuple(group if known else () for group, known in zip(self.groups, read, strict=True))
         return replace(self, alone=tuple(one for one in self.alone if one in features), groups=groups)
-
-
-def _notes(left_out: int, fields: int, what: str, size: int) -> tuple[str, ...]:
-    """Say how many places were hardly looked at, and in how few of them rare regions were sought."""
-    scanned = fields_scanned(size)
-    unread = f"outputs have {fields:,} {what}, of which {left_out:,} were only looked at in passing"
-    unscanned = f"rare regions of two fields were sought among {scanned:,} of {fields:,} fields"
-    return (unread,) * (left_out > 0) + (unscanned,) * (fields > max(scanned, 1))
 
 
 @dataclass(frozen=True, eq=False)

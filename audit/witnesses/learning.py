@@ -10,12 +10,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import expit
+from scipy.special import expit, log_expit
 from threadpoolctl import threadpool_limits
 
 from epsaudit.errors import AuditError
@@ -38,17 +39,21 @@ from epsaudit.witnesses.features import (
     Value,
 )
 from epsaudit.witnesses.screening import (
-    cells,
-    deviance,
+    chance_of,
+    codes_of,
     differences,
+    log_chance,
+    pearson,
+    pooled,
     screen,
     shrunk,
-    standardised,
+    sure,
     telling_coordinates,
 )
 from epsaudit.witnesses.selection import CandidateScore, Monotone, PiecewiseRatio, Score
 from epsaudit.witnesses.settings import (
     CELLS,
+    CELLS_TO_TEST,
     EASY_TO_READ,
     ERRORS,
     FALSE_FINDS,
@@ -67,9 +72,7 @@ from epsaudit.witnesses.settings import (
     MOST_REGRESSORS,
     PENALTIES,
     SHAPES,
-    SHARED,
     STEPS,
-    SURE,
     TELLING,
     TREE_FROM,
     TREES,
@@ -79,15 +82,20 @@ IN_CACHE = 4096
 """Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
 
 
+Shape = tuple[Floats, Floats]
+"""An orthonormal matrix that free coefficients are multiplied by, shape (columns, free), and twice the quadratic form
+that is taken from their log likelihood, shape (free, free)."""
+
+
 def regress(
     design: Singles,
     side: Singles,
     weight: Singles,
     folds: NDArray[np.int8] | None,
-    penalties: Sequence[Floats],
+    shapes: Sequence[Shape],
     steps: int = STEPS,
 ) -> tuple[Floats, Singles]:
-    """Ridge logistic regressions of the side that an output came from, for every penalty, and without each fold.
+    """Ridge logistic regressions of the side that an output came from, for every shape, and without each fold.
 
     They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
     with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
@@ -100,20 +108,20 @@ def regress(
         1 for x and 0 for x', and how often it was seen.
     folds : ndarray of int, shape (entries,), or None
         The fold of each entry; None for no folds.
-    penalties : sequence of ndarray, shape (columns, columns)
-        Twice the quadratic form that is taken from the log likelihood.
+    shapes : sequence of `Shape`
+        Which coefficients there may be, and their penalties.
 
     Returns
     -------
-    ndarray, shape (penalties, columns); ndarray of float32, shape (penalties, entries)
+    ndarray, shape (shapes, columns); ndarray of float32, shape (shapes, entries)
         Coefficients learnt from all entries, and the log odds of x of every entry, learnt without its fold.
 
     Examples
     --------
     Seen 3 times as often on x where the regressor is 1:
 
-    >>> design, side = np.float32([[1], [1]]), np.float32([1, 0])
-    >>> regress(design, side, np.float32([300, 100]), None, [np.zeros((1, 1))], 20)[0].round(2).tolist()
+    >>> design, side, weight = np.float32([[1], [1]]), np.float32([1, 0]), np.float32([300, 100])
+    >>> regress(design, side, weight, None, [(np.eye(1), np.zeros((1, 1)))], 20)[0].round(2).tolist()
     [[1.1]]
     """
     folds = np.zeros(len(design), np.int8) if folds is None else folds
@@ -125,9 +133,9 @@ def regress(
     once = bool(np.all(weight == 1.0))
     grams = np.array([(part if once else part * seen).T @ part for part, _, seen in parts], float) / 4.0
     total = grams.sum(axis=0) + 1e-3 * np.eye(design.shape[1])
-    left_out = [*grams, 0.0] if number > 1 else [0.0]
-    factors = [[cho_factor(total - out + penalty) for penalty in penalties] for out in left_out]
-    weights = np.zeros((len(left_out), len(penalties), design.shape[1]))
+    left_out = [*grams, np.zeros_like(total)] if number > 1 else [np.zeros_like(total)]
+    factors = [[cho_factor(free.T @ (total - out) @ free + penalty) for free, penalty in shapes] for out in left_out]
+    weights = np.zeros((len(left_out), len(shapes), design.shape[1]))
     for _ in range(steps):
         slopes = np.zeros_like(weights)
         flat = weights.reshape(-1, design.shape[1]).T.astype(np.float32)
@@ -137,9 +145,9 @@ def regress(
             if number > 1:
                 slopes[fold] -= slope[fold]
         for k, factored in enumerate(factors):
-            for v, (factor, penalty) in enumerate(zip(factored, penalties, strict=True)):
-                weights[k, v] += cho_solve(factor, slopes[k, v] - penalty @ weights[k, v])
-    judged = np.empty((len(penalties), len(design)), np.float32)
+            for v, (factor, (free, penalty)) in enumerate(zip(factored, shapes, strict=True)):
+                weights[k, v] += free @ cho_solve(factor, free.T @ slopes[k, v] - penalty @ (free.T @ weights[k, v]))
+    judged = np.empty((len(shapes), len(design)), np.float32)
     for fold, (one, (part, _, _)) in enumerate(zip(rows, parts, strict=True)):
         judged[:, one] = (part @ weights[fold].T.astype(np.float32)).T
     return weights[-1], judged
@@ -284,10 +292,11 @@ def _ratios(seen: Floats, single: int) -> Floats:
     far = np.geomspace(5e-4, 0.5, number // 12)
     knots = np.unique(np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(number)))
     bends = np.diff(np.eye(len(knots)), axis=0)
-    penalty = 10.0 * bends.T @ bends + 0.1 * np.eye(len(knots))
+    eye = np.eye(len(knots))
+    penalty = 10.0 * bends.T @ bends + 0.1 * eye
     side, weight = np.tile(np.array([1.0, 0.0], np.float32), number), cells.ravel().astype(np.float32)
     design = np.repeat(hats(np.arange(number, dtype=float), knots), 2, axis=0)
-    weights, _ = regress(design, side, weight, None, [penalty], 3 * STEPS)
+    weights, _ = regress(design, side, weight, None, [(eye, penalty)], 3 * STEPS)
     return np.concatenate([shrunk(atoms), np.asarray(design[::2].astype(float) @ weights[0])])
 
 
@@ -402,12 +411,6 @@ def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_
     return [Basis.of(feature, one, odd, linear) for feature, one in zip(features, numbers, strict=True)]
 
 
-def sum_of(bases: Sequence[Basis], coefficients: Floats) -> Additive:
-    """The sum of terms that these coefficients of the columns of all bases make."""
-    parts = np.split(coefficients, np.cumsum([basis.width for basis in bases])[:-1])
-    return Additive(tuple(basis.term(part) for basis, part in zip(bases, parts, strict=True)))
-
-
 @dataclass(frozen=True)
 class Classifiers(FromTable):
     """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
@@ -431,12 +434,10 @@ class Classifiers(FromTable):
             return
         sums = []
         for number, group in enumerate(data.features.groups):
-            entries = first_of_each(data, learnt_from(len(group)))
-            entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
-            if fitted := _sums(data, entries, group, number < data.features.alike):
-                sums.append((*max(fitted, key=lambda one: one[0]), entries))
-        best = sorted(sums, key=lambda one: -one[0] / len(one[3]))[:2]
-        found = [one for _, score, judged, entries in best for one in _judged(data, entries, score, judged)]
+            if fitted := _sums(data, group, number < data.features.alike):
+                sums.append(max(fitted, key=attrgetter("gain")))
+        best = sorted(sums, key=lambda one: -one.gain / len(one.entries))[:2]
+        found = [one for sum_ in best for one in judged_by(data, sum_.entries, sum_.score, sum_.judged)]
         yield from found
         groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
         features = tuple(dict.fromkeys(feature for group in groups for feature in group))
@@ -461,18 +462,19 @@ class FloatBits(FromTable):
         rows = are_numbers(data.sides[0]) and data.sides[0].ndim > 1
         chosen = telling_coordinates(differences(*data.sides), MOST_COORDINATES) if rows else []
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
-        features: list[Feature] = screen([NegativeZero(one) for one in sources], *data.sides, TELLING, SURE)
+        zeros: list[Feature] = [NegativeZero(one) for one in sources]
+        features = sure([(chance_of(one, data.sides), one) for one in zeros], TELLING)
         for feature in screen(sources, *data.sides, TELLING):
             known = np.asarray(feature(data.sides[0]), float)
             known = known[np.isfinite(known)]
             if len(known) and np.all(known == np.floor(known)) and np.ptp(known) > 2:
                 continue  # whole numbers
             # the lowest bit must tell more than the exponent alone, which noise of any kind may move
-            read = [[one(side) for side in data.sides] for one in (Exponent(feature), LowestBit(feature))]
-            (exponents, size), (bit, _) = (cells(*sides) for sides in read)
-            joint, joint_freedom = deviance((exponents + 1) * 4096 + bit + 1, size)
-            alone, alone_freedom = deviance(exponents, size)
-            if standardised(joint - alone, joint_freedom - alone_freedom) <= SURE:
+            exponents, edges = codes_of(pooled(Exponent(feature), data.sides), CELLS_TO_TEST)
+            bit, _ = codes_of(pooled(LowestBit(feature), data.sides), CELLS_TO_TEST)
+            joint, freedom = pearson((bit + 1) * (len(edges) + 2) + exponents + 1, data.size)
+            alone, alone_freedom = pearson(exponents, data.size)
+            if log_chance(joint - alone, freedom - alone_freedom) > math.log(FALSE_FINDS / len(sources)):
                 continue
             bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
             features += bits
@@ -552,48 +554,70 @@ def often_odd(numbers: Floats) -> NDArray[np.bool_]:
     return np.array([np.any(np.count_nonzero(kind, axis=1) >= LEAST_SEEN) for kind in odd_of(numbers)])
 
 
-def _sums(
-    data: Encoding, entries: NDArray[np.int64], group: Sequence[Feature], alike: bool
-) -> list[tuple[float, Additive, Singles]]:
-    """Sums of terms, one for every penalty: what each gains over a fair coin on held-out folds, and judges there."""
-    rows, kinds = data.row[entries], data.group[entries]
-    weight, side = data.weight[entries].astype(np.float32), (kinds % 2 == 0).astype(np.float32)
-    some = np.repeat(rows, np.minimum(weight, LOOK).astype(int)) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
+@dataclass(frozen=True)
+class Sum:
+    """A sum of terms, what it gains over a fair coin on held-out folds, and what it gives the entries there."""
+
+    gain: float
+    score: Additive
+    entries: NDArray[np.int64]
+    judged: Singles
+
+
+def sums_of(
+    data: Encoding,
+    entries: NDArray[np.int64],
+    design: Singles,
+    shapes: Sequence[Shape],
+    bases: Sequence[Basis],
+    shares: Floats | None = None,
+) -> Iterator[Sum]:
+    """Learn sums from some entries, one for every shape.
+
+    ``shares``, shape (columns of bases, columns of the design), say which coefficients columns share, if any do.
+    """
+    weight, side = data.weight[entries].astype(np.float32), (data.group[entries] % 2 == 0).astype(np.float32)
+    coefficients, judged = regress(design, side, weight, data.group[entries] // 2, shapes)
+    for one, scores in zip(coefficients, judged, strict=True):
+        gain = float(np.sum(weight * (math.log(2.0) + log_expit((2.0 * side - 1.0) * scores)), dtype=float))
+        parts = np.split(one if shares is None else shares @ one, np.cumsum([basis.width for basis in bases])[:-1])
+        terms = tuple(basis.term(part) for basis, part in zip(bases, parts, strict=True))
+        yield Sum(gain, Additive(terms), entries, scores)
+
+
+def _sums(data: Encoding, group: Sequence[Feature], alike: bool) -> list[Sum]:
+    """Learn sums of a group of features."""
+    entries = first_of_each(data, learnt_from(len(group)))
+    entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
+    rows = data.row[entries]
+    times = np.minimum(data.weight[entries], LOOK).astype(int)
+    some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
     if not len(group):
         return []
-    numbers = np.array([data.numbers(feature)[some] for feature in group])
-    odd = often_odd(numbers)
-    linear = len(group) > MOST_COORDINATES
-    bases = [basis for basis in bases_of(group, numbers, odd, linear) if basis.width > (not linear)]
+    numbers, linear = np.array([data.numbers(feature)[some] for feature in group]), len(group) > MOST_COORDINATES
+    bases = [one for one in bases_of(group, numbers, often_odd(numbers), linear) if one.width > (not linear)]
     if not bases:
         return []
     design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
-    coefficients, judged = regress(design, side, weight, kinds // 2, _penalties(bases, alike))
-    found = []
-    for one, scores in zip(coefficients, judged, strict=True):
-        with np.errstate(over="ignore"):
-            lost = np.log1p(np.exp((1.0 - 2.0 * side) * scores))
-        gain = float(np.sum(weight * (math.log(2.0) - lost), dtype=float))
-        found.append((gain, sum_of(bases, one), scores))
-    return found
+    return list(sums_of(data, entries, design, _shapes(bases, alike), bases))
 
 
-def _penalties(bases: Sequence[Basis], alike: bool) -> list[Floats]:
-    """Ridge penalties, and such that hold coefficients at the same knot of all coordinates to a shape."""
+def _shapes(bases: Sequence[Basis], alike: bool) -> list[Shape]:
+    """Ridge penalties, and shapes that coefficients at the same knot of all coordinates have."""
     eye, size, each = np.eye(sum(basis.width for basis in bases)), len(bases), bases[0].width
-    found = [penalty * eye for penalty in PENALTIES]
+    found: list[Shape] = [(eye, penalty * eye) for penalty in PENALTIES]
     if not alike or size < 3 or any(basis.width != each for basis in bases):
         return found
     for parts, degree in SHAPES:
         part = np.arange(size) * parts // size
         place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
         powers = [(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)]
-        shape, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
-        found.append(SHARED * (eye - shape @ shape.T) + eye)
+        free, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
+        found.append((free, np.eye(free.shape[1])))
     return found
 
 
-def _judged(
+def judged_by(
     data: Encoding, entries: NDArray[np.int64], score: Additive | Tree, judged: NDArray[np.floating]
 ) -> Iterator[CandidateScore]:
     """Yield the candidate of a score learnt from some entries; the others it judges itself, and none that are NaN."""
@@ -621,7 +645,7 @@ def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[Candidate
     seen = np.rint(weight * min(1.0, TREE_FROM / weight.sum())).astype(int)
     if len(entries) < len(data.row) / 2:
         odds = boosted(columns, np.arange(len(entries)), side)
-        yield from _judged(data, entries, distilled(filled, columns, odds)[0], np.full(len(entries), np.nan))
+        yield from judged_by(data, entries, distilled(filled, columns, odds)[0], np.full(len(entries), np.nan))
         return
     odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
     for fold in range(FOLDS):
@@ -631,7 +655,7 @@ def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[Candidate
         learnt = boosted(columns, np.repeat(np.flatnonzero(others), seen[others]), side)
         odds += learnt / FOLDS
         judged[own] = distilled(filled, columns[others], learnt[others])[1].predict(columns[own])
-    yield from _judged(data, entries, distilled(filled, columns, odds)[0], judged)
+    yield from judged_by(data, entries, distilled(filled, columns, odds)[0], judged)
 
 
 def boosted(columns: Singles, rows: NDArray[np.int64], side: NDArray[np.bool_]) -> Floats:

@@ -104,8 +104,6 @@ SHAPES = ((1, 0), (1, 1), (2, 0), (4, 0))
 """[measured] Into how many parts coordinates that are alike are divided, and the degree of the polynomial in their
 place that their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of
 0.75, of shared ones 0.87; Laplace in parallel 0.40 and 0.79, where all coordinates have the same ones."""
-SHARED = 1e5
-"""[chosen] Penalty on what differs from such a shape: as good as forbidden, far above `PENALTIES`."""
 STEPS = 3
 """[time] Steps of Newton's method with the information at 0: exact for weak scores, and strong ones need no care."""
 TREES, LEAVES, TREE_FROM = 30, 64, 30_000

@@ -25,7 +25,7 @@ from epsaudit.audits.sequential.learning import (
 from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
 from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
 from epsaudit.witnesses.learning import interacting
-from epsaudit.witnesses.screening import cells, deviance, screen, standardised
+from epsaudit.witnesses.screening import chance_of, screen
 from epsaudit.witnesses.selection import Monotone
 
 LENGTH = 20
@@ -83,16 +83,15 @@ def test_lines_are_summed_together_to_the_same_numbers_as_one_by_one():
         assert np.array_equal(Additive(terms)(some), sum(term(some) for term in terms))
 
 
-def test_features_tested_together_tell_what_each_tells_alone():
-    """Numbers with and without atoms, infinite and missing ones."""
+def test_the_feature_that_chance_makes_least_is_screened_first():
+    """Of numbers with and without atoms, infinite and missing ones."""
     x, x_prime = np.random.default_rng(7).laplace(size=(2, 300, 4))
+    features = [Coordinate(i) for i in range(4)]
     for odd in (1.5, np.inf, np.nan):
-        features = [Coordinate(i) for i in range(4)]
-        alone = [standardised(*deviance(*cells(one(x), one(x_prime)))) for one in features]
-        best = int(np.argmax(alone))
+        best = int(np.argmin([chance_of(one, (x, x_prime)) for one in features]))
         assert screen(features, x, x_prime, 1) == features[best : best + 1]
-        assert screen(features, x, x_prime, 4, np.nextafter(alone[best], np.inf)) == []
         x[:20, 0] = odd
+    assert screen(features, x, x_prime, 1) == features[:1], "20 of 300 against none"
 
 
 def test_an_audit_of_numbers_imports_no_scikit_learn():

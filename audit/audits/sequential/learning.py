@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
-from scipy.special import log_expit
 
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Bet
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
-from epsaudit.outputs.normal_form import Outputs, Singles, rows_of
+from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.witnesses import (
     ANYTHING,
     Bound,
@@ -40,9 +40,9 @@ from epsaudit.witnesses import (
     settings,
 )
 from epsaudit.witnesses.features import Combined, Coordinate, Feature, Value
-from epsaudit.witnesses.learning import Basis, FromTable, bases_of, interacting, often_odd, planted, regress, sum_of
+from epsaudit.witnesses.learning import FromTable, Sum, bases_of, interacting, judged_by, often_odd, planted, sums_of
 from epsaudit.witnesses.screening import screen
-from epsaudit.witnesses.selection import Monotone, Readable
+from epsaudit.witnesses.selection import Readable
 from epsaudit.witnesses.settings import LEAST_TO_LEARN
 
 HEAVY = 1_000.0
@@ -231,55 +231,32 @@ def _with_curves(features: Features) -> list[tuple[Feature, ...]]:
 
 
 def _wide_sum(data: Encoding, group: Sequence[Feature]) -> Iterator[CandidateScore]:
-    """Yield the sum of a long group that gains most on held-out folds."""
-    weight, side = data.weight.astype(np.float32), (data.group % 2 == 0).astype(np.float32)
-    most, found = -math.inf, None
-    for design, penalties, bases, shares in _designs(data, group):
-        fits = regress(design[data.row], side, weight, data.group // 2, penalties)
-        for coefficients, judged in zip(*fits, strict=True):
-            gain = float(np.sum(weight * log_expit((2.0 * side - 1.0) * judged), dtype=float))
-            if gain > most:
-                most, found = gain, (bases, shares @ coefficients, judged)
-    if found is None:
-        return
-    bases, coefficients, judged = found
-    score = sum_of(bases, coefficients)
-    final, learnt = data.numbers(score)[data.row], Monotone(score, 1, learnt=True)
-    candidate = CandidateScore.of(
-        learnt, final, data.group, data.weight, judged.astype(float), margin=settings.HARD_TO_READ
-    )
-    if candidate is not None:
-        yield candidate
-
-
-def _designs(
-    data: Encoding, group: Sequence[Feature]
-) -> Iterator[tuple[Singles, Sequence[Floats], Sequence[Basis], Floats]]:
-    """Yield columns to regress on: a line for each feature, and curves that features in a part of the group share.
-
-    With them penalties, the bases that they are columns of, and which coefficient each of these has, shape (columns of
-    bases, columns).
-    """
+    """Yield the best sum of a long group: of a line for each feature, or of curves that parts of the group share."""
     numbers = np.array([data.numbers(feature) for feature in group])
-    odd = often_odd(numbers)
+    odd, everything = often_odd(numbers), np.arange(len(data.row))
+    sums: list[Sum] = []
     lines = [basis for basis in bases_of(group, numbers, odd, linear=True) if basis.width]
     if lines:
         design = np.concatenate([basis.columns(data.numbers(basis.feature)) for basis in lines], axis=1)
         eye = np.eye(design.shape[1])
-        yield design, [penalty * eye for penalty in settings.PENALTIES], lines, eye
+        shapes = [(eye, penalty * eye) for penalty in settings.PENALTIES]
+        sums += sums_of(data, everything, design[data.row], shapes, lines)
     curves = bases_of(group, numbers, odd)
     width = curves[0].width
-    if width == 0 or any(basis.width != width for basis in curves):
-        return
-    finest = np.arange(len(curves)) * PARTS[-1] // len(curves)
-    summed = np.zeros((PARTS[-1], len(numbers[0]), width), np.float32)
-    for part, basis, one in zip(finest, curves, numbers, strict=True):
-        summed[part] += basis.columns(one)
-    summed -= summed.mean(axis=1, keepdims=True)  # all hats together are constant: single precision ends there
-    for parts in PARTS:
-        design = np.concatenate([some.sum(axis=0) for some in np.split(summed, parts)], axis=1)
-        shares: Floats = np.kron(np.eye(parts)[finest * parts // PARTS[-1]], np.eye(width)).astype(float)
-        yield design, [np.eye(design.shape[1])], curves, shares
+    if width and all(basis.width == width for basis in curves):
+        finest = np.arange(len(curves)) * PARTS[-1] // len(curves)
+        summed = np.zeros((PARTS[-1], len(numbers[0]), width), np.float32)
+        for part, basis, one in zip(finest, curves, numbers, strict=True):
+            summed[part] += basis.columns(one)
+        summed -= summed.mean(axis=1, keepdims=True)  # all hats together are constant: single precision ends there
+        for parts in PARTS:
+            design = np.concatenate([some.sum(axis=0) for some in np.split(summed, parts)], axis=1)
+            shares: Floats = np.kron(np.eye(parts)[finest * parts // PARTS[-1]], np.eye(width)).astype(float)
+            eye = np.eye(design.shape[1])
+            sums += sums_of(data, everything, design[data.row], [(eye, eye)], curves, shares)
+    if sums:
+        best = max(sums, key=attrgetter("gain"))
+        yield from judged_by(data, best.entries, best.score, best.judged)
 
 
 LEAST_TO_CHOOSE = 64
