@@ -210,7 +210,7 @@ class Fields:
 
     numbers: list[Coordinate | At] = field(default_factory=list)
     symbols: list[Code] = field(default_factory=list)
-    lengths: list[Path] = field(default_factory=list)
+    lengths: list[Feature] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
     rankings: list[Path] = field(default_factory=list)
     sure: set[Feature] = field(default_factory=set)
@@ -220,7 +220,7 @@ class Fields:
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs, start: Path = ()) -> Fields:
-        """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most, and of each part some.
+        """Find the fields of outputs; of more than `MOST_FIELDS` those that tell most.
 
         With ``start`` only those of what lies there.
         """
@@ -230,27 +230,26 @@ class Fields:
         if look < LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
         found, seen = cls(), 0
-        level: list[tuple[tuple[int, ...], Path]] = [((), start)]
-        entries: list[tuple[tuple[int, ...], Feature]] = []
-        lengths: list[tuple[tuple[int, ...], Path]] = []
+        fields: list[Feature] = []
+        sized: list[Feature] = []
+        level: list[Path] = [start]
         while level:  # breadth first, so that no part hides what lies beside it
-            deeper: list[tuple[tuple[int, ...], Path]] = []
-            for order, path in level[: max(MOST_PLACES - seen, 0)]:
+            deeper: list[Path] = []
+            room = max(MOST_PLACES - seen, 0)
+            for path in level[:room]:
                 here, long, steps = found._look(sides, path)
-                entries += [((*order, place - len(here)), one) for place, one in enumerate(here)]
-                lengths += [(order, path)] * long
-                deeper += [((*order, place), (*path, step)) for place, step in enumerate(steps)]
-            found.unseen += max(len(level) - max(MOST_PLACES - seen, 0), 0)
+                fields += here
+                sized += [Length(path)] * long
+                deeper += [(*path, step) for step in steps]
+            found.unseen += max(len(level) - room, 0)
             seen += len(level)
             level = deeper
-        fields = [one for _, one in sorted(entries, key=lambda entry: entry[0])]
-        kept, found.sure = _shared(fields, sides)
+        kept, found.sure = _most_telling(fields, sides)
         found.places = len(fields)
         found.left_out = len(fields) - len(kept)
         found.numbers = [one for one in kept if isinstance(one, (Coordinate, At))]
         found.symbols = [one for one in kept if isinstance(one, Code)]
-        sized: list[Feature] = [Length(path) for _, path in sorted(lengths, key=lambda entry: entry[0])]
-        found.lengths = [one.path for one in _shared(sized, sides)[0] if isinstance(one, Length)]
+        found.lengths = _most_telling(sized, sides)[0]
         return found
 
     def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> tuple[list[Feature], bool, list[Hashable]]:
@@ -313,8 +312,8 @@ def _readings(symbols: list[Any], path: Path) -> list[str]:
     return found
 
 
-def _shared(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list[Feature], set[Feature]]:
-    """At most `MOST_FIELDS`, half those that tell most, half the best of each part in turn; and which surely tell."""
+def _most_telling(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list[Feature], set[Feature]]:
+    """At most `MOST_FIELDS`, in their order; and, if there are more, which tell more than chance explains."""
     if len(fields) <= MOST_FIELDS:
         return fields, set()
     told = np.zeros(len(fields))
@@ -325,17 +324,9 @@ def _shared(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list
     others = [place for place in range(len(fields)) if place not in set(codes)]
     if others:
         told[others] = differences(*(np.column_stack([fields[place](side) for place in others]) for side in sides))
-    best = np.argsort(told, kind="stable").tolist()
-    turns: Counter[Path] = Counter()
-    turn = {}
-    for place in best:
-        part = getattr(fields[place], "path", ())[:-1]
-        turn[place] = turns[part]
-        turns[part] += 1
-    kept = dict.fromkeys([*best[: MOST_FIELDS // 2], *sorted(best, key=turn.__getitem__)])
     limit = math.log(FALSE_FINDS / len(fields))
     surely = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
-    return [fields[place] for place in sorted(itertools.islice(kept, MOST_FIELDS))], surely
+    return [fields[place] for place in sorted(np.argsort(told, kind="stable")[:MOST_FIELDS])], surely
 
 
 def _holding(outputs: Outputs, most: int) -> int:
@@ -423,53 +414,27 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
     return screen(found, outputs, outputs_prime, MOST_PARTS)
 
 
-def structure_of(
-    outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Path], texts: Sequence[Path] = ()
-) -> list[Feature]:
-    """List types, lengths at these places, elements that not all outputs share, and tokens of these texts."""
+def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Feature]) -> list[Feature]:
+    """List types, these lengths, and keys and elements that not all outputs share, those that tell most first."""
     sides = outputs[:LOOK], outputs_prime[:LOOK]
-    sample = [*sides[0].tolist(), *sides[1].tolist()]
-    kinds = dict.fromkeys(map(kind_of, sample))
-    told = [kind for kind in kinds if kind not in SYMBOLS]
+    told = [kind for kind in dict.fromkeys(map(kind_of, itertools.chain(*map(list, sides)))) if kind not in SYMBOLS]
     features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
-    if told in (["sequence"], ["array"], ["mapping"], ["set"]) and any(
-        set(kinds_of(one)) == {"raised"} for one in sides
-    ):
+    raised = any(set(kinds_of(side)) == {"raised"} for side in sides)
+    if raised and told in (["sequence"], ["array"], ["mapping"], ["set"]):
         features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
-    features += [Length(path) for path in lengths]
-    elements = Counter(itertools.chain.from_iterable(map(elements_of, sample)))
-    often = sorted(elements, key=lambda element: (-elements[element], order_key(element)))
-    varying = [element for element in often if LEAST_SEEN <= elements[element] < len(sample)]
-    features += [Contains(element) for element in varying[:MOST_PARTS]]
-    for path in [(*text, Reading("tokens")) for text in texts]:  # at whatever place of the text
-        seen, seen_prime = (
-            Counter(itertools.chain.from_iterable(map(set, filter(None, values_of(inside(side, path))))))
-            for side in sides
-        )
-        found: list[tuple[float, Contains]] = []
-        for token, times in (seen + seen_prime).items():
-            if LEAST_SEEN <= times < len(sample):
-                gap = (seen[token] - seen_prime[token]) ** 2 * len(sample) / (times * (len(sample) - times))
-                found.append((log_chance(gap, 1), Contains(token, path)))
-        found.sort(key=lambda one: (one[0], order_key(one[1].key)))
-        features += sure(found, TELLING)
-    return features
+    return [*features, *lengths, *(one for _, one in _present((outputs, outputs_prime), ())[:MOST_PARTS])]
 
 
-def features_of(outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """List the output itself, where it is a number, and keys of mappings, first those whose presence differs most."""
-    sample = [*outputs[:LOOK].tolist(), *outputs_prime[:LOOK].tolist()]
-    plain: list[Feature] = [Value()] if any(number(value) == number(value) for value in sample) else []
-    seen, seen_prime = (
-        Counter(key for value in side.tolist() if isinstance(value, Items) for key, _ in value)
-        for side in (outputs, outputs_prime)
-    )
-    both = seen + seen_prime
-    telling = {
-        key: ((seen[key] - seen_prime[key]) ** 2 / times, times) for key, times in both.items() if times >= LEAST_SEEN
-    }
-    ranked = sorted(telling, key=lambda key: (-telling[key][0], -telling[key][1], order_key(key)))
-    return plain + [Contains(key) for key in ranked[: MOST_PARTS // 2]]
+def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Feature]]:
+    """Keys, elements or tokens at a path, by how likely chance makes their presence differ as it does."""
+    elements = [itertools.chain(*(set(elements_of(one)) for one in values_of(inside(side, path)))) for side in sides]
+    seen, seen_prime = map(Counter, elements)
+    number, found = sum(map(len, sides)), []
+    for key, times in (seen + seen_prime).items():
+        if LEAST_SEEN <= times < number:
+            gap = (seen[key] - seen_prime[key]) ** 2 * number / (times * (number - times))
+            found.append((float(log_chance(gap, 1)), -times, order_key(key), key))
+    return [(chance, Contains(key, path)) for chance, _, _, key in sorted(found)]
 
 
 # Tables of two fields: cells that tell more together than each field alone, and rare regions
@@ -481,10 +446,7 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
     size = len(sides[0])
     cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
     for feature in fields:
-        numbers = pooled(feature, sides)
-        codes, edges = codes_of(numbers, MOST_LEVELS)
-        if len(edges) >= MOST_LEVELS - 1:
-            codes, edges = codes_of(numbers, LEVELS_TOGETHER)
+        codes, edges, _ = _cut(feature, pooled(feature, sides), LEVELS_TOGETHER)
         if len(edges):
             cells.append((feature, codes, edges, pearson(codes, size)))
     found: list[tuple[float, Feature]] = []
@@ -498,6 +460,13 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
         found.append((log_chance(more, extra), table))
     best = sure(found, MOST_TOGETHER)
     return best if best or len(found) > FEW_TABLES else [table for _, table in found]
+
+
+def _cut(feature: Feature, numbers: Floats, most: int) -> tuple[Codes, Floats, bool]:
+    """Cells of numbers, the edges between them, and whether they are single values: of symbols, or where few differ."""
+    codes, edges = codes_of(numbers, MOST_LEVELS)
+    single = isinstance(feature, Code) or len(edges) < MOST_LEVELS - 1
+    return (codes, edges, True) if single else (*codes_of(numbers, most), False)
 
 
 Cells = tuple[int, int, int, int]
@@ -534,10 +503,7 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     known = []
     for feature in fields[: fields_scanned(size)]:
         numbers = pooled(feature, sides)
-        codes, edges = codes_of(numbers, MOST_LEVELS)
-        single = isinstance(feature, Code | Together) or len(edges) < MOST_LEVELS - 1
-        if not single:
-            codes, edges = codes_of(numbers, LEVELS_OF_REGIONS)
+        codes, edges, single = _cut(feature, numbers, LEVELS_OF_REGIONS)
         if len(edges):
             codes = np.where(codes < 0, len(edges) + 1, codes)
             told = shrunk(counts_of(codes, size, len(edges) + 2).T)
@@ -715,10 +681,12 @@ class Features:
             if not are_objects(outputs):
                 sides = outputs.astype(object), outputs_prime.astype(object)
             fields, what = Fields.of(*sides), "places"
-            structure = structure_of(*sides, fields.lengths, fields.texts)
-            basic = [*features_of(*sides), *fields.numbers]
+            sample = [*sides[0][:LOOK].tolist(), *sides[1][:LOOK].tolist()]
+            structure = structure_of(*sides, fields.lengths)
+            for path in fields.texts:
+                structure += sure(_present((sides[0][:LOOK], sides[1][:LOOK]), (*path, Reading("tokens"))), TELLING)
+            basic = [*([Value()] if any(number(one) == number(one) for one in sample) else []), *fields.numbers]
             sources = [*fields.symbols, *fields.numbers]
-            sample = itertools.chain.from_iterable(side[:LOOK].tolist() for side in sides)
             size = max((len(value) for value in sample if type(value) is tuple), default=0)
             extra = combinations_of(size) if fields.numbers and 1 < size <= 16 else []
             releases = releases_of(*sides, size) if extra else []
@@ -741,7 +709,6 @@ class Features:
         atoms = atoms_within(paths, *sides)
         telling = screen(basic, *sides, TELLING)
         alone = [  # of events that say the same the first is chosen
-            *(one for one in telling if isinstance(one, Contains)),
             *screen(structure, *sides, TELLING),
             *telling,
             *screen([one for one in extra if isinstance(one, Reduced)], *sides, TELLING // 2),

@@ -496,31 +496,24 @@ class Reduced:
     def __call__(self, outputs: Outputs) -> Floats:
         columns = matrix(outputs, self.size)
         missing = np.isnan(columns)
-        holes = bool(missing.any())
+        rest = {"sum": 0.0, "norm": 0.0, "min": np.inf, "argmin": np.inf}.get(self.statistic, -np.inf)
+        filled = np.where(missing, rest, columns) if missing.any() else columns
         with np.errstate(invalid="ignore", over="ignore"):
             match self.statistic:
-                case "sum":
-                    found = (np.where(missing, 0.0, columns) if holes else columns).sum(axis=1)
                 case "norm":
-                    squares = columns * columns
-                    found = np.sqrt((np.where(missing, 0.0, squares) if holes else squares).sum(axis=1))
+                    found = np.sqrt((filled * filled).sum(axis=1))
                 case "numbers":
                     found = np.isfinite(columns).sum(axis=1)
                 case "distinct":
                     found = 1 + (np.diff(np.sort(columns, axis=1), axis=1) > 0).sum(axis=1)
-                case "min" | "argmin":
-                    filled = np.where(missing, np.inf, columns) if holes else columns
-                    found = filled.min(axis=1) if self.statistic == "min" else filled.argmin(axis=1)
-                case _:
-                    filled = np.where(missing, -np.inf, columns) if holes else columns
-                    if self.statistic == "argmax":
-                        alike = filled.max(axis=1) == columns.min(axis=1)
-                        found = np.where(alike, self.size, filled.argmax(axis=1))
-                    elif self.statistic == "max" or self.size == 1:
-                        found = filled.max(axis=1)
-                    else:
-                        top = np.partition(filled, self.size - 2, axis=1)[:, -2:]
-                        found = top[:, 1] - top[:, 0]
+                case "argmax":
+                    alike = filled.max(axis=1) == columns.min(axis=1)
+                    found = np.where(alike, self.size, filled.argmax(axis=1))
+                case "lead" if self.size > 1:
+                    top = np.partition(filled, self.size - 2, axis=1)[:, -2:]
+                    found = top[:, 1] - top[:, 0]
+                case name:
+                    found = getattr(filled, "max" if name == "lead" else name)(axis=1)
             return _without_any(columns, np.asarray(found, float))
 
 

@@ -358,21 +358,15 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Basis:
-    """Columns that describe one feature: hat functions at a few knots, and indicators of -inf, inf and NaN."""
+    """Columns that describe one feature: hat functions at a few knots, and indicators of -inf, inf and NaN.
+
+    Of a ``linear`` one the first of two hats is left out: it is what the second leaves.
+    """
 
     feature: Feature
     knots: Floats
     odd: NDArray[np.bool_]
     linear: bool = False
-
-    @classmethod
-    def of(cls, feature: Feature, numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> Basis:
-        """Place the knots at quantiles of the numbers, or at each where few differ; only at the ends of a line."""
-        known = np.sort(numbers[np.isfinite(numbers)])
-        if linear and len(known):
-            return cls(feature, np.unique(np.quantile(known, [KNOTS[0], KNOTS[-1]])), odd, linear)
-        knots = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
-        return cls(feature, np.unique(np.quantile(known, KNOTS)) if len(knots) > FEW_VALUES else knots, odd)
 
     @property
     def width(self) -> int:
@@ -385,7 +379,7 @@ class Basis:
         indicators = [kind[:, None] for kind, kept in zip(odd_of(numbers), self.odd, strict=True) if kept]
         if not len(self.knots):
             return np.concatenate(indicators, axis=1).astype(np.float32)
-        skipped = int(self.linear)  # the first of two hats is what the second leaves
+        skipped = int(self.linear)
         if finite.all() and not indicators:
             return hats(numbers, self.knots)[:, skipped:]
         found = hats(np.where(finite, numbers, self.knots[0]), self.knots)[:, skipped:] * finite[:, None]
@@ -401,14 +395,25 @@ class Basis:
 
 
 def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> list[Basis]:
-    """The basis of each feature, ``numbers`` having shape (features, size); quantiles of all at once where possible."""
-    ordered = np.sort(numbers, axis=1)
+    """The basis of each feature, ``numbers`` having shape (features, size).
+
+    Knots are quantiles, or each number where few differ; of a line its ends. Quantiles of all at once where possible.
+    """
+    ordered, ranks = np.sort(numbers, axis=1), [KNOTS[0], KNOTS[-1]] if linear else KNOTS
     many = np.count_nonzero(ordered[:, 1:] > ordered[:, :-1], axis=1) >= FEW_VALUES
     if many.all() and np.isfinite(ordered[:, [0, -1]]).all():
-        knots = np.quantile(ordered, [KNOTS[0], KNOTS[-1]] if linear else KNOTS, axis=1).T
+        knots = np.quantile(ordered, ranks, axis=1).T
         if np.all(knots[:, 1:] > knots[:, :-1]):
             return [Basis(feature, one, odd, linear) for feature, one in zip(features, knots, strict=True)]
-    return [Basis.of(feature, one, odd, linear) for feature, one in zip(features, numbers, strict=True)]
+    found = []
+    for feature, one in zip(features, ordered, strict=True):
+        known = one[np.isfinite(one)]
+        values = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+        line = linear and len(known) > 0
+        if line or len(values) > FEW_VALUES:
+            values = np.unique(np.quantile(known, ranks))
+        found.append(Basis(feature, values, odd, line))
+    return found
 
 
 @dataclass(frozen=True)

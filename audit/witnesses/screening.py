@@ -23,7 +23,7 @@ from epsaudit.witnesses.settings import CELLS_TO_TEST, FALSE_FINDS, LOOK, MOST_C
 
 def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
     """Read a feature off the outputs of both sides, x's first."""
-    return np.concatenate([np.asarray(feature(side), float) for side in sides])
+    return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
 
 
 def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:

@@ -1,10 +1,13 @@
 """Every feature: what it reads off outputs of its kind, and how its event names it. All read NaN off what has none."""
 
+import json
+
 import numpy as np
 import pytest
 
-from epsaudit.outputs.normal_form import Items
+from epsaudit.outputs.normal_form import Items, pack
 from epsaudit.outputs.readings import Reading
+from epsaudit.witnesses.encoding import Features, structure_of
 from epsaudit.witnesses.features import (
     Additive,
     At,
@@ -102,6 +105,21 @@ def test_a_feature_reads_numbers_has_a_label_and_survives_json(feature, outputs,
     assert feature.label == label
     assert feature_from_dict(feature_to_dict(feature)) == feature
     assert np.isfinite(feature(objects())).all(), "of no outputs there are no numbers"
+
+
+@pytest.mark.parametrize("key", ["a", None, 3.0, 2.5, ("a", 1.0), np.inf])
+def test_keys_of_every_kind_survive_json(key):
+    for feature in (Contains(key), At((key,))):
+        assert feature_from_dict(json.loads(json.dumps(feature_to_dict(feature)))) == feature
+
+
+def test_the_most_telling_key_comes_first_and_vectors_keep_their_coordinates():
+    x = pack([{"a": 1.0, "b": 2.0}] * 50 + [{"a": 1.0}] * 50)
+    x_prime = pack([{"a": 1.0}] * 100)
+    assert structure_of(x, x_prime, []) == [Contains("b")], "all have the other"
+    assert At(("b",)) in Features.of(x, x_prime).alone
+    plain = pack([(1.0, 2.0, 3.0)] * 10 + [None])
+    assert Coordinate(0) in Features.of(plain, plain).alone
 
 
 def test_coded_features_write_which_values_they_are():
