@@ -699,7 +699,8 @@ class Features:
         found = cls(groups=tuple(map(tuple, groups)), alike=0 if rows is None else 2)
         if learnt:
             return found
-        best = screen([one for one in sources if one in {*group, *fields.symbols}], *sides, MOST_PAIRED)
+        singly = sources if rows is None or len(sources) <= MOST_PAIRED else []  # of long arrays pairs alone
+        best = screen([one for one in singly if one in {*group, *fields.symbols}], *sides, MOST_PAIRED)
         first = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         together = pairs_together(first, *sides)
         regions, scanned = rare_regions(list(dict.fromkeys([*first, *sources])), *sides)

@@ -39,7 +39,6 @@ from epsaudit.witnesses.features import (
     Value,
 )
 from epsaudit.witnesses.screening import (
-    chance_of,
     codes_of,
     differences,
     log_chance,
@@ -47,6 +46,7 @@ from epsaudit.witnesses.screening import (
     pooled,
     screen,
     shrunk,
+    statistic_of,
     sure,
     telling_coordinates,
 )
@@ -468,7 +468,7 @@ class FloatBits(FromTable):
         chosen = telling_coordinates(differences(*data.sides), MOST_COORDINATES) if rows else []
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         zeros: list[Feature] = [NegativeZero(one) for one in sources]
-        features = sure([(chance_of(one, data.sides), one) for one in zeros], TELLING)
+        features = sure([(log_chance(*statistic_of(one, data.sides)), one) for one in zeros], TELLING)
         for feature in screen(sources, *data.sides, TELLING):
             known = np.asarray(feature(data.sides[0]), float)
             known = known[np.isfinite(known)]

@@ -25,7 +25,7 @@ from epsaudit.audits.sequential.learning import (
 from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
 from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
 from epsaudit.witnesses.learning import interacting
-from epsaudit.witnesses.screening import chance_of, screen
+from epsaudit.witnesses.screening import screen, statistic_of
 from epsaudit.witnesses.selection import Monotone
 
 LENGTH = 20
@@ -83,12 +83,13 @@ def test_lines_are_summed_together_to_the_same_numbers_as_one_by_one():
         assert np.array_equal(Additive(terms)(some), sum(term(some) for term in terms))
 
 
-def test_the_feature_that_chance_makes_least_is_screened_first():
+def test_the_feature_whose_counts_differ_most_is_screened_first():
     """Of numbers with and without atoms, infinite and missing ones."""
     x, x_prime = np.random.default_rng(7).laplace(size=(2, 300, 4))
     features = [Coordinate(i) for i in range(4)]
     for odd in (1.5, np.inf, np.nan):
-        best = int(np.argmin([chance_of(one, (x, x_prime)) for one in features]))
+        statistic, free = np.array([statistic_of(one, (x, x_prime)) for one in features]).T
+        best = int(np.argmax((statistic - free) / np.sqrt(2 * free)))
         assert screen(features, x, x_prime, 1) == features[best : best + 1]
         x[:20, 0] = odd
     assert screen(features, x, x_prime, 1) == features[:1], "20 of 300 against none"
