@@ -8,8 +8,8 @@ SEED ?= 0
 .PHONY: audit test nightly results lint types docs check clean
 
 audit: $(VENV)/installed
-	$(BIN)/epsaudit audit --seed $(SEED) --out results
-	$(BIN)/python -m epsaudit.experiments.front results
+	$(BIN)/epsaudit audit --seed $(SEED) --out results/latest
+	$(BIN)/python -m epsaudit.experiments.front results/latest
 
 test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
