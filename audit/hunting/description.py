@@ -127,11 +127,6 @@ class WithinNorm(Adjacency):
         return f"query answers within {self.bound:g} in {self.norm}"
 
 
-def within(bound: float, norm: Norm) -> Adjacency:
-    """Return the relation of answers that change by at most ``bound`` in a norm."""
-    return MaxChange(bound) if norm == "linf" else WithinNorm(bound, norm)
-
-
 NAMED: Mapping[str, Adjacency] = {
     "add-remove": AddRemove(),
     "substitution": Substitution(),
@@ -295,23 +290,21 @@ class Table:
         for change in sorted(changes(self), key=lambda change: change[-1]):
             sides = [sorted(rows, key=repr) if self.form == "counts" else rows for rows in change[:2]]
             different.setdefault(repr(sides), change)  # the mechanism cannot tell equal ones apart
-        made = (self._made(*change, relation=relation) for change in different.values())
-        return list(filter(None, made))
+        made = [self.candidate(*change) for change in different.values()]
+        return [one for one in made if one is not None and (relation is None or relation in one.adjacencies)]
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
         """Render and label two datasets given as rows; None if no relation holds, or the description excludes one."""
-        return self._made(tuple(map(tuple, x)), tuple(map(tuple, x_prime)), tries, complexity)
-
-    def _made(
-        self, x: Rows, x_prime: Rows, tries: str, complexity: int, relation: Adjacency | None = None
-    ) -> Candidate | None:
-        if not (self._allows(x) and self._allows(x_prime)):
-            return None
-        differing = without_common_ends(x, x_prime)  # of records, these say all
-        of_records = AddRemove, Substitution
-        looked_at = ((one, differing if isinstance(one, of_records) else (x, x_prime)) for one in self.relations)
-        holding = tuple(one for one, sides in looked_at if one.holds(*sides))
-        if not holding or (relation is not None and relation not in holding):
+        x, x_prime = tuple(map(tuple, x)), tuple(map(tuple, x_prime))
+        for rows in (x, x_prime):
+            if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
+                return None
+            if self.owner is not None and not self.beyond and rows:
+                owners = Counter(repr(row[self.owner]) for row in rows)
+                if max(owners.values()) > self.most_rows_a_person:
+                    return None
+        holding = tuple(relation for relation in self.relations if relation.holds(x, x_prime))
+        if not holding:
             return None
         pair = DatasetPair(self.dataset(x), self.dataset(x_prime), tries)
         return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
@@ -319,37 +312,28 @@ class Table:
     def dataset(self, rows: Rows) -> Any:
         """Return rows in the form that the mechanism takes."""
         names = [column.name for column in self.columns]
-        single = len(names) == 1
-        if self.form == "one":
-            return rows[0][0] if single else list(rows[0])
         if self.form == "records":
             return [dict(zip(names, row, strict=True)) for row in rows]
         if self.form in ("columns", "frame"):
             by_name = {name: [row[place] for row in rows] for place, name in enumerate(names)}
-            return by_name if self.form == "columns" else self._frame(by_name)
+            if self.form == "columns":
+                return by_name
+            with needs("studies"):
+                import pandas as pd
+            kinds = {column.name: dtype_of(column, by_name[column.name]) for column in self.columns}
+            return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in by_name.items()})
+        single = len(names) == 1
         listed = [row[0] if single else list(row) for row in rows]
+        if self.form == "one":
+            return listed[0]
         if self.form == "counts":
             return dict(Counter(listed))
-        return listed if self.form == "list" else self._array(listed)
-
-    def _allows(self, rows: Rows) -> bool:
-        if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
-            return False
-        owners = Counter(repr(row[self.owner]) for row in rows) if self.owner is not None else Counter()
-        return self.beyond or max(owners.values(), default=0) <= self.most_rows_a_person
-
-    def _array(self, listed: list[Any]) -> Any:
-        width = len(self.columns)
-        kinds = {dtype_of(column, listed) for column in self.columns}
-        kind = kinds.pop() if len(kinds) == 1 else None if kinds & {"object"} else "float64"
+        if self.form == "list":
+            return listed
+        of_columns = {dtype_of(column, listed) for column in self.columns}
+        kind = of_columns.pop() if len(of_columns) == 1 else "object" if "object" in of_columns else "float64"
         array = np.array(listed, dtype=None if kind == "object" else kind)
-        return array if width == 1 else array.reshape(len(listed), width)
-
-    def _frame(self, by_name: Mapping[str, list[Any]]) -> Any:
-        with needs("studies"):
-            import pandas as pd
-        kinds = {column.name: dtype_of(column, by_name[column.name]) for column in self.columns}
-        return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in by_name.items()})
+        return array if single else array.reshape(len(listed), len(names))
 
 
 @dataclass(frozen=True)
@@ -384,45 +368,46 @@ class Answers:
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        return (within(self.sensitivity, self.norm),)
+        return (MaxChange(self.sensitivity) if self.norm == "linf" else WithinNorm(self.sensitivity, self.norm),)
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """See `Table`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
         relation_of(self, adjacency)
+        if self.bounds is None:
+            bases = [(0.0, "")]
+            bases += [(base, f", from {base:.0f}") for far in (2.0**31, 2.0**52) for base in (far, -far)]
+        else:
+            low, high = self.bounds
+            bases = [(0.0, "")] if low <= 0.0 <= high else []
+            bases += [
+                (low, ", from the lower bound"),
+                (high, ", from the upper bound"),
+                ((low + high) / 2, ", between"),
+            ]
         made: dict[Any, Candidate] = {}
-        for complexity, (base, words) in enumerate(self._bases()):
+        for complexity, (base, words) in enumerate(bases):
             for pattern in patterns(self.size or 1):
-                x, x_prime = np.array(pattern.x), np.array(pattern.x_prime)
-                scale = self.sensitivity / float(np.linalg.norm(x - x_prime, ORDERS[self.norm]))
-                sides = self._vector(base + scale * x), self._vector(base + scale * x_prime)
-                if (candidate := self.candidate(*sides, f"{pattern.name}{words}", complexity)) is not None:
-                    made.setdefault(sides, candidate)
+                both = np.array([pattern.x, pattern.x_prime])
+                scale = self.sensitivity / float(np.linalg.norm(both[0] - both[1], ORDERS[self.norm]))
+                x, x_prime = (
+                    tuple(int(value) if self.integer and value.is_integer() else value for value in side)
+                    for side in (base + scale * both).tolist()
+                )
+                if (candidate := self.candidate(x, x_prime, f"{pattern.name}{words}", complexity)) is not None:
+                    made.setdefault((x, x_prime), candidate)
         return list(made.values())
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
         """See `Table`; the datasets are vectors."""
         low, high = self.bounds or (-np.inf, np.inf)
-        inside = all(low <= value <= high for side in (x, x_prime) for value in side)
-        whole = not self.integer or all(float(value).is_integer() for side in (x, x_prime) for value in side)
-        holding = self.relations if self.relations[0].holds(x, x_prime) else ()
-        if not (inside and whole and holding) or tuple(x) == tuple(x_prime):
+        described = all(
+            low <= value <= high and (not self.integer or float(value).is_integer()) for value in (*x, *x_prime)
+        )
+        if not described or tuple(x) == tuple(x_prime) or not self.relations[0].holds(x, x_prime):
             return None
         one, other = (side[0] if self.size is None else list(side) for side in (x, x_prime))
         pair = DatasetPair(one, other, tries)
-        return Candidate(pair, holding, tries, rows=(tuple(x), tuple(x_prime)), complexity=complexity)
-
-    def _vector(self, numbers: Any) -> tuple[float, ...]:
-        whole = self.integer and all(float(value).is_integer() for value in numbers)
-        return tuple(int(value) if whole else float(value) for value in numbers)
-
-    def _bases(self) -> list[tuple[float, str]]:
-        """Answers where nothing else is said, and how that is written behind the name of a pattern."""
-        if self.bounds is not None:
-            low, high = self.bounds
-            ends = [(low, ", from the lower bound"), (high, ", from the upper bound"), ((low + high) / 2, ", between")]
-            return [(0.0, ""), *ends] if low <= 0.0 <= high else ends
-        far = float(2**31), float(2**52)
-        return [(0.0, ""), *((sign * base, f", from {sign * base:.0f}") for base in far for sign in (1, -1))]
+        return Candidate(pair, self.relations, tries, rows=(tuple(x), tuple(x_prime)), complexity=complexity)
 
 
 def numbers(
@@ -447,15 +432,6 @@ def symbols(*categories: Any, form: Form = "list", **more: Any) -> Table:
     DatasetPair(x='yes', x_prime='no', name="value 'no' in place of the least value alone")
     """
     return Table([Column(type="category", categories=categories)], form, **more)
-
-
-def without_common_ends(x: Rows, x_prime: Rows) -> tuple[Rows, Rows]:
-    """Return the rows between those that both datasets begin with and those that both end with."""
-    least = min(len(x), len(x_prime))
-    start = next((place for place in range(least) if x[place] != x_prime[place]), least)
-    x, x_prime, least = x[start:], x_prime[start:], least - start
-    end = next((place for place in range(least) if x[-1 - place] != x_prime[-1 - place]), least)
-    return x[: len(x) - end], x_prime[: len(x_prime) - end]
 
 
 def relation_of(description: Description, adjacency: Relation | None) -> Adjacency | None:

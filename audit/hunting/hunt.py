@@ -26,7 +26,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding, certified
@@ -154,64 +154,6 @@ class Hunt:
         return found
 
 
-@dataclass(frozen=True)
-class Record:
-    """What a hunt remembers in a folder, so that one that was killed goes on; or nothing.
-
-    Audits keep checkpoints of their own there. How many pairs have been certified is written before each certification,
-    so that no share of the error probability is spent twice.
-    """
-
-    seed: int
-    file: Checkpoint | None = None
-
-    @classmethod
-    @contextmanager
-    def of(cls, folder: Any, seed: int | None, identity: Callable[[], Identity]) -> Iterator[Record]:
-        """Open a folder, or begin one; raises `AuditError` for that of another hunt, or one that is in use."""
-        if folder is None:
-            yield cls(entropy(seed))
-            return
-        with Checkpoint(Path(folder) / "hunt.checkpoint", {"hunt": identity()}, seed) as file:
-            yield cls(file.seed, file)
-
-    def screen(
-        self, candidates: Sequence[Candidate], make: Callable[[], tuple[list[Screened], int]]
-    ) -> tuple[list[Screened], int]:
-        """Return the order of the candidates, as it is known or is made now, and how many runs that took."""
-        if self.file is not None and (known := self.file.read("hunt", "screen")) is not None:
-            rows, runs = known["rows"], int(known["runs"])
-            return [Screened(candidates[n], tuple(rank), *more) for n, rank, *more in rows], runs
-        found, runs = make()
-        if self.file is not None:
-            places = {id(one): place for place, one in enumerate(candidates)}
-            rows = [[places[id(one.candidate)], list(one.rank), one.failure, one.pace] for one in found]
-            self.file.write("hunt", "screen", "", {"rows": rows, "runs": runs})
-        return found, runs
-
-    def checkpoint(self, name: str) -> Path | None:
-        """Return the checkpoint of an audit."""
-        return None if self.file is None else self.file.path.parent / f"{name.replace(' ', '-')}.checkpoint"
-
-    def begin_certification(self, number: int) -> int:
-        """Count a certification before it begins, the first of this process or not; ``number`` are known."""
-        if self.file is None:
-            return number + 1
-        number = 1 + sum(1 for _ in self.file.every("hunt", "certification"))
-        self.file.write("hunt", "certification", str(number), {})
-        return number
-
-    def finding(self, number: int) -> Finding | None:
-        """Return what the audit of this number was shrunk to, if that was finished."""
-        known = None if self.file is None else self.file.read("hunt", "finding", str(number))
-        return None if known is None else Finding.from_dict(known)
-
-    def keep(self, number: int, finding: Finding) -> None:
-        """Remember it."""
-        if self.file is not None:
-            self.file.write("hunt", "finding", str(number), finding.to_dict())
-
-
 class OutOfTime(KeyboardInterrupt):
     """The time of a hunt is up: raised wherever it is, through all that takes exceptions for outcomes."""
 
@@ -267,14 +209,24 @@ def hunt(
         )
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     target = Target(function, claim, name)
-    with Record.of(options.checkpoint, options.seed, lambda: target.identity(kept, options)) as record:
-        until = math.inf if options.seconds is None else started + options.seconds
-        hunting = _Hunting(target, options, _values_of(kept), record, until)
+    values: dict[str, dict[str, Any]] = {}
+    for one in kept:
+        for parameter, value in one.parameters.items():
+            values.setdefault(parameter, {}).setdefault(repr(value), value)
+    until = math.inf if options.seconds is None else started + options.seconds
+    with contextlib.ExitStack() as stack:
+        file = None
+        if options.checkpoint is not None:
+            identity = {"hunt": target.identity(kept, options)}
+            path = Path(options.checkpoint) / "hunt.checkpoint"
+            file = stack.enter_context(Checkpoint(path, identity, options.seed))
+        seed = entropy(options.seed) if file is None else file.seed
+        tried = {parameter: list(found.values()) for parameter, found in values.items()}
+        hunting = _Hunting(target, options, tried, seed, file, until)
         ordered: list[Screened] = []
         attempts: list[Attempt] = []
         with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
-            third = started + (until - started) / 3.0
-            ordered, hunting.runs = record.screen(kept, lambda: screened(target, options, kept, record.seed, third))
+            ordered = hunting.screened(kept, started + (until - started) / 3.0)
             if all(one.failure for one in ordered):
                 first = ordered[0].failure
                 raise AuditError(f"None of the {len(ordered)} candidates could be audited. The first: {first}")
@@ -282,7 +234,7 @@ def hunt(
                 attempts.append(attempt)  # one at a time, to be kept if the next is given up
     counted = len(kept), len(ordered), len(known) - len(kept)
     spent = hunting.runs, time.perf_counter() - started
-    return Hunt(name, options, *counted, tuple(attempts), *spent, record.seed, hunting.interrupted)
+    return Hunt(name, options, *counted, tuple(attempts), *spent, seed, hunting.interrupted)
 
 
 @dataclass
@@ -293,11 +245,26 @@ class _Hunting:
     options: Options
     values: dict[str, list[Any]]
     """Of each parameter, the usual one first."""
-    record: Record
+    seed: int
+    file: Checkpoint | None
+    """What a hunt that was killed goes on from. Audits keep checkpoints of their own beside it."""
     until: float
     runs: int = 0
     certified: int = 0
     interrupted: bool = False
+
+    def screened(self, candidates: Sequence[Candidate], until: float) -> list[Screened]:
+        """Return the order of the candidates, as it is known or is made now."""
+        known = None if self.file is None else self.file.read("hunt", "screen")
+        if known is not None:
+            self.runs = int(known["runs"])
+            return [Screened(candidates[n], tuple(rank), *more) for n, rank, *more in known["rows"]]
+        found, self.runs = screened(self.target, self.options, candidates, self.seed, until)
+        if self.file is not None:
+            places = {id(one): place for place, one in enumerate(candidates)}
+            rows = [[places[id(one.candidate)], list(one.rank), one.failure, one.pace] for one in found]
+            self.file.write("hunt", "screen", "", {"rows": rows, "runs": self.runs})
+        return found
 
     def attempts(self, ordered: Sequence[Screened]) -> Iterator[Attempt]:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
@@ -349,29 +316,33 @@ class _Hunting:
 
     def finding(self, number: int, found: Screened, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
-        if (known := self.record.finding(number)) is not None:
-            return known
+        if self.file is not None and (known := self.file.read("hunt", "finding", str(number))) is not None:
+            return Finding.from_dict(known)
         smallest, pace, steps = self.shrunk(number, found, first)
         for attempt in range(2 * TRIES):
             if attempt and self.left() <= 0.0:
                 break
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
-            self.certified = certification = self.record.begin_certification(self.certified)
+            if self.file is not None:  # written before it begins, so that no share is spent twice
+                self.certified = sum(1 for _ in self.file.every("hunt", "certification"))
+                self.file.write("hunt", "certification", str(self.certified + 1), {})
+            self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
             finding = certified(
                 _careful(self.target.mechanism(candidate.parameters), pace),
                 candidate,
                 self.target.claim(candidate.parameters),
                 self.options,
-                confidence=self.options.share(certification),
-                seed=entry_seed(self.record.seed, f"certify {certification}"),
+                confidence=self.options.share(self.certified),
+                seed=entry_seed(self.seed, f"certify {self.certified}"),
                 least=first.runs * 4 ** (attempt % TRIES),
                 affordable=self.left(0.25) / max(pace, 1e-6),
             )
             self.runs += finding.runs
             if finding.result.violates_claim:
                 finding = dataclasses.replace(finding, steps=steps)
-                self.record.keep(number, finding)
+                if self.file is not None:
+                    self.file.write("hunt", "finding", str(number), finding.to_dict())
                 return finding
         return None
 
@@ -404,6 +375,7 @@ class _Hunting:
     ) -> SequentialResult:
         """Audit one pair; with the ``pace`` of its runs in seconds, so that a claim may be refuted by it."""
         mechanism = self.target.mechanism(candidate.parameters)
+        folder = None if pace is None or self.file is None else self.file.path.parent
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of an audit among many
             result = audit_sequentially(
@@ -413,10 +385,10 @@ class _Hunting:
                 trials=trials,
                 seconds=None if math.isinf(seconds) else max(seconds, 0.1),
                 confidence=confidence,
-                seed=entry_seed(self.record.seed, name),
+                seed=entry_seed(self.seed, name),
                 n_jobs=self.options.n_jobs,
                 witnesses=self.options.witnesses,
-                checkpoint=None if pace is None else self.record.checkpoint(name),
+                checkpoint=folder and folder / f"{name.replace(' ', '-')}.checkpoint",
                 progress=lambda done: self.options.say(
                     f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"
                 ),
@@ -459,12 +431,3 @@ def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
     pair = pair_of(one)
     tried = dict.fromkeys([*([adjacency] if adjacency is not None else []), AddRemove(), Substitution()])
     return Candidate(pair, tuple(one for one in tried if holds(one, pair.x, pair.x_prime)), pair.name)
-
-
-def _values_of(candidates: Sequence[Candidate]) -> dict[str, list[Any]]:
-    """Values of each parameter in the order of the candidates, which begins with the usual ones."""
-    found: dict[str, dict[str, Any]] = {}
-    for one in candidates:
-        for name, value in one.parameters.items():
-            found.setdefault(name, {}).setdefault(repr(value), value)
-    return {name: list(values.values()) for name, values in found.items()}

@@ -91,11 +91,11 @@ def candidates(
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
     """
-    found = (
+    found = [
         dataclasses.replace(one, parameters=values, complexity=one.complexity + others)
         for values, others in combinations(parameters or {})
         for one in description_at(description, values).pairs(adjacency)
-    )
+    ]
     return sorted(found, key=lambda one: one.complexity)
 
 
@@ -191,33 +191,25 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     told: dict[str, Any] = _put_in(data, values)
     if "answers" in told:
         _known(told, ("answers",), "data of answers")
-        return Answers(**_known(told["answers"], _fields(Answers), "answers"))
-    more = tuple(name for name in _fields(Table) if name != "columns")
-    forms: dict[str, tuple[Callable[[Any, dict[str, Any]], Table], tuple[str, ...]]] = {
-        "numbers": (lambda bounds, given: numbers(*bounds, **given), ("integer", "missing", *more)),
-        "symbols": (lambda categories, given: symbols(*categories, **given), more),
-        "columns": (lambda columns, given: Table(list(map(_column, columns)), **given), more),
-    }
-    kind = next((name for name in forms if name in told), None)
+        return Answers(**_known(told["answers"], Answers.__match_args__, "answers"))
+    kinds = "numbers", "symbols", "columns"
+    kind = next((name for name in kinds if name in told), None)
     if kind is None:
         says = ", ".join(told) or "nothing"
-        raise AuditError(f"The data of the schema says {says}; it needs one of {', '.join(forms)}.")
-    make, accepted = forms[kind]
-    first = told.pop(kind)
+        raise AuditError(f"The data of the schema says {says}; it needs one of {', '.join(kinds)}.")
+    first, of_table = told.pop(kind), [name for name in Table.__match_args__ if name != "columns"]
     if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
         of_two = " of two" * (kind == "numbers")
         raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
-    return make(first, _known(told, accepted, f"data of {kind}"))
-
-
-def _column(told: Any) -> Column:
-    if not isinstance(told, Mapping):
-        raise AuditError(f"A column of the schema is {shorten(told)}; write an object, as {{'name': 'age'}}.")
-    return Column(**_known(told, _fields(Column), "a column"))
-
-
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    if kind == "numbers":
+        return numbers(*first, **_known(told, ("integer", "missing", *of_table), "data of numbers"))
+    more = _known(told, of_table, f"data of {kind}")
+    if kind == "symbols":
+        return symbols(*first, **more)
+    for one in first:
+        if not isinstance(one, Mapping):
+            raise AuditError(f"A column of the schema is {shorten(one)}; write an object, as {{'name': 'age'}}.")
+    return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **more)
 
 
 def _known(told: Mapping[str, Any], accepted: Sequence[str], what: str) -> dict[str, Any]:
@@ -416,17 +408,17 @@ class Target:
         """The mechanism at these values, made once: a child or a cache belongs to it."""
         key = digest(dict(parameters))  # repr cuts long arrays
         if key not in self._made:
-            self._made[key] = self._at(parameters)
+            given: Any = self.function
+            if isinstance(given, Served):
+                found: Mechanism = given(parameters)
+            else:
+                found = mechanism_of(
+                    functools.partial(given, **copy.deepcopy(dict(parameters))) if parameters else given
+                )
+                if isinstance(found, FunctionMechanism):
+                    found = dataclasses.replace(found, name=self.name)
+            self._made[key] = found
         return self._made[key]
-
-    def _at(self, parameters: Values) -> Mechanism:
-        if isinstance(self.function, Served):
-            return self.function(parameters)
-        given: Any = self.function
-        if parameters:
-            given = functools.partial(given, **copy.deepcopy(dict(parameters)))
-        found = mechanism_of(given)
-        return dataclasses.replace(found, name=self.name) if isinstance(found, FunctionMechanism) else found
 
     def claim(self, parameters: Values) -> Claim:
         """The claim at these values; what a function of the user raises is an `AuditError`, of this candidate alone."""
@@ -441,14 +433,13 @@ class Target:
 
     def identity(self, candidates: Sequence[Candidate], options: Options) -> Mapping[str, Any]:
         """What a folder remembers a hunt by: its code, candidates, claims, and the options that change answers."""
-
-        def stated(parameters: Mapping[str, Any]) -> str:
+        tried = []
+        for one in candidates:
             try:
-                return repr(self.claim(parameters))
+                claim = repr(self.claim(one.parameters))
             except AuditError as error:
-                return str(error)
-
-        tried = [(one.pair.x, one.pair.x_prime, dict(one.parameters), stated(one.parameters)) for one in candidates]
+                claim = str(error)
+            tried.append((one.pair.x, one.pair.x_prime, dict(one.parameters), claim))
         return {
             "mechanism": self.name,
             "candidates and claims": digest(tried),
@@ -457,5 +448,5 @@ class Target:
             "trials": options.trials,
             "audits": options.audits,
             "witnesses": digest(options.witnesses),
-            **fingerprint(self._at(candidates[0].parameters)),
+            **fingerprint(self.mechanism(candidates[0].parameters)),
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,7 @@ KEPT = 4
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Screened:
     """A candidate, what its outputs promise beside the claim, and why it cannot be audited if it cannot."""
 
@@ -46,80 +46,69 @@ class Screened:
     failure: str = ""
     pace: float = 0.0
     """Seconds of a run."""
+    seed: int = 0
+    sides: Any = None
+    """What draws outputs of either dataset; None before the first round and after the last."""
+    outputs: tuple[Outputs, Outputs] | None = None
+    seconds: float = 0.0
+    """That these took."""
 
+    def run(self, target: Target, options: Options, size: int, turn: int, end: float, waiting: int) -> int:
+        """Draw so many runs on each side and judge by all; return how many were drawn.
 
-class _Screen:
-    """What is known of one candidate: its outputs so far, the seconds that they took, and what they promise."""
-
-    def __init__(self, target: Target, options: Options, candidate: Candidate, seed: int) -> None:
-        self.target, self.options, self.candidate, self.seed = target, options, candidate, seed
-        self.sides: Any = None
-        self.outputs: tuple[Outputs, Outputs] | None = None
-        self.seconds = 0.0
-        self.found: Screened | None = None
-        # those that are cheap, and those that were asked for by name
-        self.families = CHEAP + tuple(one for one in families_of(options.witnesses) if one not in DEFAULT_FAMILIES)
-
-    def run(self, size: int, turn: int, end: float, waiting: int) -> int:
-        """Draw so many runs on each side, and judge by all that were drawn; return how many were drawn."""
-        started, runs = time.perf_counter(), 0
+        Where time ends, a few are drawn, and as many more as fit an even share of the time.
+        """
+        started, before = time.perf_counter(), 0 if self.outputs is None else len(self.outputs[0])
+        asked = tuple(one for one in families_of(options.witnesses) if one not in DEFAULT_FAMILIES)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                for more in self._drawn(size, turn, end, waiting):
-                    if self.outputs is not None:
-                        more = alike(*map(join, zip(self.outputs, more, strict=True)))
-                    runs += 2 * (len(more[0]) - (0 if self.outputs is None else len(self.outputs[0])))
-                    self.outputs = more
+                claim = target.claim(self.candidate.parameters)
+                if self.sides is None:
+                    question = Question.of(
+                        target.mechanism(self.candidate.parameters),
+                        [self.candidate.pair],
+                        claim=claim,
+                        trials=options.trials,
+                        confidence=options.confidence,
+                        witnesses=CHEAP + asked,
+                    )
+                    self.sides = begun(question, self.seed, 1, Section()).sides[0]
+                if math.isinf(end):
+                    self._draw(size, turn)
+                else:
+                    start = time.perf_counter()
+                    self._draw(FEW, len(RUNS) + turn)
+                    took = time.perf_counter() - start
+                    fit = math.inf if took == 0.0 else ((end - start) / waiting - took) * FEW / took
+                    if fit >= 1.0:
+                        self._draw(int(min(fit, size - FEW)), turn)
                 assert self.outputs is not None  # at least one block was drawn
                 self.seconds += time.perf_counter() - started
-                self.found = self._judged(self.outputs, self.seconds / (2 * len(self.outputs[0])))
+                self.pace = self.seconds / (2 * len(self.outputs[0]))
+                kinds = {
+                    repr(one) if isinstance(one, Raised) else None for side in self.outputs for one in values_of(side)
+                }
+                if len(kinds) == 1 and None not in kinds:
+                    self.rank, self.failure = (0.0, 0.0), f"every run {kinds.pop()}"
+                else:
+                    objective = Bound(claim, options.trials, options.confidence)
+                    choice = best_of(candidate_scores(CHEAP + asked, *self.outputs), objective, OPTIMISTIC)
+                    self.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
         except AuditError as error:
-            self.found = Screened(self.candidate, failure=str(error))
-        return runs
+            self.rank, self.failure, self.pace = (0.0, 0.0), str(error), 0.0
+        return 0 if self.outputs is None else 2 * (len(self.outputs[0]) - before)
 
-    def _drawn(self, size: int, turn: int, end: float, waiting: int) -> Iterator[tuple[Outputs, Outputs]]:
-        """Draw so many runs; or a few, and as many more as fit an even share of the time to the end."""
-        if self.sides is None:
-            parameters = self.candidate.parameters
-            question = Question.of(
-                self.target.mechanism(parameters),
-                [self.candidate.pair],
-                claim=self.target.claim(parameters),
-                trials=self.options.trials,
-                confidence=self.options.confidence,
-                witnesses=self.families,
-            )
-            self.sides = begun(question, self.seed, 1, Section()).sides[0]
-        if math.isinf(end):
-            yield training_outputs(self.sides, size, self.seed, turn)
-            return
-        started = time.perf_counter()
-        yield training_outputs(self.sides, FEW, self.seed, len(RUNS) + turn)
-        now = time.perf_counter()
-        fit = math.inf if now == started else ((end - started) / waiting - (now - started)) * FEW / (now - started)
-        if fit >= 1.0:
-            yield training_outputs(self.sides, int(min(fit, size - FEW)), self.seed, turn)
-
-    def _judged(self, both: tuple[Outputs, Outputs], pace: float) -> Screened:
-        """Predict the bound that an audit gives, in claims: whatever is above 1 would be refuted."""
-        kinds = {repr(one) if isinstance(one, Raised) else None for side in both for one in values_of(side)}
-        if len(kinds) == 1 and None not in kinds:
-            return Screened(self.candidate, failure=f"every run {kinds.pop()}", pace=pace)
-        claim = self.target.claim(self.candidate.parameters)
-        objective = Bound(claim, self.options.trials, self.options.confidence)
-        choice = best_of(candidate_scores(self.families, *both), objective, OPTIMISTIC)
-        predicted = choice.predicted / claim.parameter if claim.parameter else choice.predicted
-        return Screened(self.candidate, (predicted, choice.significance), pace=pace)
+    def _draw(self, size: int, turn: int) -> None:
+        more = training_outputs(self.sides, size, self.seed, turn)
+        self.outputs = more if self.outputs is None else alike(*map(join, zip(self.outputs, more, strict=True)))
 
 
 def screened(
     target: Target, options: Options, candidates: Sequence[Candidate], seed: int, until: float
 ) -> tuple[list[Screened], int]:
     """Return the candidates for which there was time, the most promising first, and how many runs that took."""
-    everyone = [
-        _Screen(target, options, one, entry_seed(seed, f"screen {place}")) for place, one in enumerate(candidates)
-    ]
+    everyone = [Screened(one, seed=entry_seed(seed, f"screen {place}")) for place, one in enumerate(candidates)]
     remaining, runs, started = everyone, 0, time.perf_counter()
     for turn, size in enumerate(RUNS):
         end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
@@ -127,19 +116,23 @@ def screened(
             if (done or turn) and time.perf_counter() > (end if turn else until):  # the first round is for all
                 break
             options.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
-            runs += one.run(size, turn, end, len(remaining) - done)
-        known = [(one, one.found) for one in remaining if one.found is not None]
-        known.sort(key=lambda known: known[1].rank, reverse=True)
+            runs += one.run(target, options, size, turn, end, len(remaining) - done)
+        known = sorted(filter(_seen, remaining), key=lambda one: one.rank, reverse=True)
         most = max(2 * options.audits, len(remaining) // KEPT)
-        remaining = [one for one, found in known if not found.failure][:most]
+        remaining = [one for one in known if not one.failure][:most]
 
-    def worth(known: tuple[_Screen, Screened]) -> tuple[float, ...]:
-        one, found = known
-        promises = found.rank[0] > 1.0
+    def worth(one: Screened) -> tuple[float, ...]:
+        promises = one.rank[0] > 1.0
         slowness = 0
         if promises and not math.isinf(until):  # in powers of four: the quick ones first, as audits take long
-            slowness = max(0, round(math.log(max(found.pace, 1e-6) / SLOW, 4.0)))
-        return (one in remaining, promises, -slowness, *found.rank)
+            slowness = max(0, round(math.log(max(one.pace, 1e-6) / SLOW, 4.0)))
+        return (one in remaining, promises, -slowness, *one.rank)
 
-    found = [(one, one.found) for one in everyone if one.found is not None]
-    return [one for _, one in sorted(found, key=worth, reverse=True)], runs
+    found = sorted(filter(_seen, everyone), key=worth, reverse=True)
+    for one in found:
+        one.sides = one.outputs = None
+    return found, runs
+
+
+def _seen(one: Screened) -> bool:
+    return bool(one.failure) or one.outputs is not None

@@ -84,44 +84,50 @@ def _simpler(
     values: Mapping[str, Sequence[Any]],
 ) -> Iterator[Candidate]:
     """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
-    ranges: dict[int | None, tuple[Any, Any]] = {}
+    ranges: dict[int, tuple[Any, Any]] = {}
     if describe(candidate.parameters) is None:  # how rows become a dataset is not known
         candidate = dataclasses.replace(candidate, rows=None)
-        ranges = _ranges(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))
+        for column, cells in _columns(*(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))).items():
+            numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
+            if numbers:
+                ranges[column] = min(numbers), max(numbers)
     rows = rows_of(candidate)
+    proposed: list[tuple[Any, Values]] = []
     if rows is not None:
-        for proposal in (*_fewer(*rows), *_alike(*rows), *_plainer(*rows, ranges)):
-            if (made := _made(candidate, proposal, candidate.parameters, describe)) is not None:
-                yield made
+        proposed += [(one, candidate.parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
     for name, value in candidate.parameters.items():
         known = list(values.get(name, ()))
         place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
-        for other in known[:place]:
-            parameters = {**candidate.parameters, name: other}
-            if rows is None:
-                yield dataclasses.replace(candidate, parameters=parameters)
-            elif (made := _made(candidate, rows, parameters, describe)) is not None:
-                yield made
+        proposed += [(rows, {**candidate.parameters, name: other}) for other in known[:place]]
+    for sides, parameters in proposed:
+        made: Candidate | None = dataclasses.replace(candidate, parameters=parameters)
+        if sides is not None:
+            made = _made(candidate, sides, parameters, describe(parameters) if candidate.rows is not None else None)
+        if made is not None:
+            yield made
 
 
 def _made(
-    old: Candidate, rows: tuple[Rows, Rows], parameters: Values, describe: Callable[[Values], Description | None]
+    old: Candidate, rows: tuple[Rows, Rows], parameters: Values, description: Description | None
 ) -> Candidate | None:
     """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
-    description = describe(parameters) if old.rows is not None else None
+    if not old.adjacencies:  # a caller vouched for the pair that was given, and for no other
+        return None
     if description is not None:
         made = description.candidate(*rows, old.tries)
         if made is None or not set(old.adjacencies) <= set(made.adjacencies):
             return None
-        made = dataclasses.replace(made, pair=dataclasses.replace(made.pair, name=""))
-    else:
-        pair = DatasetPair(_as_before(old.pair.x, rows[0]), _as_before(old.pair.x_prime, rows[1]))
-        if not all(holds(relation, pair.x, pair.x_prime) for relation in old.adjacencies):
-            return None
-        made = Candidate(pair, (), old.tries)
-    if not old.adjacencies:  # a caller vouched for the pair that was given, and for no other
+        pair = dataclasses.replace(made.pair, name="")
+        return dataclasses.replace(made, pair=pair, adjacencies=old.adjacencies, parameters=parameters)
+    x, x_prime = (
+        np.array(side, dtype=before.dtype).reshape(len(side), *before.shape[1:])
+        if isinstance(before, np.ndarray)
+        else type(before)(side)
+        for before, side in zip((old.pair.x, old.pair.x_prime), rows, strict=True)
+    )
+    if not all(holds(relation, x, x_prime) for relation in old.adjacencies):
         return None
-    return dataclasses.replace(made, adjacencies=old.adjacencies, parameters=parameters)
+    return Candidate(DatasetPair(x, x_prime), old.adjacencies, old.tries, parameters)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
@@ -135,27 +141,16 @@ def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
     return x, x_prime
 
 
-def _as_before(old: Any, rows: Rows) -> Any:
-    if isinstance(old, np.ndarray):
-        return np.array(rows, dtype=old.dtype).reshape(len(rows), *old.shape[1:])
-    return type(old)(rows)
-
-
-def _blocks(x: Rows, x_prime: Rows) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Places of records that both datasets have, in order, and of those that one alone has."""
-    match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
-    common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
-    first, second = {i for i, _ in common}, {j for _, j in common}
-    return common, [i for i in range(len(x)) if i not in first], [j for j in range(len(x_prime)) if j not in second]
-
-
 def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """Without common records: all, halves, quarters, ..., one; then without records of one dataset alone."""
+    """Without common records: all, halves, quarters, ..., one; without those of one dataset alone; all common alike."""
 
     def without(rows: Rows, *places: int) -> Rows:
         return tuple(row for place, row in enumerate(rows) if place not in places)
 
-    common, own, own_prime = _blocks(x, x_prime)
+    match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
+    common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
+    on_x, on_x_prime = {i for i, _ in common}, {j for _, j in common}
+    own, own_prime = (sorted({*range(len(one))} - both) for one, both in ((x, on_x), (x_prime, on_x_prime)))
     size = len(common)
     while size:
         for start in range(0, len(common), size):
@@ -165,59 +160,40 @@ def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
     yield from ((without(x, i), x_prime) for i in own)
     yield from ((x, without(x_prime, j)) for j in own_prime)
     yield from ((without(x, i), without(x_prime, j)) for i, j in zip(own, own_prime, strict=False))
-
-
-def _alike(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """With all common records equal to the first."""
-    common, _, _ = _blocks(x, x_prime)
-    if len({repr(x[i]) for i, _ in common}) > 1:
+    if len({repr(x[i]) for i in on_x}) > 1:
         first = x[common[0][0]]
-        on_x, on_x_prime = map(set, zip(*common, strict=True))
         yield (
             tuple(first if place in on_x else row for place, row in enumerate(x)),
             tuple(first if place in on_x_prime else row for place, row in enumerate(x_prime)),
         )
 
 
-def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int | None, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
+def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
     """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
-    for column in _columns(x, x_prime):
+
+    def replaced(row: Any) -> Any:
+        cells = [other if at == column and repr(cell) == repr(value) else cell for at, cell in enumerate(_cells(row))]
+        return type(row)(cells) if isinstance(row, (list, tuple)) else cells[0]
+
+    for column, values in _columns(x, x_prime).items():
         low, high = ranges.get(column, (-math.inf, math.inf))
-        values = {repr(value): value for row in (*x, *x_prime) for value in _cell(row, column)}
-        for text, value in values.items():
+        for value in {repr(value): value for value in values}.values():
             for other in simpler_values(value):
                 if low <= other <= high:
-                    made = [tuple(_replaced(row, column, text, other) for row in rows) for rows in (x, x_prime)]
-                    yield made[0], made[1]
+                    yield tuple(map(replaced, x)), tuple(map(replaced, x_prime))
 
 
-def _columns(x: Rows, x_prime: Rows) -> Sequence[int | None]:
-    """Places within records; None where records are no lists."""
-    width = max((len(row) for row in (*x, *x_prime) if isinstance(row, (list, tuple))), default=0)
-    return range(width) if width else (None,)
+def _cells(row: Any) -> Sequence[Any]:
+    return row if isinstance(row, (list, tuple)) else (row,)
 
 
-def _ranges(rows: tuple[Rows, Rows]) -> dict[int | None, tuple[Any, Any]]:
-    """The least and the greatest number of each column."""
-    found = {}
-    for column in _columns(*rows):
-        cells = [value for row in (*rows[0], *rows[1]) for value in _cell(row, column)]
-        numbers = [value for value in cells if isinstance(value, (int, float, np.number)) and value == value]
-        if numbers:
-            found[column] = min(numbers), max(numbers)
+def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
+    """The values at each place within records; a record that is no list is one value."""
+    found: dict[int, list[Any]] = {}
+    for row in (*x, *x_prime):
+        for place, value in enumerate(_cells(row)):
+            found.setdefault(place, []).append(value)
     return found
-
-
-def _cell(row: Any, column: int | None) -> list[Any]:
-    if column is None:
-        return [row]
-    return [row[column]] if isinstance(row, (list, tuple)) and column < len(row) else []
-
-
-def _replaced(row: Any, column: int | None, text: str, other: Any) -> Any:
-    if not any(repr(value) == text for value in _cell(row, column)):
-        return row
-    return other if column is None else type(row)(other if n == column else part for n, part in enumerate(row))
 
 
 def simpler_values(value: Any) -> list[Any]:
