@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any
 
 import pytest
 
@@ -53,24 +53,6 @@ LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""
 
 
-class _Spent(TypedDict, total=False):
-    runs: int | None
-    seconds: float | None
-    false_alarm: float | None
-
-
-class _Claimed(_Spent, total=False):
-    fresh: Callable[[], Callable[..., Any]] | None
-    claim: Claim | None
-    epsilon: float | None
-    delta: float
-    adjacency: Relation | None
-
-
-class _Near(_Claimed, total=False):
-    near: float | None
-
-
 class PrivacyAudit:
     """What the fixture ``privacy_audit`` gives a test.
 
@@ -80,25 +62,6 @@ class PrivacyAudit:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-
-    @overload
-    def check(
-        self,
-        mechanism: Mechanism | Callable[..., Any] | None = None,
-        pairs: Pairs | None = None,
-        **asked: Unpack[_Near],
-    ) -> SequentialResult: ...
-
-    @overload
-    def check(
-        self,
-        mechanism: Mechanism | Callable[..., Any] | None = None,
-        pairs: Pairs | None = None,
-        *,
-        fresh: Callable[[], Callable[..., Any]] | None = None,
-        witness: str | Path,
-        **spent: Unpack[_Spent],
-    ) -> frozen.Verdict: ...
 
     def check(
         self,
@@ -139,29 +102,9 @@ class PrivacyAudit:
             runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        asked: dict[str, Any] = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-        asked |= {"near": near, "fresh": fresh}
-        call = _Call(mechanism, pairs, asked, {"runs": runs, "seconds": seconds, "false_alarm": false_alarm})
-        return self._audit(call) if witness is None else self._count(call, Path(witness))
-
-    @overload
-    def must_fail(
-        self,
-        mechanism: Mechanism | Callable[..., Any] | None = None,
-        pairs: Pairs | None = None,
-        **asked: Unpack[_Claimed],
-    ) -> SequentialResult: ...
-
-    @overload
-    def must_fail(
-        self,
-        mechanism: Mechanism | Callable[..., Any] | None = None,
-        pairs: Pairs | None = None,
-        *,
-        fresh: Callable[[], Callable[..., Any]] | None = None,
-        witness: str | Path,
-        **spent: Unpack[_Spent],
-    ) -> frozen.Verdict: ...
+        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
+        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        return self._judge(mechanism, pairs, {**asked, "fresh": fresh}, given, witness, must_fail=False)
 
     def must_fail(
         self,
@@ -184,122 +127,131 @@ class PrivacyAudit:
         """
         __tracebackhide__ = True
         asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "fresh": fresh}
-        call = _Call(mechanism, pairs, asked, {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}, True)
-        return self._audit(call) if witness is None else self._count(call, Path(witness))
+        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        return self._judge(mechanism, pairs, asked, given, witness, must_fail=True)
 
-    def _audit(self, call: _Call) -> SequentialResult:
-        """Audit what is asked; an error shows the user's code alone."""
+    def _judge(
+        self,
+        mechanism: Any,
+        pairs: Any,
+        asked: Mapping[str, Any],
+        given: Mapping[str, Any],
+        witness: str | Path | None,
+        must_fail: bool,
+    ) -> SequentialResult | frozen.Verdict:
+        """Audit or count, report it, and fail or warn; an error shows the user's code alone."""
         __tracebackhide__ = True
-        asker = asking(self._config)
+        config, asker = self._config, asking(self._config)
         try:
-            terms = terms_of(self._config, asker, number_of(asker, call), call.given)
-            mechanism, claim, pairs = call.read()
-            with _progress(self._config, terms) as step:
-                result = audit_sequentially(
-                    mechanism,
-                    pairs,
-                    claim=claim,
-                    near=call.asked.get("near"),
-                    trials=terms.runs,
-                    seconds=terms.seconds,
-                    confidence=terms.confidence,
-                    seed=terms.seed,
-                    progress=step,
-                )
+            number = number_of(asker, (mechanism, pairs, asked))
+            if witness is None:
+                terms = terms_of(config, asker, number, given)
+                command = command_of(config, asker, terms)
+                outcome = _audited(config, asker, terms, command, mechanism, pairs, asked, must_fail)
+            else:
+                if beside := [name for name, value in asked.items() if value]:
+                    raise AuditError(
+                        f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
+                    )
+                test = frozen.read(witness)
+                terms = terms_of(config, asker, number, given, test.runs)
+                command = command_of(config, asker, terms)
+                outcome = _counted(test, Path(witness), terms, mechanism, pairs, must_fail)
         except AuditError as error:
             raise without_internals(error) from error.__cause__
-        command = command_of(self._config, asker, terms)
-        ran = {**result.execution, "command": command}
-        certified(self._config, dataclasses.replace(result, mechanism=plain(asker.name) + terms.which, execution=ran))
 
-        caught = result.violates_claim
-        verdict = "caught" if caught else result.describe_detectable()
-        if call.control:
-            verdict = "caught, as it must be" if caught else "not caught"
-        what = f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}"
-        said = "; ".join([verdict, *result.notes])
-        self._report(call, terms, f"{what}, false alarms {terms.false_alarm:.2g}: {said}")
-        if caught != call.control:
-            sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
-            if call.control:
-                sentence = (
-                    f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
-                    f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or "
-                    "a worse bug."
-                )
-            pair = result.among(pairs)
-            lines = [
-                *([("check", f"number {terms.number} of this test")] if terms.which else []),
-                *lines_of(result, pair, terms.false_alarm, terms.seconds),
-                ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
-                versions(result.provenance),
-            ]
-            pytest.fail(failure(sentence, lines, command), pytrace=False)
-
-        telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
-        seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
-        if not seen and not call.control:
-            warnings.warn(weakness(result, terms.seconds, telling), PowerWarning, stacklevel=3)
-        return result
-
-    def _count(self, call: _Call, witness: Path) -> frozen.Verdict:
-        """Run a frozen test on the terms given, and fail the test if it refutes its claim, a control if not."""
-        __tracebackhide__ = True
-        asker = asking(self._config)
-        try:
-            if beside := [name for name, value in call.asked.items() if value]:
-                raise AuditError(
-                    f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
-                )
-            test = frozen.read(witness)
-            terms = terms_of(self._config, asker, number_of(asker, call), call.given, test.runs)
-            test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
-            verdict = test.counted(call.mechanism, call.pairs, seed=terms.seed, seconds=terms.seconds)
-        except AuditError as error:
-            raise without_internals(error) from error.__cause__
-        said = f"seed {terms.seed}, false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
-        self._report(call, terms, f"{witness.name}, {verdict.runs:,} runs, {said}")
-        if verdict.refuted != call.control:
-            wrong = f"wrong with probability {terms.false_alarm:.2g}"
-            told = told_apart(DatasetPair(test.x, test.x_prime)) if call.pairs is None else "that of the call"
-            lines = [
-                ("test", f"{witness}: {test.text}"),
-                ("pair", told),
-                ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
-                ("certified", "nothing" if call.control else f"the claim does not hold, {wrong}"),
-                ("seed", f"{terms.seed}, from the test's name"),
-                versions(provenance()),
-            ]
-            sentence = "must refute this positive control, and did not" if call.control else "is failed"
-            said = failure(f"The frozen test {witness.name} {sentence}.", lines, command_of(self._config, asker, terms))
-            pytest.fail(said, pytrace=False)
-        if verdict.doubt:
-            warnings.warn(verdict.doubt, PowerWarning, stacklevel=3)
-        return verdict
-
-    def _report(self, call: _Call, terms: Terms, said: str) -> None:
-        asker = asking(self._config)
-        print(line := f"{asker.name}{terms.which}: {said}")  # captured: -rP shows it beside the test, as a failure does
-        alarm = 0.0 if call.control else terms.false_alarm  # a control fails if a bad mechanism gets by
+        print(line := f"{asker.name}{terms.which}: {outcome.said}")  # captured: -rP shows it, as a failure does
+        alarm = 0.0 if must_fail else terms.false_alarm  # a control fails if a bad mechanism gets by
         asker.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
+        if outcome.caught != must_fail:
+            pytest.fail(failure(outcome.failure, outcome.lines, command), pytrace=False)
+        if outcome.doubt:
+            warnings.warn(outcome.doubt, PowerWarning, stacklevel=3)
+        return outcome.result
 
 
 @dataclass(frozen=True)
-class _Call:
-    """A check as it is called: what is audited and ``asked`` of it, the terms ``given``, and whether it must fail."""
+class _Outcome:
+    """A result, whether the claim is refuted, and what is said of it: always, on failure, and where it is in doubt."""
 
-    mechanism: Any
-    pairs: Any
-    asked: Mapping[str, Any]
-    given: Mapping[str, Any]
-    control: bool = False
+    result: SequentialResult | frozen.Verdict
+    caught: bool
+    said: str
+    failure: str
+    lines: list[tuple[str, str]]
+    doubt: str
 
-    def read(self) -> tuple[Mechanism, Claim, list[DatasetPair]]:
-        """What it is about: the mechanism, the claim, and the pairs in their order."""
-        asked = self.asked
-        mechanism = mechanism_of(self.mechanism, asked["adjacency"], asked["fresh"])
-        claim = claim_of(mechanism, asked["claim"], asked["epsilon"], asked["delta"])
-        return mechanism, claim, pairs_of(mechanism, self.pairs)
+
+def _audited(
+    config: pytest.Config,
+    asker: Asker,
+    terms: Terms,
+    command: str,
+    mechanism: Any,
+    pairs: Any,
+    asked: Mapping[str, Any],
+    must_fail: bool,
+) -> _Outcome:
+    mechanism = mechanism_of(mechanism, asked["adjacency"], asked["fresh"])
+    claim = claim_of(mechanism, asked["claim"], asked["epsilon"], asked["delta"])
+    pairs = pairs_of(mechanism, pairs)
+    with _progress(config, terms) as step:
+        result = audit_sequentially(
+            mechanism,
+            pairs,
+            claim=claim,
+            near=asked.get("near"),
+            trials=terms.runs,
+            seconds=terms.seconds,
+            confidence=terms.confidence,
+            seed=terms.seed,
+            progress=step,
+        )
+    ran = {**result.execution, "command": command}
+    certified(config, dataclasses.replace(result, mechanism=plain(asker.name) + terms.which, execution=ran))
+
+    caught = result.violates_claim
+    verdict = "caught" if caught else result.describe_detectable()
+    sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
+    if must_fail:
+        verdict = "caught, as it must be" if caught else "not caught"
+        sentence = (
+            f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
+            f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
+            "bug."
+        )
+    what = f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}"
+    lines = [
+        *([("check", f"number {terms.number} of this test")] if terms.which else []),
+        *lines_of(result, result.among(pairs), terms.false_alarm, terms.seconds),
+        ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
+        versions(result.provenance),
+    ]
+    telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
+    seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
+    doubt = "" if seen or must_fail else weakness(result, terms.seconds, telling)
+    said = f"{what}, false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
+    return _Outcome(result, caught, said, sentence, lines, doubt)
+
+
+def _counted(
+    test: frozen.FrozenTest, witness: Path, terms: Terms, mechanism: Any, pairs: Any, must_fail: bool
+) -> _Outcome:
+    test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
+    verdict = test.counted(mechanism, pairs, seed=terms.seed, seconds=terms.seconds)
+    alarms = f"false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
+    wrong = f"wrong with probability {terms.false_alarm:.2g}"
+    lines = [
+        ("test", f"{witness}: {test.text}"),
+        ("pair", told_apart(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
+        ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
+        ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
+        ("seed", f"{terms.seed}, from the test's name"),
+        versions(provenance()),
+    ]
+    sentence = "must refute this positive control, and did not" if must_fail else "is failed"
+    said = f"{witness.name}, {verdict.runs:,} runs, seed {terms.seed}, {alarms}"
+    return _Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
 
 
 @dataclass(frozen=True)
@@ -356,12 +308,11 @@ def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[st
     )
 
 
-def number_of(asker: Asker, call: _Call) -> int:
+def number_of(asker: Asker, asked: object) -> int:
     """Number of this check among those of its test; under hypothesis, among the different ones."""
     hypothesis = sys.modules.get("hypothesis")
     if hypothesis is not None and hypothesis.currently_in_test_context():
-        given = digest((call.mechanism, call.pairs, call.asked))
-        return asker.examples.setdefault(given, len(asker.examples) + 1)
+        return asker.examples.setdefault(digest(asked), len(asker.examples) + 1)
     asker.checks += 1
     return asker.checks
 
