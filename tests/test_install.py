@@ -161,6 +161,8 @@ def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
     (sentence,) = done.stderr.splitlines()
     assert sentence.endswith("are left out: statsmodels is not installed; pip install 'epsaudit[studies]'.")
     assert any(name.startswith("anes96/") for name in registered())  # here, where the extras are
+    named = user("epsaudit", "audit", "laplace", "--trials", "1e3", "--seed", "1")
+    assert (named.returncode, named.stderr) == (0, ""), "nobody asked for the surveys"
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import fnmatch
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -22,7 +23,7 @@ import cloudpickle
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair, shorten
-from epsaudit.errors import AuditError, MissingExtraError, OwnCodeError, Unusable, left_out, meant
+from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, meant
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,14 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it. It raises
     `AuditError` if a name means nothing, or an object is no mechanism or has no claim.
     """
-    known = registered() if not names or any(":" not in name for name in names) else {}  # which takes seconds
     if not names:
-        return list(known.values())
+        return list(registered().values())
+    known: Mapping[str, Entry] = {}
+    if any(":" not in name for name in names):  # else it would take seconds for nothing
+        with warnings.catch_warnings():  # nobody asked for what needs a library that is not there
+            warnings.simplefilter("ignore", LeftOut)
+            warnings.simplefilter("always", Unusable)
+            known = registered()
     entries: dict[str, Entry] = {}
     for name in names:
         if ":" in name:
