@@ -670,8 +670,8 @@ class Unread:
         if self.looked < LOOKED_AT:
             self.looked += 1
             found = list(_parts(output))
-            kinds = {kind: " ".join(sorted(what for one, what in found if one == kind)) for kind, _ in found}
-            self.seen.update(kinds.items())
+            for kind in {kind for kind, _ in found}:  # each content once: how many parts there are is read
+                self.seen[kind, " ".join(sorted({what for one, what in found if one == kind}))] += 1
 
     def look_at(self, outputs: Any) -> None:
         """Look at some of many outputs, a list or an array, of which plain numbers are passed over."""
@@ -714,7 +714,7 @@ def _parts(output: Any) -> Iterator[tuple[str, str]]:
         if not left:
             return
         value, inside = left.pop(), iter(())
-        if value is None or isinstance(value, (float, int, str, bytes, Raised, TimedOut)):
+        if value is None or isinstance(value, (float, int, str, bytes, np.generic, Raised, TimedOut)):
             continue
         if isinstance(value, datetime.datetime):
             yield "time zone", str(value.tzinfo)

@@ -69,7 +69,7 @@ def log_chance(statistic: Any, freedom: int) -> Any:
     half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
     if freedom <= 0:
         return 0.0 * half
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a statistic of 0
         tail = np.log(gammaincc(order, half))
         return np.where(np.isinf(tail), (order - 1.0) * np.log(half) - half - gammaln(order), tail)[()]
 

@@ -12,6 +12,7 @@ import types
 import uuid
 from collections import Counter
 from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -173,6 +174,14 @@ def test_a_note_says_what_is_not_read(kind, jobs):
     assert any(kind.partition(",")[0] in note for note in audit(black_box(function), VOTES, **options(1)).notes)
     for seed in range(3):
         assert not any("is not read" in note for note in audit(black_box(function), BLIND, **options(seed)).notes)
+
+
+def test_how_many_parts_there_are_is_read_and_gives_no_note():
+    """Lists of numpy's numbers, or of objects, that are longer on x."""
+    for one in (np.int64, lambda n: UUID(int=int(n))):
+        lists = black_box(lambda votes, rng, one=one: [one(rng.integers(9)) for _ in range(1 + (votes[0] == "ann"))])
+        notes = audit(lists, VOTES, claim=PureDP(1.0), trials=2_000, seed=1, n_jobs=1).notes
+        assert not any("is not read" in note for note in notes), notes
 
 
 def test_a_note_of_many_outputs_a_call_says_what_is_not_read():
