@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,7 @@ from epsaudit.witnesses import (
 )
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value
-from epsaudit.witnesses.learning import FromTable
-from epsaudit.witnesses.selection import Monotone, PiecewiseRatio
+from epsaudit.witnesses.selection import Monotone, PiecewiseRatio, Score
 
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]
@@ -87,8 +87,8 @@ class Verdict:
     @property
     def stale(self) -> bool:
         """Whether guesses are not as often right or wrong as when the test was frozen; asked where it passes."""
-        before, now = np.array(self.test.learnt[:2]), np.array(self.tally[:2])
-        m, n = sum(self.test.learnt), self.runs
+        n, m = self.runs, sum(self.test.learnt)
+        now, before = np.array([self.tally[:2], self.test.learnt[:2]])
         rate = (now + before) / (n + m)
         spread = np.sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / m))
         return not self.refuted and bool(np.any(np.abs(now / n - before / m) > STALE * spread))
@@ -135,16 +135,26 @@ class FrozenTest:
         return self._guessed(outputs)[0]
 
     def _guessed(self, outputs: Outputs) -> tuple[NDArray[np.int8], int]:
-        """The guesses, and how many outputs are not the numbers that the test reads."""
-        rows, fits, unread = _rows(outputs, self.coordinates)
+        """The guesses, and how many outputs are not the numbers that the test reads.
+
+        What is no list is a list of one; what is no number is NaN, and so is what has another length.
+        """
+        size, unread, fits = self.coordinates, 0, np.ones(len(outputs), bool)
+        if are_numbers(outputs) and int(np.prod(outputs.shape[1:])) == size:
+            rows = outputs.reshape(len(outputs), size)
+        else:
+            lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
+            fits = np.array([len(one) == size for one in lists], bool)
+            unread = sum(len(one) != size or any(kind_of(part) != "number" for part in one) for one in lists)
+            rows = np.array([list(map(number, one)) if len(one) == size else [math.nan] * size for one in lists], float)
         with np.errstate(invalid="ignore"):
             values = np.stack([_value(term, rows[:, term["coordinate"]]) for term in self.terms])
             y = np.where(fits, values.max(axis=0) if self.combine == "max" else values.sum(axis=0), np.nan)
-        on_x, on_x_prime = (
-            np.any([np.zeros(len(y), bool), *(Interval(*ends).contains(y) for ends in part)], axis=0)
-            for part in (self.guess_x, self.guess_x_prime)
-        )
-        return np.where(on_x, 1, np.where(on_x_prime, -1, 0)).astype(np.int8), unread
+        guesses = np.zeros(len(y), np.int8)
+        for sign, part in ((-1, self.guess_x_prime), (1, self.guess_x)):  # the later one goes first
+            for ends in part:
+                guesses[Interval(*ends).contains(y)] = sign
+        return guesses, unread
 
     def log_wealth(self, tally: ArrayLike) -> Floats:
         """Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess, shape (..., 3).
@@ -195,34 +205,31 @@ class FrozenTest:
         pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
         question = Question.of(mechanism, pairs, epsilon=self.epsilon, delta=self.delta)
         run = begun(question, entropy(seed), 1, Section())
-        sides, started = run.sides[0], time.monotonic()
-        tally, unread, block, first = np.zeros(3, int), 0, 0, list[Outputs]()
-
-        def refuse_if_failed() -> None:
-            refuse_if_all_failed(run.mechanism.name, first, run.mechanism, question.pairs[0].x)
-
+        sides, started, first = run.sides[0], time.monotonic(), list[Outputs]()
+        refuse = partial(refuse_if_all_failed, run.mechanism.name, first, run.mechanism, question.pairs[0].x)
+        tally, unread, block, refuted = np.zeros(3, int), 0, 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(run.seed, "certification", 0, block)
             size = LOOK if takes_turns(sides[0]) else min(max(done, LOOK), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
-                if outputs is None:
-                    continue
-                if sum(map(len, first)) < ENOUGH:
-                    first.append(outputs)
-                    if sum(map(len, first)) >= ENOUGH:
-                        refuse_if_failed()
-                guessed, odd = self._guessed(outputs)
-                guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
+                if outputs is not None:
+                    if (held := sum(map(len, first))) < ENOUGH:
+                        first.append(outputs)
+                        if held + len(outputs) >= ENOUGH:
+                            refuse()
+                    guessed, odd = self._guessed(outputs)
+                    guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
             seen = tally + np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
             looks = seen[np.minimum(np.arange(LOOK, len(seen) + LOOK, LOOK), len(seen)) - 1]
             crossed = np.flatnonzero(self.log_wealth(looks) >= -math.log(self.false_alarm))
-            tally, block = looks[crossed[0]] if len(crossed) else looks[-1], block + 1
-            if len(crossed):
-                return Verdict(self, True, tuple(tally.tolist()), unread)
-        refuse_if_failed()
-        return Verdict(self, False, tuple(tally.tolist()), unread)
+            tally, block, refuted = looks[crossed[0] if len(crossed) else -1], block + 1, len(crossed) > 0
+            if refuted:
+                break
+        if not refuted:
+            refuse()
+        return Verdict(self, refuted, tuple(tally.tolist()), unread)
 
     def save(self, path: str | Path) -> None:
         """Write the test as JSON, in ASCII."""
@@ -270,20 +277,6 @@ def _dataset(data: Any) -> Any:
         lacked = list(data) == ["float"] and isinstance(data["float"], str)
         return float(data["float"]) if lacked else {key: _dataset(part) for key, part in data.items()}
     return data
-
-
-def _rows(outputs: Outputs, size: int) -> tuple[Floats, NDArray[np.bool_], int]:
-    """Numbers of every output, shape (outputs, size), which have so many parts, and how many are not so many numbers.
-
-    What is no list is a list of one; what is no number is NaN.
-    """
-    if are_numbers(outputs) and int(np.prod(outputs.shape[1:])) == size:
-        return outputs.reshape(len(outputs), size), np.ones(len(outputs), bool), 0
-    lists = [value if type(value) in (tuple, Array) else (value,) for value in values_of(outputs)]
-    fits = np.array([len(one) == size for one in lists], bool)
-    rows = [list(map(number, one)) if fit else [math.nan] * size for one, fit in zip(lists, fits, strict=True)]
-    unread = sum(len(one) != size or any(kind_of(part) != "number" for part in one) for one in lists)
-    return np.array(rows, float).reshape(len(rows), size), fits, unread
 
 
 def _value(term: dict[str, Any], x: Floats) -> Floats:
@@ -341,7 +334,7 @@ def freeze(
     witness = _witness(outputs, claim)
     event = witness.guess_x or witness.guess_x_prime
     assert isinstance(event, Region)  # as the scores make no others
-    combine, terms = _portable(event.feature)
+    combine, terms = _terms(event.feature)
     test = FrozenTest(
         text=f"{name}, {claim}, {witness}",
         x=dataset_to_json(pair.x),
@@ -363,21 +356,6 @@ def freeze(
     learnt = (correct, wrong, 2 * size - correct - wrong)
     (at, slack), bets = _bets((correct + 0.5) / (2 * size + 1), (wrong + 0.5) / (2 * size + 1), claim, witness.events)
     return dataclasses.replace(test, epsilon=at, delta=slack, bets=bets, learnt=learnt)
-
-
-@dataclass(frozen=True)
-class _Portable(FromTable):
-    """Those candidates of a family whose events a frozen test can write down."""
-
-    family: FromTable
-
-    def candidates(self, data: Any) -> Iterator[CandidateScore]:
-        for candidate in self.family.candidates(data):
-            score = candidate.score
-            atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
-            numbers = all(isinstance(one, float) and one == one for one in atoms)  # NaN lies in no interval
-            if isinstance(score, Monotone | PiecewiseRatio) and numbers and _portable(score.feature)[1]:
-                yield candidate
 
 
 @dataclass(frozen=True)
@@ -403,8 +381,8 @@ class _Imagined:
 
 def _witness(outputs: tuple[Outputs, Outputs], claim: Claim) -> Witness:
     """Choose the event whose guesses win fastest against the claim, for the least leak that any bet wins against."""
-    families = [_Portable(family) for family in (Tails(), LikelihoodRatio(), Classifiers(trees=False))]
-    candidates = list(candidate_scores(families, *outputs))
+    families = Tails(), LikelihoodRatio(), Classifiers(trees=False)
+    candidates = [one for one in candidate_scores(families, *outputs) if _is_portable(one.score)]
     for leak in (LEAKS[0], *LEAKS[3:]):
         choice = best_of(candidates, _Imagined(claim, leak))
         if choice.predicted > 0.0:
@@ -413,6 +391,13 @@ def _witness(outputs: tuple[Outputs, Outputs], claim: Claim) -> Witness:
         "Nothing tells the two datasets apart that a frozen test can write down: intervals of a coordinate, of a sum, "
         "difference or maximum, or of a sum of piecewise linear terms."
     )
+
+
+def _is_portable(score: Score) -> bool:
+    """Whether a frozen test can write down the events of a score; NaN lies in no interval."""
+    atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
+    numbers = all(isinstance(one, float) and one == one for one in atoms)
+    return isinstance(score, Monotone | PiecewiseRatio) and numbers and bool(_terms(score.feature)[1])
 
 
 def _leaking(correct: ArrayLike, wrong: ArrayLike, leak: float) -> tuple[Floats, Floats]:
@@ -437,25 +422,19 @@ def _bets(correct: float, wrong: float, claim: Claim, events: int) -> tuple[tupl
     return points[at], tuple(zip(betting.FRACTIONS.tolist(), weights.tolist(), strict=True))
 
 
-def _portable(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
+def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     """Write a feature as a sum, or maximum, of functions of coordinates; no terms where it cannot be written so."""
-
-    def linear(*slopes: tuple[int, float]) -> list[dict[str, Any]]:
-        return [{"coordinate": i, "slope": slope} for i, slope in slopes]
-
+    combine, slopes = "sum", dict[int, float]()
     match feature:
-        case Value():
-            return "sum", linear((0, 1.0))
-        case Coordinate(index):
-            return "sum", linear((index, 1.0))
-        case Reduced("sum" | "max" as name, length):
-            return name, linear(*((i, 1.0) for i in range(length)))
-        case Reduced("min", length):
-            return "max", linear(*((i, -1.0) for i in range(length)))
+        case Value() | Coordinate():
+            slopes = {getattr(feature, "index", 0): 1.0}
+        case Reduced("sum" | "max" | "min" as name, length):
+            combine = "sum" if name == "sum" else "max"
+            slopes = dict.fromkeys(range(length), -1.0 if name == "min" else 1.0)  # of the negatives
         case Combined("+" | "-" as sign, Coordinate(first), Coordinate(second)):
-            return "sum", linear((first, 1.0), (second, 1.0 if sign == "+" else -1.0))
+            slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
         case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
-            return "sum", [
+            return combine, [
                 {
                     "coordinate": getattr(term.feature, "index", 0),
                     "knots": list(term.knots or (0.0,)),
@@ -464,7 +443,7 @@ def _portable(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
                 }
                 for term in terms
             ]
-    return "sum", []
+    return combine, [{"coordinate": i, "slope": slope} for i, slope in slopes.items()]
 
 
 def _intervals(event: Event | None) -> tuple[Interval4, ...]:
@@ -474,12 +453,10 @@ def _intervals(event: Event | None) -> tuple[Interval4, ...]:
     assert isinstance(event, Region)
     parts = [(i.low, i.high, i.includes_low, i.includes_high) for i in event.intervals]
     for atom in map(float, event.excluded):  # type: ignore[arg-type]  # as only numbers come here
-        cut: list[Interval4] = []
-        for low, high, a, b in parts:
-            inside = Interval(low, high, a, b).contains(np.array([atom]))[0]
-            pieces = [(low, atom, a, False), (atom, high, False, b)] if inside else [(low, high, a, b)]
-            cut += [piece for piece in pieces if not inside or piece[0] < piece[1]]
-        parts = cut
+        whole = [part for part in parts if not Interval(*part).contains(np.array([atom]))[0]]
+        cut = [part for part in parts if part not in whole]
+        pieces = [piece for low, high, a, b in cut for piece in ((low, atom, a, False), (atom, high, False, b))]
+        parts = sorted(whole + [piece for piece in pieces if piece[0] < piece[1]])
     if isinstance(event.feature, Reduced) and event.feature.statistic == "min":
         parts = [(-high, -low, b, a) for low, high, a, b in parts]
     parts += [(float(atom), float(atom), True, True) for atom in event.included]  # type: ignore[arg-type]
