@@ -210,28 +210,25 @@ def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, A
         tables = tomllib.loads(text).get("tool", {}).get("epsaudit", {}) if "epsaudit" in text else {}
     except (OSError, ValueError, AttributeError) as error:
         raise AuditError(f"{path} cannot be read ({error}).") from None
-    found: dict[str, Any] = _defaults_of(tables, commands, f"{path}: tool.epsaudit", "command")
-    return found
 
+    def read(table: Any, known: Mapping[str, click.Command | click.Parameter], where: str, kind: str) -> Any:
+        if not isinstance(table, dict):
+            of = "for each command, as [tool.epsaudit.audit]" if kind == "table of a command" else "of options"
+            raise AuditError(f"{where} is {table!r}; it must be a table {of}.")
+        found: dict[str, Any] = {}
+        for key, value in table.items():
+            one, here = known.get(key), f"{where}.{key}"
+            if one is None:
+                raise AuditError(f"{here} is no {kind}.{meant(key, known)}")
+            if isinstance(one, click.Parameter):
+                found[str(one.name)] = _as_typed(one, value, here)
+            elif isinstance(one, click.Group):
+                found[key] = read(value, one.commands, here, kind)
+            else:
+                found[key] = read(value, {param.opts[0].lstrip("-"): param for param in one.params}, here, "option")
+        return found
 
-def _defaults_of(table: Any, known: Mapping[str, click.Command | click.Parameter], where: str, kind: str) -> Any:
-    """Return the defaults of the commands of a group, or of the options of a command, by parameter."""
-    if not isinstance(table, dict):
-        of = "for each command, as [tool.epsaudit.audit]" if kind == "command" else "of options"
-        raise AuditError(f"{where} is {table!r}; it must be a table {of}.")
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if (one := known.get(key)) is None:
-            no = "table of a command" if kind == "command" else "option"
-            raise AuditError(f"{where}.{key} is no {no}.{meant(key, known)}")
-        here = f"{where}.{key}"
-        if isinstance(one, click.Parameter):
-            found[str(one.name)] = _as_typed(one, value, here)
-        elif isinstance(one, click.Group):
-            found[key] = _defaults_of(value, one.commands, here, "command")
-        else:
-            options = {param.opts[0].lstrip("-"): param for param in one.params}
-            found[key] = _defaults_of(value, options, here, "option")
+    found: dict[str, Any] = read(tables, commands, f"{path}: tool.epsaudit", "table of a command")
     return found
 
 
@@ -242,10 +239,10 @@ def _as_typed(param: click.Parameter, value: Any, where: str) -> Any:
             raise AuditError(f"{where} is {value!r}; it must be true or false.")
         return value
     depth = (param.nargs != 1) + bool(param.multiple)
-    kind = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")[depth]
     levels = [value]
     for _ in range(depth):
         levels = [part for one in levels for part in (one if isinstance(one, list) else [None])]
     if not all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in levels):
+        kind = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")[depth]
         raise AuditError(f"{where} is {value!r}; it must be {kind}.")
     return str(value) if not depth else [[str(one) for one in row] if depth == 2 else str(row) for row in value]

@@ -18,7 +18,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -40,7 +40,7 @@ from epsaudit.results import result as results
 from epsaudit.results.pairs import AuditResult
 from epsaudit.results.result import Result
 from epsaudit.text import lower, percent, visible
-from epsaudit.truth import Profile, exact_profile
+from epsaudit.truth import exact_profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,16 +112,11 @@ def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
         other = f"{result.mechanism} is a {type(result).__name__}"
         raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
     draw = figures.privacy_profile if kind == "profile" else figures.trade_off
-    return draw(result, _exact(result))
-
-
-def _exact(result: AuditResult) -> Profile | None:
-    """The exact profile of a registered mechanism's pair, where both laws are known."""
     entry = registered().get(result.mechanism)
     pair = None if entry is None else result.among(entry.all_pairs())
     if entry is None or pair is None:
-        return None
-    return exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
+        return draw(result)
+    return draw(result, exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]))
 
 
 def verify_file(
@@ -148,7 +143,11 @@ def verify_file(
     for (item, name), entry in zip(work, entries, strict=True):
         found = verify.rerun(item, entry, jobs) if entry else verify.recompute(item, known.get(name))
         verified.append(found)
-        say(_line(found))
+        result, shown = found.result, "no audit can have given this"
+        if found.possible:
+            shown = f"{result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} confidence, "
+            shown += found.how + ", exact not checked" * (verify.EXACT in found.unchecked)
+        say(f"{visible(result.mechanism)}: {shown}: {'as stored' if found.holds else 'DIFFERENT'}")
         for difference in found.differences:
             say(f"  {visible(difference)}")
     holding = sum(found.holds for found in verified)
@@ -158,16 +157,6 @@ def verify_file(
     facts = ("holds", "how", "differences", "unchecked")
     say_json(as_json, [{"mechanism": one.result.mechanism, **those(one, *facts)} for one in verified])
     return AS_EXPECTED if holding == len(work) else SURPRISED
-
-
-def _line(found: verify.Verification) -> str:
-    """Say of one result what is certified, at which confidence, what was done, and whether it is as stored."""
-    result, name = found.result, visible(found.result.mechanism)
-    if not found.possible:
-        return f"{name}: no audit can have given this: DIFFERENT"
-    certified = f"{result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} confidence"
-    exact = ", exact not checked" if verify.EXACT in found.unchecked else ""
-    return f"{name}: {certified}, {found.how}{exact}: {'as stored' if found.holds else 'DIFFERENT'}"
 
 
 def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: bool) -> int:
@@ -224,7 +213,15 @@ def reproduce(
     pair: tuple[str, str] | None,
 ) -> int:
     """Write the script and the issue."""
-    result = _chosen(load(file), name, file)
+    everything = load(file)
+    names = [result.mechanism for result in everything]
+    kept = [result for result in everything if name in (None, result.mechanism)]
+    if not kept:
+        raise AuditError(f"{file} has no result named {name!r}.{meant(str(name), names)}")
+    if len(kept) > 1:
+        which = f" named {name!r}." if name else f"; name one of {', '.join(map(repr, names))}."
+        raise AuditError(f"{file} has {len(kept)} results{which}")
+    result: Any = kept[0]  # of another kind: the reproducer says so
     served, pairs = _recorded(result.execution.get("command", ""))
     words = shlex.split(function) if function else served
     reproducer = Reproducer(result, _pair(result, [pair] if pair else pairs), _function(words) if words else None)
@@ -237,18 +234,6 @@ def reproduce(
     for sentence in reproducer.left_out():
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return AS_EXPECTED
-
-
-def _chosen(found: Sequence[Result], name: str | None, file: Path) -> AuditResult:
-    names = [result.mechanism for result in found]
-    kept = [result for result in found if name in (None, result.mechanism)]
-    if not kept:
-        raise AuditError(f"{file} has no result named {name!r}.{meant(str(name), names)}")
-    if len(kept) > 1:
-        if name:
-            raise AuditError(f"{file} has {len(kept)} results named {name!r}.")
-        raise AuditError(f"{file} has {len(kept)} results; name one of {', '.join(map(repr, names))}.")
-    return kept[0]  # type: ignore[return-value]  # of another kind: the reproducer says so
 
 
 def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:

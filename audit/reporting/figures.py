@@ -78,7 +78,9 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     shown = [(result, shares(result)) for result in results]
     drawn = [row for row in shown if not row[1].of_nothing]
     groups = [[row for row in drawn if row[0].violates_claim == violated] for violated in (False, True)]
-    rows = _arranged([group for group in groups if group])
+    rows = [[group for group in groups if group]]
+    if len(drawn) > ROWS:  # in two halves, one group below another
+        rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for group in rows[0]]
     if len(drawn) < len(shown):
         rows.append([[row for row in shown if row[1].of_nothing]])
     rows = [panels for panels in rows if any(panels)] or [[[]]]
@@ -96,14 +98,6 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     name_marks(figure.axes[0], shown)
     legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
-
-
-def _arranged(groups: list[Rows]) -> list[list[Rows]]:
-    """Rows of panels: the groups side by side where they are short, else each in two halves, one below another."""
-    if sum(map(len, groups)) <= ROWS:
-        return [groups or [[]]]
-    halves = [(len(group) + 1) // 2 for group in groups]
-    return [[group[:half], group[half:]] for group, half in zip(groups, halves, strict=True)]
 
 
 def shown_name(result: Result, share: Shares) -> str:
@@ -177,18 +171,6 @@ def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
     return np.asarray(np.where(errors >= 1.0, 0.0, 1.0 - beyond))
 
 
-def claimed_profile(claim: Claim, epsilons: Floats) -> Floats:
-    """Privacy profile of a claim at many epsilons; by bisection at all of them at once where there is no formula."""
-    if type(claim).profile is not Claim.profile:
-        return np.array([claim.profile(float(epsilon)) for epsilon in epsilons])
-    low, high = np.full(epsilons.shape, math.log(1e-300)), np.zeros(epsilons.shape)
-    for _ in range(45):
-        middle = (low + high) / 2
-        beyond = claim.least_at(epsilons, np.exp(middle)) > claim.parameter
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    return np.asarray(np.exp(low))
-
-
 def with_bends(errors: Floats, claim: Claim) -> Floats:
     """Add to the errors those at which the trade-off curve of a claim of pure or approximate DP has its bends."""
     if claim.claimed_point is None:
@@ -227,7 +209,10 @@ def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
     allowed = allowed_trade_off(result.claim, errors)
     axes.plot(errors, allowed, color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
-        axes.plot(*_exact_trade_off(exact).T, color="black", linestyle=":", label="exact for the pair")
+        p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
+        points = np.stack([p_prime, 1.0 - p], axis=1)  # of Neyman and Pearson's tests; the others by symmetry
+        envelope = lower_hull([*points.tolist(), *points[:, ::-1].tolist(), (0.0, 1.0), (1.0, 0.0)])
+        axes.plot(*envelope.T, color="black", linestyle=":", label="exact for the pair")
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     axes.set_xlabel("P[M(x′) in E]: says x, wrongly")
@@ -242,7 +227,9 @@ def privacy_profile(result: AuditResult, exact: Profile | None = None) -> Figure
     """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known."""
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
-    point, root = result.point, _root(result)
+    point, corners = result.point, certified_polygon(result)[1:-1]
+    ends = [math.log((1.0 - beyond) / error) for error, beyond in corners if 0.0 < error < 1.0 - beyond]
+    root = max(ends, default=0.0)  # where what is certified reaches 0
     widest = max(1.6 * point[0], 1.3 * root, 0.5)
     even = np.linspace(0.0, widest, 121)
     epsilons = np.union1d(even, root * (1.0 - NEAR))  # where what is excluded ends
@@ -250,7 +237,8 @@ def privacy_profile(result: AuditResult, exact: Profile | None = None) -> Figure
     if result.claim.claimed_point is not None:  # else it is smooth
         bend = result.claim.claimed_point[0]
         sparse = np.union1d(sparse, np.concatenate([[bend], bend * (1.0 - NEAR), bend * (1.0 + NEAR)]))
-    claimed, shown = claimed_profile(result.claim, sparse), certified_profile(result, epsilons)
+    claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in sparse])
+    shown = certified_profile(result, epsilons)
     logarithmic = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
     floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if logarithmic else 0.0
     some = shown > floor
@@ -301,18 +289,3 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
 def _title(result: AuditResult) -> str:
     name = result.mechanism if len(result.mechanism) <= 44 else f"{result.mechanism[:41]}..."
     return f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
-
-
-def _root(result: AuditResult) -> float:
-    """Where the certified profile reaches 0."""
-    corners = certified_polygon(result)[1:-1]
-    return max(
-        (math.log((1.0 - beyond) / error) for error, beyond in corners if 0.0 < error < 1.0 - beyond), default=0.0
-    )
-
-
-def _exact_trade_off(exact: Profile) -> Floats:
-    """Lower convex envelope of the Neyman-Pearson points of both directions."""
-    p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
-    points = [(float(b), 1.0 - float(a)) for a, b in zip(p, p_prime, strict=True)]
-    return lower_hull([*points, *((b, a) for a, b in points), (0.0, 1.0), (1.0, 0.0)])

@@ -118,18 +118,48 @@ class Reproducer:
         return found
 
     def script(self) -> str:
-        """Write the script."""
-        if (reasons := self.left_out()) and isinstance(self.result, SequentialResult):
-            raise AuditError(f"{self.result.mechanism} has no script. {' '.join(reasons)}")
+        """Write the script: the function's own lines in it where they are few enough, else its name."""
+        result, (epsilon, delta), reasons = self.result, self.point, self.left_out()
+        fixed_size = isinstance(result, AuditResult)
+        if reasons and not fixed_size:
+            raise AuditError(f"{result.mechanism} has no script. {' '.join(reasons)}")
+        names = self.function.versions if self.function else {}
+        found = " ".join(f"{name} {version}" for name, version in names.items())
+        said = [
+            f"{self.function.name if self.function else result.mechanism}: {result.claim} does not hold.",
+            f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
+            f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
+        ]
+        fresh: list[str] = []
+        if reasons:
+            said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
+            said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
+        else:
+            fresh = [
+                "counts = Counter()",
+                f"for _ in range({self._runs()}):",
+                '    side = random.choice(["x", "x_prime"])',
+                "    counts[side, guess(run(X if side == 'x' else X_PRIME))] += 1",
+                'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
+            ]
+        about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
+        lines = [
+            f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim",
+            *([f"STORED = {_stored(result.counts)}  # (dataset, guess): runs"] if fixed_size else []),
+            *([] if reasons else self._body()),
+            *_test(self.rule, result.counts.events, delta),
+            *(['print(f"p-value of the stored counts: {p_value(STORED):.3g}")'] if fixed_size else []),
+            *fresh,
+        ]
         for inline in (True, False):
-            text = self._assembled(inline, reasons)
+            text = "\n".join([about, *self._imports(inline, not reasons), *lines]) + "\n"
             if len(text.splitlines()) <= MOST_LINES:
                 return text
-        raise AuditError(f"The script of {self.result.mechanism} has over {MOST_LINES} lines.")
+        raise AuditError(f"The script of {result.mechanism} has over {MOST_LINES} lines.")
 
     def issue(self) -> str:
-        """Write the text of an issue in Markdown."""
-        result, (epsilon, delta) = self.result, self.point
+        """Write the text of an issue in Markdown; what cannot be written is left out, as `left_out` says."""
+        result, (epsilon, delta), reasons = self.result, self.point, self.left_out()
         versions = self.function.versions if self.function else {}
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
@@ -140,6 +170,13 @@ class Reproducer:
                 repr(one) if len(repr(one)) < 300 and "\n" not in repr(one) else short
                 for one, short in ((self.pair.x, x), (self.pair.x_prime, x_prime))
             )
+        if isinstance(result, SequentialResult):
+            evidence = f"Evidence: {result.describe_evidence()}"
+        else:
+            error = p_value(self.rule, result.claim, result.counts)
+            exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
+            evidence = f"Exact p-value of these counts under the claim: {exact}"
+        command = result.execution.get("command", "")
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
             f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
@@ -147,71 +184,31 @@ class Reproducer:
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",
-            self._evidence(),
+            f"- {evidence}",
             f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
             f"confidence, and {result.proven:.4g} is claimed\n",
-            *(f"{sentence}\n" for sentence in self.left_out()),
-            *self._to_reproduce(),
-            "Found by epsaudit; event and test were fixed before the runs that are counted.",
+            *(f"{sentence}\n" for sentence in reasons),
+            *([f"To reproduce:\n\n```bash\n{command}\n```\n"] if command.startswith("pytest ") else []),
         ]
-        return "\n".join(lines) + "\n"
-
-    def _evidence(self) -> str:
-        if isinstance(self.result, SequentialResult):
-            return f"- Evidence: {self.result.describe_evidence()}"
-        error = p_value(self.rule, self.result.claim, self.result.counts)
-        exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
-        return f"- Exact p-value of these counts under the claim: {exact}"
-
-    def _to_reproduce(self) -> list[str]:
-        """The command of a test, and the script; what cannot be written is left out, as `left_out` says."""
-        command = self.result.execution.get("command", "")
-        lines = [f"To reproduce:\n\n```bash\n{command}\n```\n"] if command.startswith("pytest ") else []
-        if isinstance(self.result, AuditResult) or not self.left_out():
-            lines += [f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n"]
-        return lines
-
-    def _assembled(self, inline: bool, reasons: list[str]) -> str:
-        """The script, the function's own lines in it if ``inline``; what is left out, and why, if there are reasons."""
-        result, (epsilon, delta), known = self.result, self.point, not reasons
-        names = self.function.versions if self.function else {}
-        found = " ".join(f"{name} {version}" for name, version in names.items())
-        said = [
-            f"{self.function.name if self.function else result.mechanism}: {result.claim} does not hold.",
-            f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
-            f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
-        ]
-        if not known:
-            said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
-            said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
-        lines = [
-            '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'")),
-            *self._imports(inline and known, known),
-            f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim",
-        ]
-        if fixed_size := isinstance(result, AuditResult):
-            lines.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
-        lines += [*(self._body() if known else []), *_test(self.rule, result.counts.events, delta)]
-        if fixed_size:
-            lines.append('print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
-        if known:
-            lines += [
-                "counts = Counter()",
-                f"for _ in range({self._runs()}):",
-                '    side = random.choice(["x", "x_prime"])',
-                "    counts[side, guess(run(X if side == 'x' else X_PRIME))] += 1",
-                'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
-            ]
+        if isinstance(result, AuditResult) or not reasons:
+            lines.append(f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n")
+        lines.append("Found by epsaudit; event and test were fixed before the runs that are counted.")
         return "\n".join(lines) + "\n"
 
     def _imports(self, inline: bool, known: bool) -> list[str]:
         """Imports, and the function if it is known: its module's lines if they are few, else its name."""
+        scipy = ["from scipy.stats import binom"]
+        if isinstance(self.rule, Box) or self.point[1] != 0:
+            distributions = "beta" if isinstance(self.rule, Box) else "beta, binom"
+            scipy = ["from scipy.optimize import brentq", f"from scipy.stats import {distributions}"]
         if self.function is None or not known:
-            return ["import math", "from collections import Counter", *self._scipy()]
-        libraries = {"array": ["import numpy as np"], "frame": ["import pandas as pd"], "plain": []}
-        numpy = ["import numpy as np"] if "rng" in self.function.takes.values() else []
+            return ["import math", "from collections import Counter", *scipy]
         lines = ["import copy, math, random", "from collections import Counter"]
-        lines += [*dict.fromkeys(libraries[self.function.data] + numpy), *self._scipy()]
+        if self.function.data == "frame":
+            lines.append("import pandas as pd")
+        if self.function.data == "array" or "rng" in self.function.takes.values():
+            lines.append("import numpy as np")
+        lines += scipy
         module, _, name = self.function.name.rpartition(":")
         head = name.partition(".")[0]
         called = _called(head)
@@ -235,31 +232,23 @@ class Reproducer:
                 raise NotShort("the datasets are too long to print")
             lines.append(f"{name} = {text}")
         lines[-1] += "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER))
-        guess = [line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")]
-        return [*helpers_of(" ".join(conditions.values())), *lines, *self._run(), "def guess(y):", *guess]
-
-    def _run(self) -> list[str]:
         function = self.function or Function(":unknown")
         form = {"array": "np.array(data)", "frame": "pd.DataFrame(data)"}.get(function.data, "copy.deepcopy(data)")
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
         given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
         given += [f"{name}={fresh[kind]}" for name, kind in function.takes.items()]
         head, dot, path = function.name.rpartition(":")[2].partition(".")
-        call = f"{_called(head)}{dot}{path}({', '.join([form, *given])})"
         return [
+            *helpers_of(" ".join(conditions.values())),
+            *lines,
             "def run(data):",
             "    try:",
-            f"        return {call}",
+            f"        return {_called(head)}{dot}{path}({', '.join([form, *given])})",
             "    except (Exception, SystemExit) as error:",
             "        return error  # an outcome, too",
+            "def guess(y):",
+            *(line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")),
         ]
-
-    def _scipy(self) -> list[str]:
-        if isinstance(self.rule, Box):
-            return ["from scipy.optimize import brentq", "from scipy.stats import beta"]
-        if self.point[1] == 0:
-            return ["from scipy.stats import binom"]
-        return ["from scipy.optimize import brentq", "from scipy.stats import beta, binom"]
 
     def _runs(self) -> int:
         """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""

@@ -19,7 +19,6 @@ from epsaudit.reporting.figures import (
     allowed_trade_off,
     certified_polygon,
     certified_profile,
-    claimed_profile,
     privacy_profile,
     sequential_path,
     trade_off,
@@ -173,12 +172,6 @@ class TestFigures:
         (line,) = (line for line in trade_off(found).axes[0].lines if "claimed" in str(line.get_label()))
         errors = np.linspace(0.0, 1.0, 1999)
         assert np.max(np.abs(np.interp(errors, *line.get_data()) - allowed_trade_off(claim, errors))) < 1e-9
-
-    @pytest.mark.parametrize("claim", [ZCDP(0.1), RenyiDP(4.0, 1.0), GaussianDP(1.0), ApproxDP(1.0, 1e-5)])
-    def test_a_claimed_profile_is_the_claims_own(self, claim):
-        epsilons = np.array([0.0, 0.7, 2.5])
-        own = np.array([claim.profile(float(epsilon)) for epsilon in epsilons])
-        assert claimed_profile(claim, epsilons) == pytest.approx(own, rel=1e-8, abs=1e-290)
 
     def test_an_excluded_region_is_named_where_there_is_one(self, stored):
         assert "nothing excluded" in words(privacy_profile(seen(stored, 0, 0)))
