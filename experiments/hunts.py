@@ -39,10 +39,11 @@ from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.hunting.hunt import Hunt, hunt
 from epsaudit.hunting.parameters import Options, candidates, read_schema, served
+from epsaudit.hunting.shrinking import rows_of
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
 from epsaudit.text import percent
-from epsaudit.witnesses.events import PARTS
+from epsaudit.witnesses.events import PARTS, parts_of
 
 TOGETHER = 0.999
 """Confidence of all verdicts together."""
@@ -189,6 +190,7 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
         return dict.fromkeys((*names, *more))
     failure = next((attempt.failure for attempt in found.attempts if attempt.failure), "out of time")
     first = found.findings[0] if found.findings else None
+    rows = rows_of(first.candidate) if first and first.candidate else None
     best = max((one.lower_bound for one in (*(one.result for one in found.findings), *found.audits)), default=None)
     return {
         **{name: getattr(found, name) for name in names},
@@ -196,6 +198,8 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
         "certified": best,
         "pair": first.pair if first else None,
         "event": first.result.describe_event() if first else None,
-        **{name: getattr(first, name, None) for name in ("records", "parts", "steps")},
+        "records": max(map(len, rows)) if rows else None,
+        "parts": parts_of(first.result.witness) if first else None,
+        "steps": first.steps if first else None,
         "verdict": "refuted" if found.refuted else "not refuted" if found.audits else f"not audited: {failure}",
     }

@@ -93,6 +93,8 @@ class DatasetPair:
 class Adjacency(ABC):
     """A symmetric neighbouring relation between datasets."""
 
+    name = ""
+    """What reports call it; without one, the name of its class."""
     description: str
     """What two neighbours may differ in, as the end of the sentence 'neighbours differ in ...'."""
 
@@ -112,7 +114,7 @@ class Adjacency(ABC):
             raise AuditError(f"The pair {pair} is not adjacent: under {self}, neighbours differ in {self.description}.")
 
     def __str__(self) -> str:
-        return type(self).__name__
+        return self.name or type(self).__name__
 
 
 @dataclass(frozen=True)
@@ -125,26 +127,22 @@ class AddRemove(Adjacency):
     (True, False)
     """
 
+    name = "add or remove one record"
     description = "the presence of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         return sorted(_differences(x, x_prime)) == [0, 1]
-
-    def __str__(self) -> str:
-        return "add or remove one record"
 
 
 @dataclass(frozen=True)
 class Substitution(Adjacency):
     """The datasets have equal sizes and differ in a single record (bounded DP)."""
 
+    name = "substitute one record"
     description = "the value of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         return _differences(x, x_prime) == (1, 1)
-
-    def __str__(self) -> str:
-        return "substitute one record"
 
 
 @dataclass(frozen=True)
@@ -222,11 +220,6 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows"))
 
 
-def rows_of_frame(frame: Any) -> Iterator[tuple[Any, ...]]:
-    """Iterate over the rows of a frame as tuples of plain values; the index is no column."""
-    return map(tuple, frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.iter_rows())
-
-
 def describe(frame: Any) -> str:
     """Write the type, the shape and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
@@ -289,20 +282,19 @@ def _comparable(record: Any) -> Hashable:
         return tuple(map(_comparable, record))
     if isinstance(record, float) and math.isnan(record):
         return "nan"
-    listed = _listed(record)
+    listed = record.tolist() if hasattr(record, "tolist") else record  # of numpy
     return record if listed is record else _comparable(listed)
 
 
 def _records(dataset: Any) -> Iterable[Any]:
+    """Records as plain values, rows as tuples; the index of a frame is no column."""
     if is_frame(dataset):
-        return rows_of_frame(dataset)
-    rows: Iterable[Any] = dataset.items() if isinstance(dataset, Mapping) else _listed(dataset)
+        pandas = hasattr(dataset, "itertuples")
+        return map(tuple, dataset.itertuples(index=False, name=None) if pandas else dataset.iter_rows())
+    if isinstance(dataset, Mapping):
+        return dataset.items()
+    rows: Iterable[Any] = dataset.tolist() if hasattr(dataset, "tolist") else dataset
     return map(tuple, rows) if getattr(dataset, "ndim", 1) == 2 else rows
-
-
-def _listed(value: Any) -> Any:
-    """What has a ``tolist``, as arrays and series, as a list of plain values; anything else as it is."""
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
@@ -345,8 +337,6 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
     if isinstance(pairs, DatasetPair):
         return [pairs]
-    if is_strategy(pairs):
-        return _drawn(pairs, adjacency)
     if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
         if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
             raise AuditError(
@@ -354,20 +344,23 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
                 "list for two."
             )
         return [DatasetPair(*pairs)]
+    if is_strategy(pairs):
+        pairs = [pairs]
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
         raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
-    return [pair for part in pairs for pair in (_drawn(part, adjacency) if is_strategy(part) else [pair_of(part)])]
+    found: list[DatasetPair] = []
+    for part in pairs:
+        if not is_strategy(part):
+            found.append(pair_of(part))
+            continue
+        from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
 
-
-def _drawn(strategy: Any, adjacency: Adjacency | None) -> list[DatasetPair]:
-    from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
-
-    found = drawn(strategy, adjacency=adjacency)
-    if adjacency is None and relation_seen(found) is None:
-        raise AuditError(
-            "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, for "
-            "instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
-        )
+        found += (more := drawn(part, adjacency=adjacency))
+        if adjacency is None and relation_seen(more) is None:
+            raise AuditError(
+                "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, "
+                "for instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
+            )
     return found
 
 

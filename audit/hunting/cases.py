@@ -64,41 +64,65 @@ def values_of(column: Column, beyond: bool) -> list[Case]:
         known = column.categories or ((False, True) if column.type == "boolean" else ("a", "b", ""))
         return [Case(value, f"{name} {value!r}", min(place // 2, 1)) for place, value in enumerate(known)] + missing
     whole = column.type == "integer"
-    outside: list[Case] = []
+    low: float
+    high: float
     if column.bounds is None:
-        *both, other = (1, 1000, 0) if column.role == "weight" else (0, 1, -1)
-        ends = [Case(value, f"{name} {value}") for value in both]
-        inside = [Case(other, f"{name} {other}", 1)]
+        low, high, other = (1, 1000, 0) if column.role == "weight" else (0, 1, -1)
+        made = [Case(low, f"{name} {low}"), Case(high, f"{name} {high}"), Case(other, f"{name} {other}", 1)]
     else:
         low, high = column.bounds
-        ends = [Case(low, f"the least {name}"), Case(high, f"the greatest {name}")]
         middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # of many digits
-        inside = [Case(math.floor(middle) if whole else middle, f"a {name} between the bounds", 1)]
-        inside += [Case(0, f"{name} 0", 1)] if low < 0 < high else []
-        far = FAR * (high - low)
-        beyond_both = ("upper", high + far), ("lower", low - far)
-        outside = [Case(value, f"a {name} beyond the {end} bound", 1) for end, value in beyond_both]
+        made = [
+            Case(low, f"the least {name}"),
+            Case(high, f"the greatest {name}"),
+            Case(math.floor(middle) if whole else middle, f"a {name} between the bounds", 1),
+        ]
+        if low < 0 < high:
+            made.append(Case(0, f"{name} 0", 1))
+        if beyond:
+            far = FAR * (high - low)
+            made.append(Case(high + far, f"a {name} beyond the upper bound", 1))
+            made.append(Case(low - far, f"a {name} beyond the lower bound", 1))
     if column.bounds is None or beyond:
-        outside += [Case(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
-    made = [*ends, *inside, *(outside if beyond or column.bounds is None else []), *missing]
-    return [replace(case, content=_cast(case.content, whole)) for case in made]
+        made += [Case(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
+    made += missing
+    if not whole:
+        return [replace(case, content=float(case.content)) for case in made]
+    least, greatest = INTEGERS[3], INTEGERS[2]
+    numbers = [case.content for case in made]
+    cast = [int(min(max(value, least), greatest)) if value == value else value for value in numbers]
+    return [replace(case, content=value) for case, value in zip(made, cast, strict=True)]
 
 
 def records_of(table: Table) -> list[Case]:
-    """List the records that are tried: all columns at an end, then each value of one with the rest at an end."""
+    """List the records that are tried: all columns at an end, then each value of one with the rest at an end.
+
+    With a norm, records of the greatest one and beyond: along an axis, evenly, and opposite.
+    """
     values = [values_of(column, table.beyond) for column in table.columns]
-    single = len(values) == 1
-    found = [Case(row, words) for row, words in zip(_ends(table), ("the least", "the greatest"), strict=True)]
-    found = [replace(case, words=f"a record of {case.words} values") for case in found][::-1]
-    if single:
-        return [replace(case, content=(case.content,)) for case in [values[0][1], values[0][0], *values[0][2:]]]
+    if len(values) == 1:
+        least, greatest, *more = values[0]
+        return [replace(case, content=(case.content,)) for case in (greatest, least, *more)]
+    low, high = _ends(table)
+    found = [Case(high, "a record of the greatest values"), Case(low, "a record of the least values")]
     for place, cases in enumerate(values):
         for case in cases:
-            for side, end in enumerate(_ends(table)):
+            for side, (end, words) in enumerate(((low, "least"), (high, "greatest"))):
                 row = (*end[:place], case.content, *end[place + 1 :])
-                others = ", the others at their " + ("greatest" if side else "least")
-                found.append(Case(row, f"a record with {case.words}{others}", case.complexity + 1 - side))
-    return [*found, *_by_norm(table)]
+                words = f"a record with {case.words}, the others at their {words}"
+                found.append(Case(row, words, case.complexity + 1 - side))
+    if table.norm is not None:
+        size = max(len(_numbers_of(table)), 1)
+        axis, evenly = [1.0] + [0.0] * (size - 1), [size**-0.5] * size
+        ways = {
+            "the greatest norm, along the first number": axis,
+            "the greatest norm, along the last number": axis[::-1],
+            "the greatest norm, of negative numbers": [-share for share in evenly],
+        }
+        if table.beyond:
+            ways["a norm beyond the greatest"] = [FAR * share for share in evenly]
+        found += [Case(_scaled(table, high, shares), f"a record of {words}", 1) for words, shares in ways.items()]
+    return found
 
 
 def bases_of(table: Table) -> list[Case]:
@@ -142,27 +166,19 @@ def _ends(table: Table) -> tuple[Any, Any]:
     high = tuple(cases[min(1, len(cases) - 1)].content for cases in values)
     if table.norm is None:
         return low, high
-    return _of_numbers(table, low, lambda place, size: 0.0), _of_numbers(table, high, lambda place, size: size**-0.5)
+    size = max(len(_numbers_of(table)), 1)
+    return _scaled(table, low, [0.0] * size), _scaled(table, high, [size**-0.5] * size)
 
 
-def _by_norm(table: Table) -> list[Case]:
-    """Records of the greatest norm and beyond, along an axis, evenly, and opposite."""
-    if table.norm is None:
-        return []
-    ways: list[tuple[str, Any]] = [
-        ("the greatest norm, along the first number", lambda place, size: float(place == 0)),
-        ("the greatest norm, along the last number", lambda place, size: float(place == size - 1)),
-        ("the greatest norm, of negative numbers", lambda place, size: -(size**-0.5)),
-    ]
-    if table.beyond:
-        ways.append(("a norm beyond the greatest", lambda place, size: FAR * size**-0.5))
-    return [Case(_of_numbers(table, _ends(table)[1], way), f"a record of {words}", 1) for words, way in ways]
+def _numbers_of(table: Table) -> list[int]:
+    """Positions of the numbers that the norm is of."""
+    return [place for place, column in enumerate(table.columns) if column.is_number and column.role == "value"]
 
 
-def _of_numbers(table: Table, row: Any, share: Any) -> tuple[Any, ...]:
-    """A row whose numbers are shares of the greatest norm."""
-    places = [place for place, column in enumerate(table.columns) if column.is_number and column.role == "value"]
-    scaled = {place: (table.norm or 0.0) * share(number, len(places)) for number, place in enumerate(places)}
+def _scaled(table: Table, row: Any, shares: list[float]) -> tuple[Any, ...]:
+    """A row whose numbers are these shares of the greatest norm."""
+    norm = table.norm or 0.0
+    scaled = {place: norm * share for place, share in zip(_numbers_of(table), shares, strict=False)}
     return tuple(scaled.get(place, value) for place, value in enumerate(row))
 
 
@@ -170,7 +186,8 @@ def _added(table: Table, base: Case, record: Case) -> Iterator[Change]:
     rows, row = base.content, _owned(table, (record.content,), len(base.content))[0]
     complexity = base.complexity + record.complexity
     yield rows, (*rows, row), f"{record.words} added to {base.words}", complexity
-    if rows and record.complexity == 0 and _free(table, rows[0]) != _free(table, row):
+    free = [[value for place, value in enumerate(one) if place != table.owner] for one in (*rows[:1], row)]
+    if rows and record.complexity == 0 and repr(free[0]) != repr(free[1]):
         for place, where in {len(rows) // 2: "middle", 0: "front"}.items():
             changed = (*rows[:place], row, *rows[place:])
             yield rows, changed, f"{record.words} added to {base.words}, at the {where}", complexity + 1
@@ -220,14 +237,3 @@ def _owned(table: Table, rows: Any, first: int = 0, same: bool = False) -> Any:
         return rows
     names = [person(table.columns[place], first if same else first + number) for number in range(len(rows))]
     return tuple((*row[:place], name, *row[place + 1 :]) for row, name in zip(rows, names, strict=True))
-
-
-def _free(table: Table, row: Any) -> str:
-    """A row but for its owner, as text."""
-    return repr([value for place, value in enumerate(row) if place != table.owner])
-
-
-def _cast(value: Any, whole: bool) -> Any:
-    if whole and value == value:
-        return int(min(max(value, INTEGERS[3]), INTEGERS[2]))
-    return value if whole else float(value)

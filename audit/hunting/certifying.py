@@ -25,11 +25,9 @@ from epsaudit.engine.sampling import certification_counts, training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.parameters import Options
-from epsaudit.hunting.shrinking import rows_of
 from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower
 from epsaudit.witnesses import Bound, CandidateScore, Choice, best_of, candidate_scores
-from epsaudit.witnesses.events import parts_of
 from epsaudit.witnesses.selection import Readable
 
 TO_LEARN = 2_000, MOST_HUNTED
@@ -60,17 +58,6 @@ class Finding:
         if self.candidate is None:
             return f"{self.result.x} against {self.result.x_prime}"
         return str(dataclasses.replace(self.candidate.pair, name=""))
-
-    @property
-    def records(self) -> int | None:
-        """Records of the larger dataset, or numbers of a vector of answers; None where they are not known."""
-        rows = None if self.candidate is None else rows_of(self.candidate)
-        return None if rows is None else max(map(len, rows))
-
-    @property
-    def parts(self) -> int | None:
-        """Thresholds and single outputs of the certified events; None of those that no short condition says."""
-        return parts_of(self.result.witness)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -64,14 +64,12 @@ class AddRemovePerson(Adjacency):
 
     owner: int = field(default=0, compare=False)
     """Position of the column that names the person; relations of different tables are equal."""
+    name = "add or remove one person"
     description = "the presence of all rows of exactly one person"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         changed = _changed(x, x_prime, self.owner)
         return len(changed) == 1 and not all(changed[0])
-
-    def __str__(self) -> str:
-        return "add or remove one person"
 
 
 @dataclass(frozen=True)
@@ -88,6 +86,7 @@ class SubstitutePerson(Adjacency):
 
     owner: int = field(default=0, compare=False)
     """As for `AddRemovePerson`."""
+    name = "substitute one person's rows"
     description = "the rows of exactly one person, who has some in both"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
@@ -95,9 +94,6 @@ class SubstitutePerson(Adjacency):
         if len(changed) == 1:
             return all(changed[0])
         return {tuple(map(bool, sides)) for sides in changed} == {(False, True), (True, False)} and len(changed) == 2
-
-    def __str__(self) -> str:
-        return "substitute one person's rows"
 
 
 @dataclass(frozen=True)

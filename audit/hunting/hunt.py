@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import signal
 import threading
@@ -291,28 +290,27 @@ class _Hunting:
 
     def attempt(self, number: int, found: Screened, more: int) -> Attempt:
         """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
-        candidate, name = found.candidate, f"audit {number}"
-        done = Attempt(candidate)
+        candidate, name, failure = found.candidate, f"audit {number}", ""
+        result, finding = None, None
         try:
             self.options.say(f"{name}: {candidate.tries or candidate.pair}")
             seconds = self.left(0.25 if more else 0.5)  # the most promising ones are first
             share = self.options.share(number)
-            result = self.audit(candidate, share, self.options.trials, name, seconds, found.pace)
-            result = dataclasses.replace(result, notes=(*result.notes, *candidate.notes))
+            audited = self.audit(candidate, share, self.options.trials, name, seconds, found.pace)
+            result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
         except AuditError as error:
-            return dataclasses.replace(done, failure=str(error))
+            failure = str(error)
         except KeyboardInterrupt as error:
-            return dataclasses.replace(done, failure=f"{self.stop(error)} before its audit was done")
-        done = dataclasses.replace(done, result=result)
-        if not result.violates_claim:
-            return done
-        try:
-            self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
-            return dataclasses.replace(done, finding=self.finding(number, found, result))
-        except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
-            return dataclasses.replace(done, failure=f"refuted, and not certified anew: {error}")
-        except KeyboardInterrupt as error:
-            return dataclasses.replace(done, failure=f"refuted; {self.stop(error)} before it was shrunk")
+            failure = f"{self.stop(error)} before its audit was done"
+        if result is not None and result.violates_claim:
+            try:
+                self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
+                finding = self.finding(number, found, result)
+            except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
+                failure = f"refuted, and not certified anew: {error}"
+            except KeyboardInterrupt as error:
+                failure = f"refuted; {self.stop(error)} before it was shrunk"
+        return Attempt(candidate, result, failure, finding)
 
     def finding(self, number: int, found: Screened, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
@@ -364,10 +362,15 @@ class _Hunting:
                 pace = tried.seconds / tried.runs
             return tried.violates_claim
 
-        described = self.options.describe
-        describe = (lambda values: None) if described is None else functools.partial(description_at, described)
-        limits: dict[str, Any] = {"until": end, "most_steps": self.options.steps}
-        smallest, _ = shrink(found.candidate, still, describe=describe, values=self.values, **limits)
+        described: Any = self.options.describe  # None, too, is at every value what it is
+        smallest, _ = shrink(
+            found.candidate,
+            still,
+            describe=lambda values: description_at(described, values),
+            values=self.values,
+            until=end,
+            most_steps=self.options.steps,
+        )
         return smallest, pace, steps
 
     def audit(

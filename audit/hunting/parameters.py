@@ -151,10 +151,10 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
 
 def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
     """List all combinations of values, and in how many parameters each has not the first, the fewest first."""
-    choices = [list(enumerate(_listed(name, values))) for name, values in parameters.items()]
+    listed = {name: _listed(name, values) for name, values in parameters.items()}
     combined = [
-        ({name: value for name, (_, value) in zip(parameters, chosen, strict=True)}, sum(n > 0 for n, _ in chosen))
-        for chosen in itertools.product(*choices)
+        ({name: listed[name][place] for name, place in zip(listed, places, strict=True)}, sum(map(bool, places)))
+        for places in itertools.product(*(range(len(values)) for values in listed.values()))
     ]
     return sorted(combined, key=lambda one: one[1])
 

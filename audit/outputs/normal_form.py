@@ -87,16 +87,16 @@ class TimedOut:
 
 
 class _Marked(tuple[Any, ...]):
-    """A tuple that equals only its own kind."""
+    """A tuple that equals only its own kind with the same attributes."""
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and tuple.__eq__(self, other)
+        return type(self) is type(other) and tuple.__eq__(self, other) and vars(self) == vars(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((type(self).__name__, tuple.__hash__(self)))
+        return hash((type(self).__name__, tuple.__hash__(self), *vars(self).values()))
 
 
 class Items(_Marked):
@@ -137,12 +137,6 @@ class Items(_Marked):
         """Return the pairs in the order that the mapping had."""
         return tuple(self) if self.order is None else tuple(self[place] for place in self.order)
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is Items and tuple.__eq__(self, other) and self.order == other.order
-
-    def __hash__(self) -> int:
-        return hash(("Items", self.order, tuple.__hash__(self)))
-
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, None without."""
         return next((value for own, value in self if own == key), None)
@@ -167,22 +161,12 @@ class Array(_Marked):
         array.shape = tuple(shape)
         return array
 
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and self.shape == other.shape  # type: ignore[attr-defined]  # of this class
-
-    __hash__ = _Marked.__hash__
-
-    def __reduce__(self) -> tuple[Callable[..., Array], tuple[Any, ...]]:
-        return Array.of, (tuple(self), self.shape)
-
     def __repr__(self) -> str:
         return f"array of shape {self.shape}: {written(tuple(self))}"
 
 
 class Complex(_Marked):
     """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0."""
-
-    __slots__ = ()
 
     def __repr__(self) -> str:
         return f"complex({written(self[0])}, {written(self[1])})"
@@ -296,11 +280,6 @@ def are_floats(numbers: NDArray[Any]) -> bool:
         return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
 
 
-def _float(value: float) -> float:
-    value = float.__pos__(value)
-    return value if value == value else NAN
-
-
 def _equal_float(value: Any) -> Any:
     """The float that an exact number equals, or itself where none does."""
     try:
@@ -315,23 +294,19 @@ def _complex(value: Any) -> Any:
     return Complex((normal(value.real), imaginary)) if imaginary != 0 else normal(value.real)
 
 
-def _moment(value: Any) -> Any:
-    """A time of the plain type, in UTC where it has a zone; pandas' may be NaT."""
-    if value != value:
+def _time(value: Any) -> Any:
+    """A time or a duration of the plain type, and the nanoseconds that those of pandas count besides."""
+    if value != value:  # NaT of pandas
         return NAN
-    plain = type(value) is datetime.datetime
-    moment = value if plain else datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
-    moment = moment.replace(fold=0) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
-    return _counted(moment, value, "nanosecond")
-
-
-def _duration(value: datetime.timedelta) -> Any:
-    return _counted(datetime.timedelta(value.days, value.seconds, value.microseconds), value, "nanoseconds")
-
-
-def _counted(plain: Any, value: Any, name: str) -> Any:
-    """A time or a duration with the nanoseconds that those of pandas count besides."""
-    nanoseconds = getattr(value, name, 0)
+    if isinstance(value, datetime.timedelta):
+        nanoseconds = getattr(value, "nanoseconds", 0)
+        plain: Any = datetime.timedelta(value.days, value.seconds, value.microseconds)
+    else:
+        nanoseconds = getattr(value, "nanosecond", 0)
+        plain = value
+        if type(value) is not datetime.datetime:
+            plain = datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
+        plain = plain.replace(fold=0) if plain.tzinfo is None else plain.astimezone(datetime.UTC)
     return (plain, float(nanoseconds)) if nanoseconds else plain
 
 
@@ -367,7 +342,15 @@ def _of_another_type(value: Any) -> Any:
         if isinstance(value, kind):
             return make(value)
     if hasattr(value, "__next__") and hasattr(value, "__iter__"):
-        return normal(_stream(value))
+        found: list[Any] = []
+        try:
+            for item in itertools.islice(value, MOST_OF_A_STREAM + 1):
+                found.append(item)  # one by one, up to where it raises
+        except (Exception, SystemExit) as error:
+            found.append(Raised.of(error))
+        if len(found) > MOST_OF_A_STREAM:
+            raise AuditError(f"The stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at.")
+        return _sequence(found)
     try:
         held: Any = unfolded(value)
     except (AttributeError, TypeError, ValueError, RuntimeError) as error:
@@ -380,18 +363,6 @@ def _of_another_type(value: Any) -> Any:
         return Items.of(vars(value))
     except AuditError:  # of a part, where the whole says more
         raise refused(value) from None
-
-
-def _stream(items: Iterator[Any]) -> tuple[Any, ...]:
-    found: list[Any] = []
-    try:
-        for item in itertools.islice(items, MOST_OF_A_STREAM + 1):
-            found.append(item)  # one by one, up to where it raises
-    except (Exception, SystemExit) as error:
-        found.append(Raised.of(error))
-    if len(found) > MOST_OF_A_STREAM:
-        raise AuditError(f"The stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at.")
-    return tuple(found)
 
 
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
@@ -442,20 +413,15 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _when(value: Any) -> Any:
-    return NAN if np.isnat(value) else normal(value.item())
-
-
 _DERIVED: dict[type, Callable[[Any], Any]] = {
-    np.datetime64: _when,
-    np.timedelta64: _when,
+    **dict.fromkeys((np.datetime64, np.timedelta64), lambda value: NAN if np.isnat(value) else normal(value.item())),
     np.complexfloating: _complex,
     np.longdouble: lambda value: normal(  # whose item is itself
         Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
     ),
     np.generic: lambda value: normal(value.item()),
     Enum: _member,
-    float: _float,
+    float: lambda value: normal(float.__pos__(value)),
     int: lambda value: normal(int.__pos__(value)),
     str: str.__str__,
     **dict.fromkeys((bytes, bytearray), lambda value: bytes(memoryview(value))),
@@ -470,9 +436,9 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     Set: lambda value: frozenset(map(normal, value)),
     Decimal: lambda value: NAN if value.is_nan() else _equal_float(value),
     Fraction: _equal_float,
-    datetime.datetime: _moment,
+    datetime.datetime: _time,
     datetime.date: lambda value: datetime.date(value.year, value.month, value.day),
-    datetime.timedelta: _duration,
+    datetime.timedelta: _time,
 }
 """Classes that others are derived from, the first that fits; their objects compare as they like, what is made not."""
 _EXACT: dict[type, Callable[[Any], Any]] = {

@@ -6,6 +6,7 @@ says which a sample of texts agrees on.
 
 from __future__ import annotations
 
+import bisect
 import csv
 import datetime
 import functools
@@ -157,33 +158,23 @@ def _text(text: str) -> Items:
 
 def _longest_repeat(text: str) -> int:
     """Length of the longest part of a text, of two that repeat, that is there again, up to `LONGEST_REPEAT`."""
-    repeats, other = 2, 4  # some part of this length repeats, and none of that
-    while other <= LONGEST_REPEAT and _repeats(text, other):
-        repeats, other = other, 2 * other
-    while repeats < min(other, LONGEST_REPEAT + 1) - 1:
-        middle = (repeats + other) // 2
-        repeats, other = (middle, other) if _repeats(text, middle) else (repeats, middle)
-    return repeats
+
+    def all_differ(length: int) -> bool:
+        number = max(len(text) - length + 1, 0)
+        return len({text[start : start + length] for start in range(number)}) == number
+
+    return 2 + bisect.bisect_left(range(3, LONGEST_REPEAT + 1), True, key=all_differ)
 
 
-def _repeats(text: str, length: int) -> bool:
-    """Whether a part of this length is there twice; short parts are faster as tuples."""
-    number = len(text) - length + 1
-    if length <= 4:
-        return len(set(zip(*(text[start:] for start in range(length)), strict=False))) < number
-    return len({text[start : start + length] for start in range(number)}) < number
+PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds", "microseconds")
+"""Of a date, a time, and a duration, whichever it has."""
 
 
-MOMENTS = ("year", "month", "day", "hour", "minute", "second", "microsecond")
-
-
-def _attributes(value: Any, names: Iterable[str]) -> Items:
-    return Items((name, float(getattr(value, name))) for name in names if hasattr(value, name))
-
-
-def _time(moment: Any) -> Items:
-    days = (("weekday", moment.weekday()), ("days", moment.toordinal())) if isinstance(moment, datetime.date) else ()
-    return Items((*_attributes(moment, MOMENTS), *((name, float(number)) for name, number in days)))
+def _time(value: Any) -> Items:
+    found = [(name, float(getattr(value, name))) for name in PARTS_OF_TIME if hasattr(value, name)]
+    if isinstance(value, datetime.date):
+        found += [("weekday", float(value.weekday())), ("days", float(value.toordinal()))]
+    return Items(found)
 
 
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
@@ -202,7 +193,7 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "bytes": (bytes, lambda value: tuple(map(float, value))),
     "text": (str, _text),
     "time": ((datetime.date, datetime.time), _time),
-    "duration": (datetime.timedelta, lambda value: _attributes(value, ("days", "seconds", "microseconds"))),
+    "duration": (datetime.timedelta, _time),
     "keys": (Items, lambda mapping: tuple([key for key, _ in mapping.as_given()])),
     "message": (Raised, lambda raised: raised.message),
     "checksum": (object, lambda value: float(zlib.crc32(written(value).encode("utf-8", "backslashreplace")))),

@@ -27,7 +27,7 @@ from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import Options, candidates
 from epsaudit.hunting.parameters import served as mechanism_served
 from epsaudit.hunting.shrinking import rows_of, shrink, simpler_values
-from epsaudit.witnesses.events import reads_well
+from epsaudit.witnesses.events import parts_of, reads_well
 
 WITHIN, AGES, SYMBOLS = numbers(0, 4), numbers(0, 9, integer=True), symbols("a", "b")
 
@@ -672,7 +672,7 @@ def test_last_bits_are_looked_at_where_that_is_asked():
     assert not hunted(noisy, None, [(0.0, 1.0)], **settings).refuted
     (found,) = hunted(noisy, None, [(0.0, 1.0)], witnesses="all", **settings).findings
     assert "lowest bit" in found.result.describe_event()
-    assert (found.parts, found.records) == (1, None)
+    assert parts_of(found.result.witness) == 1
 
 
 def test_a_claim_that_does_not_exist_for_some_values_ends_no_hunt():

@@ -63,7 +63,7 @@ def test_an_audit_sees_the_key_in_the_variant_and_no_more_than_delta_in_the_mech
     variant, sound = HistogramWithoutThreshold(1.0, 0.01), StableHistogram(1.0, 0.01)
     result = audit(variant, trials=10_000, confidence=0.999, seed=3)
     assert result.violates_claim
-    assert "y has 'b'" in str(result.witness)
+    assert any(event in str(result.witness) for event in ("y has 'b'", "len(y) >= 2"))  # of two keys, which is the same
     for pair in sound.worst_pairs():
         assert not audit(sound, pair, trials=10_000, confidence=0.999, seed=3).violates_claim
 
