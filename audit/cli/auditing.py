@@ -76,24 +76,26 @@ def audit(
             from epsaudit.engine.workers import cluster as workers_of
 
             stack.enter_context(workers_of(cluster))
-        kept = None
+        record = None
         if checkpoint is not None:
-            kept = stack.enter_context(suite.checkpointed(checkpoint, entries, runs, confidence, seed, stop_early))
-        root = entropy(seed) if kept is None else kept.seed
+            record = stack.enter_context(suite.checkpointed(checkpoint, entries, runs, confidence, seed, stop_early))
+        root = entropy(seed) if record is None else record.seed
         stack.enter_context(provenance.typed(recorded(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
         done: list[Result] = []
-        how: dict[str, Any] = {
-            "trials": runs,
-            "family_confidence": confidence,
-            "seed": root,
-            "n_jobs": jobs,
-            "stop_early": stop_early,
-        }
         interrupted = False
         with _terminable():
             try:
-                for result in suite.run(entries, **how, progress=display.of, checkpoint=kept):
+                for result in suite.run(
+                    entries,
+                    trials=runs,
+                    family_confidence=confidence,
+                    seed=root,
+                    n_jobs=jobs,
+                    stop_early=stop_early,
+                    progress=display.of,
+                    checkpoint=record,
+                ):
                     done.append(result)  # one at a time: Ctrl-C keeps what is done
                     display.ended()
             except KeyboardInterrupt:
@@ -101,7 +103,10 @@ def audit(
         if out is not None and done:
             _write(done, confidence, out)
         if interrupted:
-            print(f"epsaudit: interrupted; {_kept(len(done), out, checkpoint)}.", file=sys.stderr)
+            kept = [f"{len(done)} finished audits are in {out}"] if out is not None and done else []
+            kept += [f"the same command goes on from the chunks in {checkpoint}"] if checkpoint is not None else []
+            nothing = "nothing was written (--checkpoint FILE would have kept finished chunks)"
+            print(f"epsaudit: interrupted; {', and '.join(kept) or nothing}.", file=sys.stderr)
             return INTERRUPTED
     if as_json:
         print(results.text(done), end="")
@@ -116,15 +121,6 @@ def audit(
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
-
-
-def _kept(done: int, out: Path | None, checkpoint: Path | None) -> str:
-    parts = []
-    if out is not None and done:
-        parts.append(f"{done} finished audits are in {out}")
-    if checkpoint is not None:
-        parts.append(f"the same command goes on from the chunks in {checkpoint}")
-    return ", and ".join(parts) or "nothing was written (--checkpoint FILE would have kept finished chunks)"
 
 
 NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
@@ -289,7 +285,11 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
         if heading and any(row.name in kept for row in rows):
             say(heading)
         for row in (row for row in rows if row.name in kept):
-            claim = _claim(row)
+            claim: Claim | str
+            try:
+                claim = row.claim if isinstance(row, Entry) and not hasattr(row, "stated_claim") else row.stated_claim
+            except AuditError as error:  # it cannot be calculated here
+                claim = f"({error})"
             say(f"{row.name:<{first}}  {claim}, {row.expected}")
             if long:
                 say(f"  {row.reason or row.source}")
@@ -297,11 +297,3 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
             listed.append({"name": row.name, "claim": str(claim), **facts})
     say_json(as_json, listed)
     return AS_EXPECTED
-
-
-def _claim(row: Entry | Listed) -> Claim | str:
-    """The claim, or why it cannot be calculated here."""
-    try:
-        return row.claim if isinstance(row, Entry) and not hasattr(row, "stated_claim") else row.stated_claim
-    except AuditError as error:
-        return f"({error})"

@@ -104,7 +104,14 @@ def run(
     }
     command = ["epsaudit", "hunt", *words, *["--fresh"] * fresh]
     command += [word for name, one in options.items() if one is not None for word in (f"--{name}", one)]
-    findings = [_with_command(one, command, found.seed) for one in found.findings]
+    findings = []
+    for one in found.findings:  # `epsaudit reproduce` reads the pair and parameters of the command
+        if (case := one.as_json()) is not None:
+            x, x_prime, arguments = map(json.dumps, case)
+            own = shlex.join([*command, "--pair", x, x_prime, "--parameters", arguments, "--seed", str(found.seed)])
+            execution = {**one.result.execution, "command": own}
+            one = dataclasses.replace(one, result=dataclasses.replace(one.result, execution=execution))
+        findings.append(one)
     if out is not None:
         _write(found, findings, out)
     say_json(as_json, {**_facts(found), "findings": [one.to_dict() for one in findings]})
@@ -112,24 +119,19 @@ def run(
     for one in findings:
         say(f"{one}\n")
     if found.attempts:
-        say(_table(found.rows()))
+        shown = []
+        for row in found.rows():
+            tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
+            shown.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
+        drawn = io.StringIO()
+        print_table(shown, SHOWN, file=drawn, width=WIDTH)
+        say(drawn.getvalue())
     say(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
     if not found.audits:  # which refutes nothing, and shows nothing either
         raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
     return SURPRISED if found.refuted else AS_EXPECTED
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    """One line or more an audit: the verdict with its numbers, and what was tried."""
-    shown = []
-    for row in rows:
-        tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-        shown.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
-    drawn = io.StringIO()
-    print_table(shown, SHOWN, file=drawn, width=WIDTH)
-    return drawn.getvalue()
 
 
 def _candidates(
@@ -160,17 +162,6 @@ def _candidates(
     values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
     known = candidates(describe, values)  # which says what the data are
     return known, describe, adjacency, data
-
-
-def _with_command(finding: Finding, words: list[str], seed: int) -> Finding:
-    """Record the command that hunts on this pair alone: `epsaudit reproduce` reads the pair and parameters of it."""
-    known = finding.as_json()
-    if known is None:
-        return finding
-    x, x_prime, parameters = map(json.dumps, known)
-    command = shlex.join([*words, "--pair", x, x_prime, "--parameters", parameters, "--seed", str(seed)])
-    execution = {**finding.result.execution, "command": command}
-    return dataclasses.replace(finding, result=dataclasses.replace(finding.result, execution=execution))
 
 
 def _facts(found: Hunt) -> dict[str, Any]:

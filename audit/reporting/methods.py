@@ -44,7 +44,7 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     if not results:
         raise AuditError("There are no results to describe.")
     fixed = [result for result in results if isinstance(result, AuditResult)]
-    paragraphs = [_what_was_run(fixed), _what_was_certified(fixed, family_confidence)] if fixed else []
+    paragraphs = _fixed_size(fixed, family_confidence) if fixed else []
     others = [result for result in results if isinstance(result, SequentialResult | OneRunResult)]
     for kind in dict.fromkeys(map(type, others)):
         paragraphs.append(_others([result for result in others if isinstance(result, kind)]))
@@ -75,7 +75,8 @@ def _others(results: Sequence[SequentialResult | OneRunResult]) -> str:
     return " ".join([audited + how, _confidence(results, 0.0), _outcome(results), _reproducing(results)])
 
 
-def _what_was_run(results: Sequence[AuditResult]) -> str:
+def _fixed_size(results: Sequence[AuditResult], family: float) -> list[str]:
+    """Say in two paragraphs what was run, and what was certified."""
     many = len(results) > 1
     if many:
         names = "" if len(results) > 3 else f" ({_names(results)})"
@@ -91,17 +92,19 @@ def _what_was_run(results: Sequence[AuditResult]) -> str:
         rf"{_span([r.runs for r in results])}, which were fresh, certified that one choice \cite{{ding2018detecting}}.",
         "Each fresh run used one of the two datasets by a fair coin, and only counts were kept.",
     ]
-    if learned := sum(map(_learned, results)):
+    events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in results]
+    learned = sum(
+        any(isinstance(getattr(event, "feature", None), (Additive, Tree)) for event in both) for both in events
+    )
+    if learned:
         which = f"In {learned} of the audits the event is" if many else "The event is"
         sentences.append(
             rf"{which} a threshold on a classifier learnt from the choosing runs \cite{{bichsel2021dpsniper}}."
         )
     if any(result.families == "all" for result in results):
         sentences.append("Events included those on the last bits of floating-point outputs.")
-    return " ".join([*sentences, _reproducing(results)])
+    ran = " ".join([*sentences, _reproducing(results)])
 
-
-def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
     games = [result for result in results if isinstance(result.certificate, MembershipGame)]
     boxes = [result for result in results if isinstance(result.certificate, Box)]
     both = bool(games and boxes)
@@ -133,7 +136,7 @@ def _what_was_certified(results: Sequence[AuditResult], family: float) -> str:
             r"share the error \cite{clopper1934use,jagielski2020auditing}, and the bound is the least parameter that "
             f"allows both{_cite_if(boxes, 'balle2020hypothesis', 'ZCDP', 'RenyiDP')}."
         )
-    return " ".join([*sentences, _confidence(results, family), _outcome(results)])
+    return [ran, " ".join([*sentences, _confidence(results, family), _outcome(results)])]
 
 
 def _outcome(results: Sequence[Result]) -> str:
@@ -224,11 +227,6 @@ def _only(results: Sequence[Result], name: str) -> str:
 def _span(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _learned(result: AuditResult) -> bool:
-    events = (result.witness.guess_x, result.witness.guess_x_prime)
-    return any(isinstance(getattr(event, "feature", None), (Additive, Tree)) for event in events)
 
 
 def _cite_if(results: Sequence[Result], key: str, *kinds: str) -> str:

@@ -47,7 +47,9 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         "percent": percent,
         "visible": visible,
         "grouped": "{:,}".format,
-        "sortable": _sortable,
+        "sortable": lambda value: (
+            "" if value is None else "Infinity" if value == math.inf else repr(float(value))
+        ),  # as JavaScript reads it
         "anchor": lambda place: "start" if place < 40.0 else "end" if place > WIDTH - 40.0 else "middle",
     }
     # in these two no text of a result occurs, and escaping would break them
@@ -78,6 +80,12 @@ def _card(result: Result, file: str) -> dict[str, Any]:
     curves = None
     if isinstance(result, AuditResult):
         curves = _points(certified_polygon(result)), _claimed_curve(result.claim)
+    made = [", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded"]
+    if "machine" in result.execution:
+        made.insert(0, result.execution["machine"])
+    if "started" in result.execution:
+        taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""
+        made.insert(0, f"Started {result.execution['started']}{taken}")
     return {
         "result": result,
         "kind": kind_of(result),
@@ -90,7 +98,7 @@ def _card(result: Result, file: str) -> dict[str, Any]:
         },
         "curves": curves,
         "reproduce": shlex.join(["epsaudit", "verify", file, *["--rerun"] * (curves is not None), result.mechanism]),
-        "made": _made(result),
+        "made": " ".join(f"{part}." for part in made),
     }
 
 
@@ -103,21 +111,6 @@ def _claimed_curve(claim: Claim) -> str:
 def _points(points: Floats) -> str:
     """Points in a square of `SQUARE` pixels, as SVG writes them."""
     return " ".join(f"{round(SQUARE * x, 2):g},{round(SQUARE * (1.0 - y), 2):g}" for x, y in points)
-
-
-def _made(result: Result) -> str:
-    parts = [", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded"]
-    if "machine" in result.execution:
-        parts.insert(0, result.execution["machine"])
-    if "started" in result.execution:
-        taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""
-        parts.insert(0, f"Started {result.execution['started']}{taken}")
-    return " ".join(f"{part}." for part in parts)
-
-
-def _sortable(value: float | None) -> str:
-    """Write a number as JavaScript reads it; nothing for None."""
-    return "" if value is None else "Infinity" if value == math.inf else repr(float(value))
 
 
 def _hash(text: str) -> str:

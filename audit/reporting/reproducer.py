@@ -302,7 +302,16 @@ def _needed(source: str, name: str) -> list[str]:
         names = _names_defined(one)
         for own in names:
             defined.setdefault(own, []).append(one)
-        if not names and not _is_idle(one, set(defined)):
+        match one:  # what does nothing for single runs: text, what runs as a program, and attributes of functions
+            case ast.Expr():
+                idle = isinstance(one.value, ast.Constant)
+            case ast.If():
+                idle = "__name__" in ast.unparse(one.test)
+            case ast.Assign():
+                idle = ast.unparse(one.targets[0]).partition(".")[0] in defined
+            case _:
+                idle = False
+        if not names and not idle:
             always.append(one)
     if name not in defined:
         return []
@@ -322,15 +331,6 @@ def _names_defined(one: ast.stmt) -> set[str]:
     targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
     parts = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
     return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
-
-
-def _is_idle(one: ast.stmt, defined: set[str]) -> bool:
-    """Whether a statement does nothing for single runs: text, what runs as a program, and attributes of functions."""
-    if isinstance(one, ast.Expr):
-        return isinstance(one.value, ast.Constant)
-    if isinstance(one, ast.If):
-        return "__name__" in ast.unparse(one.test)
-    return isinstance(one, ast.Assign) and ast.unparse(one.targets[0]).partition(".")[0] in defined
 
 
 def _stored(counts: Counts) -> str:

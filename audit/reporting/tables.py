@@ -68,7 +68,9 @@ class Column:
         """Write the row's value as LaTeX."""
         shown = self.show(row)
         if shown == "-" or self.numeric:
-            return {"-": "--", "inf": r"$\infty$", "-inf": r"$-\infty$"}.get(shown, _scientific(shown))
+            mantissa, e, exponent = shown.partition("e")
+            number = f"${_power(mantissa, exponent)}$" if e else f"${shown}$" if shown.startswith("-") else shown
+            return {"-": "--", "inf": r"$\infty$", "-inf": r"$-\infty$"}.get(shown, number)
         escaped = text.latex(shown)
         if self.kind == "formula":
             escaped = _EXPONENT.sub(lambda found: f"${_power(found[1], found[2])}$", escaped)
@@ -76,12 +78,6 @@ class Column:
             broken = re.sub(r"([-/])(?=\w)", r"\1\\allowbreak{}", escaped) if self.width else escaped
             escaped = rf"\texttt{{{broken}}}"
         return rf"\raggedright {escaped}" if self.width else escaped
-
-
-def _scientific(number: str) -> str:
-    mantissa, e, exponent = number.partition("e")
-    written = _power(mantissa, exponent) if e else number
-    return f"${written}$" if e or number.startswith("-") else number
 
 
 def _power(mantissa: str, exponent: str) -> str:
@@ -124,12 +120,10 @@ def to_csv(rows: Sequence[Row]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows([text.csv_cell(_flat(row.get(name))) for name in names] for row in rows)
+    for row in rows:
+        cells = (json.dumps(cell) if isinstance(cell, (list, tuple, dict)) else cell for cell in map(row.get, names))
+        writer.writerow(map(text.csv_cell, cells))
     return buffer.getvalue()
-
-
-def _flat(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, (list, tuple, dict)) else value
 
 
 PAPER = (  # exact and certified in the parameter that the proven claim names
@@ -273,7 +267,8 @@ def failure(sentence: str, lines: Iterable[tuple[str, str]], command: str) -> st
 
     Lines are indented by four columns, so that the text pastes into an issue: Markdown shows them as they stand.
     """
-    named = [_entry(f"    {name:<10} ", text) for name, text in lines]
+    how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
+    named = [textwrap.fill(text, WIDTH, initial_indent=f"    {name:<10} ", **how) for name, text in lines]
     return "\n".join([textwrap.fill(sentence, WIDTH), "", *named, f"    {'reproduce':<10} {command}"])
 
 
@@ -325,13 +320,6 @@ def weakness(result: SequentialResult, seconds: float, telling: float) -> str:
         f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{fitted} do not "
         f"show {result.claim.symbol} = {telling:.4g} where {result.claim} is claimed. It "
         f"{result.describe_detectable()}. Give it more runs or seconds, or a more telling pair."
-    )
-
-
-def _entry(begun: str, text: str) -> str:
-    """Write a named line, wrapped under itself."""
-    return textwrap.TextWrapper(WIDTH, begun, " " * len(begun), break_long_words=False, break_on_hyphens=False).fill(
-        text
     )
 
 

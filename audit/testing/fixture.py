@@ -146,7 +146,7 @@ class PrivacyAudit:
             number = number_of(asker, (mechanism, pairs, asked))
             if witness is None:
                 terms = terms_of(config, asker, number, given)
-                command = command_of(config, asker, terms)
+                command = command_of(asker, terms)
                 outcome = _audited(config, asker, terms, command, mechanism, pairs, asked, must_fail)
             else:
                 if beside := [name for name, value in asked.items() if value]:
@@ -155,7 +155,7 @@ class PrivacyAudit:
                     )
                 test = frozen.read(witness)
                 terms = terms_of(config, asker, number, given, test.runs)
-                command = command_of(config, asker, terms)
+                command = command_of(asker, terms)
                 outcome = _counted(test, Path(witness), terms, mechanism, pairs, must_fail)
         except AuditError as error:
             raise without_internals(error) from error.__cause__
@@ -265,6 +265,8 @@ class Terms:
     seed: int
     number: int = field(default=1, repr=False)
     """Of the check among those of its test."""
+    salt: int = field(default=0, repr=False)
+    """What --privacy-seed mixes into every seed."""
 
     @property
     def which(self) -> str:
@@ -298,13 +300,15 @@ def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[st
             f"The false-alarm probability left for check {number} of this test is {alarm:.2g}; it must be "
             f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
         )
+    salt = int(option(config, "seed") or 0)
     return Terms(
         int(said.get("runs") or option(config, "runs") or runs),
         float(said.get("seconds") or option(config, "seconds") or SECONDS),
         test_alarm,
         alarm,
-        seed_of(asker.name, number, salt_of(config)),
+        seed_of(asker.name, number, salt),
         number,
+        salt,
     )
 
 
@@ -315,11 +319,6 @@ def number_of(asker: Asker, asked: object) -> int:
         return asker.examples.setdefault(digest(asked), len(asker.examples) + 1)
     asker.checks += 1
     return asker.checks
-
-
-def salt_of(config: pytest.Config) -> int:
-    """What --privacy-seed mixes into every seed."""
-    return int(option(config, "seed") or 0)
 
 
 def seed_of(name: str, check: int, salt: int) -> int:
@@ -334,13 +333,13 @@ def plain(node_id: str) -> str:
     return node_id[:name] + node_id[name:].partition("@")[0]
 
 
-def command_of(config: pytest.Config, asker: Asker, terms: Terms) -> str:
+def command_of(asker: Asker, terms: Terms) -> str:
     """Write the command that runs a test again on the same terms."""
     options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
     if terms.seconds != SECONDS:
         options.append(f"--privacy-seconds={terms.seconds:g}")
-    if salt_of(config):
-        options.append(f"--privacy-seed={salt_of(config)}")
+    if terms.salt:
+        options.append(f"--privacy-seed={terms.salt}")
     return shlex.join(["pytest", plain(asker.item.nodeid), *options])
 
 

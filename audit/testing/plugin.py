@@ -202,18 +202,16 @@ def option(config: pytest.Config, name: str) -> Any:
     text, what = config.getoption(key), f"--privacy-{name}"
     if text is None:
         text, what = str(config.getini(key) or "").strip(), f"{key} in the ini file"
+    if not text:
+        return None
+    value: Any = text  # what is no number stays text, to be refused by name
+    for kind in (float, int):
+        with contextlib.suppress(ValueError):
+            value = kind(text)
     try:
-        return read(name, _number(text), what) if text else None
+        return read(name, value, what)
     except AuditError as error:
         raise pytest.UsageError(str(error)) from None
-
-
-def _number(text: str) -> Any:
-    """Read '1000000', '1e6' or '0.5'; what is no number stays text, to be refused by name."""
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text
 
 
 def read(name: str, value: Any, what: str) -> Any:
