@@ -163,8 +163,7 @@ def certified(
         counts=counts,
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
-    if result.lower_bound > 0.0:
-        run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
+    run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
     if result.violates_claim:
         result = dataclasses.replace(result, notes=(*result.notes, *run.look.of_a_refutation()))
     record.record_once("result", result.to_dict)

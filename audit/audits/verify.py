@@ -319,6 +319,9 @@ def _fixed_size(result: AuditResult) -> Iterator[str]:
     if result.families == "hunt":
         if not LEAST_HUNTED <= chose <= MOST_HUNTED:
             yield f"{chose:,} runs are said to have chosen; a hunt takes {LEAST_HUNTED} to {MOST_HUNTED:,}."
+        doubled, rest = divmod(result.runs, LEAST_HUNTED)
+        if (rest or doubled & (doubled - 1)) and (result.runs % 4 or result.runs < 4 * LEAST_TRIALS):
+            yield f"A hunt certified {result.runs:,} runs; it doubles {LEAST_HUNTED}, up to four times its trials."
     elif chose:  # what the pairs divide evenly: at least 8 runs on each side of each; and looks at functions
         looked = max(FEWEST_TO_LOOK, result.trials // 10)
         if not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:

@@ -202,7 +202,7 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
     for position in first:
         for record in (replacements[place] for place in others):
             if _comparable(record) != _comparable(x[position]):
-                name = f"{len(x)} records against one {x[position]!r} made {record!r}"
+                name = f"{len(x)} records against one {_represented(x[position])} made {_represented(record)}"
                 yield DatasetPair(x, (*x[:position], record, *x[position + 1 :]), name)
 
 
@@ -212,7 +212,15 @@ def shorten(dataset: Any, width: int = 48) -> str:
         return clipped(describe(dataset), width)
     if all(hasattr(dataset, name) for name in ("to_frame", "to_list", "head")):  # a series of pandas or of polars
         return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)
-    return clipped(re.sub(r"\s*\n\s*", " ", repr(dataset)), width)
+    return clipped(re.sub(r"\s*\n\s*", " ", _represented(dataset)), width)
+
+
+def _represented(value: Any) -> str:
+    """What `repr` says, also where it refuses to: Python writes no whole number of more than 4,300 digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return hex(value) if isinstance(value, int) else f"a {type(value).__name__} that cannot be written"
 
 
 def is_frame(value: Any) -> bool:
@@ -237,15 +245,15 @@ def _where_they_differ(x: Any, x_prime: Any) -> str:
     if isinstance(x, Mapping) and isinstance(x_prime, Mapping):
         keys = dict.fromkeys([*x, *x_prime])
         records = (
-            (f"the value of {clipped(repr(key), NAMES)}", x.get(key, _MISSING), x_prime.get(key, _MISSING))
+            (f"the value of {clipped(_represented(key), NAMES)}", x.get(key, _MISSING), x_prime.get(key, _MISSING))
             for key in keys
         )
     else:
         pairs = itertools.zip_longest(_records(x), _records(x_prime), fillvalue=_MISSING)
         records = ((f"{'row' if is_frame(x) else 'record'} {number}", *both) for number, both in enumerate(pairs))
     for what, *both in records:
-        if repr(both[0]) != repr(both[1]):
-            shown = ("none" if one is _MISSING else clipped(" ".join(repr(one).split()), NAMES) for one in both)
+        if _represented(both[0]) != _represented(both[1]):
+            shown = ("none" if one is _MISSING else clipped(" ".join(_represented(one).split()), NAMES) for one in both)
             return f"{what} is {' against '.join(shown)}"
     return ""
 

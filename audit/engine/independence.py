@@ -113,10 +113,12 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     above = values >= middle
     if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):  # whichever is nearer to half of them
         above = values > middle
-    # drift: how many lie above the median in the first half of the runs and in the second
-    first, second = int(np.sum(above[:half])), int(np.sum(above[half:]))
-    what = f"of the first {half:,} outputs {first:,} lie above the median, of the last {size - half:,} {second:,}"
-    found = [Finding(what, _log_tail(first, first + second, half, size))]
+    # drift: how many lie above the median, or far from it, in the first half of the runs and in the second
+    found = []
+    for holds, where in ((above, "above the median"), (_apart_from(values, middle), "far from the median")):
+        first, second = int(np.sum(holds[:half])), int(np.sum(holds[half:]))
+        what = f"of the first {half:,} outputs {first:,} lie {where}, of the last {size - half:,} {second:,}"
+        found.append(Finding(what, _log_tail(first, first + second, half, size)))
     # a budget that ended, or a warming up: all outputs but the commonest came first, or last
     which, counts = np.unique(values, return_counts=True)
     places = np.flatnonzero(values != which[np.argmax(counts)])
@@ -134,7 +136,14 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
             others = int(np.count_nonzero(relation[c] == relation[d]))
             what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
             found.append(Finding(what, _log_tail(hits, hits + others, half, 2 * half)))
-    return _worst(found, level / (4 * len(paired) + 4))  # two relations and the halves, two-sided; first, and last
+    return _worst(found, level / (4 * len(paired) + 6))  # two relations and both of the halves, two-sided; first, last
+
+
+def _apart_from(values: NDArray[Any], middle: float, width: float | None = None) -> NDArray[np.bool_]:
+    """Which values are further from the middle than the ``width``, by default than half of them are."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = np.abs(values.astype(float) - middle)
+    return np.asarray(apart > (np.median(apart) if width is None else width))
 
 
 def _worst(findings: Sequence[Finding], level: float) -> Finding | None:
@@ -186,8 +195,8 @@ def _paired(
 def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
     """Look whether outputs repeat one another in all their digits, as draws of a pool that is used again do.
 
-    Numbers of a continuous law never do; those of a grid, or of few candidates, lie at even distances, or are the same
-    on the other dataset. Independent runs of a continuous law, or of one on a grid, are never refused by this.
+    Numbers of a continuous law never do; those of a grid, or of few candidates, lie at even distances, or are seen on
+    the other dataset, too. Independent runs of a continuous law, or of one on a grid, are never refused by this.
 
     >>> rng = np.random.default_rng(1)
     >>> print(pooled(rng.choice(rng.normal(size=500), 1_000), rng.normal(size=1_000)).what)
@@ -200,10 +209,11 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
     values, counts = np.unique(outputs[np.isfinite(outputs)][:MOST_NUMBERS], return_counts=True)
     again = values[counts > 1]
     again = again[again * 2.0**24 / 2.0 ** np.ceil(np.log2(np.abs(again) + 1e-300)) % 1.0 != 0.0]  # not of few bits
-    if len(again) < FEWEST_REPEATS or np.isin(again, others).mean() > 0.5:
+    if len(again) < FEWEST_REPEATS or 2 * np.isin(values, others).sum() > len(again):
         return None
-    steps = np.diff(again) / np.diff(again).min()
-    if np.abs(steps - np.round(steps)).max() < 1e-3:  # a grid
+    # a grid: so many outputs hold neighbours of it, and steps are whole but for rounding, which far ones add up
+    steps = np.diff(values) / np.diff(values).min()
+    if np.mean(np.abs(steps - np.round(steps)) < 1e-3) > 0.9:
         return None
     what = f"{len(again):,} different outputs of {len(outputs):,} were seen again in all their digits"
     return Finding(what, -math.inf)
@@ -809,7 +819,7 @@ STOPPED = "A function that keeps a budget, a count or a cache does so, and its r
 
 @dataclass(frozen=True)
 class Rates:
-    """How often runs fail, give the commonest output or lie above the median, both as earlier runs showed them.
+    """How often runs fail, give the commonest output, lie above the median or far from it, as earlier runs showed it.
 
     What all runs on both datasets ceased to do, as those of a budget that is spent, no certificate can tell from
     privacy: so later runs are compared with the earlier ones.
@@ -819,32 +829,37 @@ class Rates:
     """Whether outputs are numbers; of others checksums are compared."""
     commonest: Sequence[float]
     median: Sequence[float]
-    """On x and on x'."""
+    spread: Sequence[float]
+    """On x and on x': half of the outputs lie as far from the median."""
     before: Sequence[Sequence[int]]
-    """Runs on each, and how many failed, gave the commonest output, and lay above the median."""
+    """Runs on each, and how many failed, gave the commonest output, lay above the median, and far from it."""
 
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
         """Return those of earlier runs."""
         numbers = {side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs} == {True}
-        commonest, median = [0.0, 0.0], [0.0, 0.0]
+        commonest, median, spread = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
         for place, side in enumerate(outputs):
-            values, counts = np.unique(cls._compared(side, numbers), return_counts=True)
+            compared = cls._compared(side, numbers)
+            values, counts = np.unique(compared, return_counts=True)
             if len(values):
                 commonest[place] = float(values[np.argmax(counts)])
-                median[place] = float(np.median(cls._compared(side, numbers)))
-        rates = cls(numbers, commonest, median, ())
+                median[place] = float(np.median(compared))
+                with np.errstate(invalid="ignore"):
+                    spread[place] = float(np.median(np.abs(compared - median[place])))
+        rates = cls(numbers, commonest, median, spread, ())
         return dataclasses.replace(
             rates, before=[rates.seen(place, side).tolist() for place, side in enumerate(outputs)]
         )
 
     def seen(self, place: int, outputs: Outputs) -> NDArray[np.int64]:
-        """Count outputs on x (place 0) or x' (1): how many were looked at, failed, were the commonest, and above."""
+        """Count outputs on x (place 0) or x' (1): how many were looked at, failed, were the commonest, above, far."""
         values = self._compared(outputs, self.numbers)
         some = outputs[: len(values)]
         failed = sum(isinstance(value, FAILURES) for value in some.tolist()) if are_objects(some) else 0
         common, above = values == self.commonest[place], values > self.median[place]
-        return np.array([len(some), failed, np.count_nonzero(common), np.count_nonzero(above)])
+        far = _apart_from(values, self.median[place], self.spread[place])
+        return np.array([len(some), failed, *map(np.count_nonzero, (common, above, far))])
 
     @staticmethod
     def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
@@ -868,13 +883,13 @@ class Rates:
     def refuse_if_moved(self, later: NDArray[np.int64]) -> None:
         """Raise `AuditError` if later runs moved beyond chance, or as `refuse_if_stopped`.
 
-        Independent runs are refused by a rate with probability at most LEVEL / 2.
+        Independent runs are refused by a rate with probability at most LEVEL / 2: four rates on two sides, two-sided.
         """
         self.refuse_if_stopped(later)
-        kinds = ("failed", "gave one output", "are in the upper half")
+        kinds = ("failed", "gave one output", "are in the upper half", "lie far from the median")
         for name, before, after in zip(("x", "x'"), self.before, later.tolist(), strict=True):
             for what, hits, more in zip(kinds, before[1:], after[1:], strict=True):
-                if _log_tail(more, hits + more, after[0], before[0] + after[0]) < math.log(LEVEL / 12):
+                if _log_tail(more, hits + more, after[0], before[0] + after[0]) < math.log(LEVEL / 32):
                     raise AuditError(
                         f"The runs on {name} changed on the way: of the first {before[0]:,} {hits:,} {what}, of later "
                         f"{after[0]:,} {more:,}. Independent runs show this with probability below 1e-9. {STOPPED} "

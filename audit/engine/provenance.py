@@ -35,6 +35,7 @@ import numpy as np
 
 from epsaudit.data.neighbours import is_constant
 from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import too_long
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
 PATIENCE = 3.0
@@ -178,7 +179,7 @@ def digest(value: Any) -> str:
 def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
     """Flatten a value; ``above`` are those that it is part of, so that a cycle ends."""
     if isinstance(value, PLAIN):
-        yield f"{type(value).__name__} {value!r}"
+        yield f"{type(value).__name__} {hex(value) if isinstance(value, int) and too_long(value) else repr(value)}"
         return
     if depth > DEEPEST or id(value) in above:
         yield f"... {type(value).__qualname__}"
@@ -247,7 +248,7 @@ def _code(kind: type) -> list[types.CodeType]:
 STANDARD = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib")})
 INSTALLED = {"site-packages", "dist-packages"}
 TYPED = "what was typed in"
-"""Modules without a file, as a notebook's: all data that functions name counts, of those with one only constants."""
+"""Modules without a file, as a notebook's: all data that functions name counts; see `_Reached._is_data`."""
 
 
 def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
@@ -274,7 +275,7 @@ def sources(*values: Any) -> dict[str, str]:
     globals, closures, defaults, methods, attributes and items, and then what those modules import, wherever they do;
     nothing is called or imported. A module counts by its file, and by the functions, classes and constants in it that
     are reached as they are in memory: an edit that is not loaded yet counts, and so does a constant that was read from
-    the environment.
+    the environment, and a table or an object of settings that was read from a file.
 
     >>> from epsaudit.mechanisms.additive import Laplace
     >>> sources(Laplace(1.0), {"a": [len]})
@@ -324,7 +325,7 @@ class _Reached:
             for base in value.__mro__:
                 if self._is_theirs(base.__module__):
                     for name, part in vars(base).items():
-                        if is_constant(part) and not name.startswith("__"):
+                        if (is_constant(part) or self._is_data(part)) and not name.startswith("__"):
                             self._say(base.__module__, f"{base.__qualname__}.{name}", part)
                         self._later([part])
         elif isinstance(value, (types.MethodType, staticmethod, classmethod)):
@@ -362,12 +363,17 @@ class _Reached:
         for word in sorted(words & names.keys()):
             value = names[word]
             data = not callable(value) and not isinstance(value, types.ModuleType)
-            if is_constant(value) or (data and self.labels[module] == TYPED):
+            if is_constant(value) or (data and (self.labels[module] == TYPED or self._is_data(value))):
                 self._say(module, word, value)
             if not isinstance(value, types.ModuleType):
                 self._later([value])
             elif self._is_theirs(value.__name__) and value.__name__ not in above:
                 self._names(value.__name__, vars(value), words, above | {value.__name__})
+
+    def _is_data(self, value: Any) -> bool:
+        """Whether a value holds data, as settings that were read from a file; not what others made, as a logger."""
+        held = isinstance(value, (Mapping, list, Set, np.ndarray, types.SimpleNamespace))
+        return held or (not callable(value) and self._is_theirs(type(value).__module__))
 
     def _say(self, module: str, name: str, value: Any) -> None:
         self.parts[module].add(f"{name} {digest(value)}")

@@ -188,7 +188,7 @@ def certification_counts(
     if before != held:
         raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
     missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
-    later = np.zeros((2, 4), np.int64)
+    later = np.zeros((2, 5), np.int64)
     for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
         learn(sides, seen)
         later += rated
@@ -244,7 +244,7 @@ def _count_chunk(
 ) -> tuple[Tally, NDArray[np.int64], tuple[bool, ...]]:
     """Tally of one chunk in the order of the fields of `Counts`, what its rates are, and whose dataset was changed."""
     sides, witness, seed, rates = shared
-    tally, rated = np.zeros(6, dtype=np.int64), np.zeros((2, 4), np.int64)
+    tally, rated = np.zeros(6, dtype=np.int64), np.zeros((2, 5), np.int64)
     for side, block in _blocks(sides, chunk, seed):
         if rates is not None:
             rated[side] += rates.seen(side, block)

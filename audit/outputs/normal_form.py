@@ -673,6 +673,16 @@ def differing(first: Unread, second: Unread) -> list[str]:
     return found
 
 
+def _labels(value: Any) -> str:
+    """What a frame, a series, an index or a categorical of pandas or polars says of its values beside them."""
+    found = []
+    for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
+        for name in ("name", "names", "dtype", "dtypes", "attrs"):
+            part = getattr(one, name, None) if hasattr(one, "dtype") or hasattr(one, "dtypes") else None
+            found.append("" if part is None or callable(part) else repr(part))
+    return " ".join(found)
+
+
 def _parts(output: Any) -> Iterator[tuple[str, str]]:
     """Kind and content of the first parts of an output that its normal form leaves out."""
     left = [output]
@@ -682,8 +692,8 @@ def _parts(output: Any) -> Iterator[tuple[str, str]]:
         value, inside = left.pop(), iter(())
         if value is None or isinstance(value, (float, int, str, bytes, np.generic, Raised, TimedOut)):
             continue
-        if isinstance(value, datetime.datetime):
-            yield "time zone", str(value.tzinfo)
+        if isinstance(value, (datetime.datetime, datetime.time)):
+            yield "time zone", f"{value.tzinfo} {value.fold or ''}"
         elif isinstance(value, Decimal):
             digits = value.as_tuple()
             yield "digits of a Decimal", f"{digits.exponent} {digits.digits[-1:]}"
@@ -698,5 +708,6 @@ def _parts(output: Any) -> Iterator[tuple[str, str]]:
                 held = unfolded(value)
                 if held is not value:
                     yield "type of an object", type(value).__qualname__
+                    yield "names or types of a frame, a series or an index", _labels(value)
                     inside = iter((held,))
         left += itertools.islice(inside, PARTS)

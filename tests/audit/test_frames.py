@@ -93,3 +93,11 @@ def test_columns_of_one_name_are_no_mapping():
     with pytest.raises(AuditError, match="DataFrame of 1 row: a, a of type DataFrame"):
         normal(frame)
     assert math.isnan(normal(pd.Series([math.nan]))[0])
+
+
+def test_names_beside_the_values_are_noted_where_they_differ():
+    def named(data, rng):
+        return pd.Series([rng.laplace()], name="ab"[data])
+
+    result = audit(named, (0, 1), claim=PureDP(1.0), trials=1_000, seed=1, n_jobs=1)
+    assert any("names or types of a frame, a series or an index" in note for note in result.notes)

@@ -196,3 +196,13 @@ def test_a_family_of_witnesses_is_followed_too(project, monkeypatch):
     monkeypatch.syspath_prepend(project)
     module = importlib.import_module("deeper")
     assert "the code of deeper.py" in fingerprint(None, [module.noise])
+
+
+def test_a_table_of_settings_counts_as_it_is_in_memory(project, monkeypatch):
+    (project / "settings.py").write_text("TABLE = {'scale': 0.3}\n\ndef count(data, rng):\n    return TABLE['scale']\n")
+    monkeypatch.syspath_prepend(project)
+    settings = importlib.import_module("settings")
+    before = sources(settings.count)
+    assert sources(settings.count) == before
+    settings.TABLE["scale"] = 1.0
+    assert sources(settings.count) != before

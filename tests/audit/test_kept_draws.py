@@ -240,7 +240,7 @@ def test_an_answer_that_an_earlier_audit_cached_is_refused_again(run):
 
 
 def test_who_ignores_its_rng_for_a_generator_of_its_own_has_one_process():
-    key, calls = secrets.token_bytes(8), [0]
+    key, calls = bytes(8), [0]
 
     def own(data, rng):
         calls[0] += 1
@@ -433,3 +433,24 @@ def test_a_grid_and_few_candidates_are_no_pool():
         lambda data, rng: min(data + rng.laplace(), 1 / 3),
     ):
         audit(function, BITS, claim=PureDP(1.0), trials=20_000, seed=0, n_jobs=1)
+
+
+def test_outputs_rounded_on_any_grid_are_no_pool():
+    for function in (
+        lambda data, rng: round(data + rng.laplace(), 3),
+        lambda data, rng: math.exp(round(rng.laplace(), 3)),
+    ):
+        for seed in range(4):
+            audit(function, BITS, claim=PureDP(1.0), trials=4_000, seed=seed, n_jobs=1)
+
+
+def test_noise_that_grows_from_run_to_run_is_refused():
+    class Tired:
+        calls = 0
+
+        def __call__(self, data, rng):
+            self.calls += 1
+            return data + rng.laplace(scale=0.2 + self.calls / 500)
+
+    with pytest.raises(AuditError, match="far from the median"):
+        audit(black_box(Tired(), claim=PureDP(1.0)), BITS, trials=4_000, seed=1, n_jobs=1)

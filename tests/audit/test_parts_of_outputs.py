@@ -219,3 +219,9 @@ def test_an_integer_of_6000_digits(value):
     assert found.violates_claim
     assert "0x" in str(found.witness)
     assert pack([value, "no"])[0] == atom
+
+
+@pytest.mark.parametrize("run", [audit, audit_sequentially])
+def test_a_dataset_with_an_integer_of_6000_digits(run):
+    result = run(lambda data, rng: rng.laplace(), ([10**6000], [1]), claim=PureDP(1.0), trials=1_000, seed=1, n_jobs=1)
+    assert not result.violates_claim

@@ -853,3 +853,11 @@ def test_every_kind_of_claim_survives(tmp_path):
     for mechanism, claim in mechanisms:
         result = audit(mechanism, claim=claim, trials=10_000, seed=2, n_jobs=1)
         assert recompute(json.loads(json.dumps(result.to_dict()))).holds
+
+
+def test_a_hunt_has_sizes_that_hunts_have(changed):
+    changed.update(families="hunt")
+    assert recompute(changed).holds  # 15,000 certified: four times its trials
+    changed["counts"]["runs_x"] += 1
+    changed["trials"] += 1
+    assert "A hunt certified" in recompute(changed).differences[0]
