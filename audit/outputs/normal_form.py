@@ -678,7 +678,7 @@ def _labels(value: Any) -> str:
     found = []
     for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
         for name in ("name", "names", "dtype", "dtypes", "attrs"):
-            part = getattr(one, name, None) if hasattr(one, "dtype") or hasattr(one, "dtypes") else None
+            part = getattr(one, name, None) if hasattr(one, "to_list") or hasattr(one, "dtypes") else None
             found.append("" if part is None or callable(part) else repr(part))
     return " ".join(found)
 
