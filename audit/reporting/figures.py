@@ -210,8 +210,9 @@ def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
     axes.plot(errors, allowed, color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
         p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
-        points = np.stack([p_prime, 1.0 - p], axis=1)  # of Neyman and Pearson's tests; the others by symmetry
-        envelope = lower_hull([*points.tolist(), *points[:, ::-1].tolist(), (0.0, 1.0), (1.0, 0.0)])
+        points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # of Neyman and Pearson's tests
+        mirrored = [(b, a) for a, b in points]
+        envelope = lower_hull([*points, *mirrored, (0.0, 1.0), (1.0, 0.0)])
         axes.plot(*envelope.T, color="black", linestyle=":", label="exact for the pair")
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")

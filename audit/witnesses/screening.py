@@ -63,7 +63,7 @@ def log_chance(statistic: Any, freedom: int) -> Any:
 
     Examples
     --------
-    >>> round(log_chance(3.84, 1), 2), round(log_chance(3000.0, 1))
+    >>> round(float(log_chance(3.84, 1)), 2), round(float(log_chance(3000.0, 1)))
     (-2.99, -1504)
     """
     half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
