@@ -12,7 +12,7 @@ from pathlib import Path
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     for name in sorted(wanted):
         if (ROOT / name).is_file():  # a link to anything else stays broken, and the build says so
-            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+            aside = InclusionLevel.NOT_IN_NAV
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / name), inclusion=aside))
     return files
 
 
