@@ -148,15 +148,7 @@ class FrozenTest:
             unread = sum(len(one) != size or any(kind_of(part) != "number" for part in one) for one in lists)
             rows = np.array([list(map(number, one)) if len(one) == size else [math.nan] * size for one in lists], float)
         with np.errstate(invalid="ignore"):
-            values = np.empty((len(self.terms), len(rows)))
-            for place, term in enumerate(self.terms):
-                x = rows[:, term["coordinate"]]
-                if "knots" in term:
-                    odd = np.where(np.isnan(x), term["missing"], np.where(x > 0.0, term["above"], term["below"]))
-                    inner = np.interp(np.where(np.isfinite(x), x, 0.0), term["knots"], term["values"])
-                    values[place] = np.where(np.isfinite(x), inner, odd)
-                else:
-                    values[place] = term["slope"] * x
+            values = np.stack([_value(term, rows[:, term["coordinate"]]) for term in self.terms])
             y = np.where(fits, values.max(axis=0) if self.combine == "max" else values.sum(axis=0), np.nan)
         guesses = np.zeros(len(y), np.int8)
         for sign, part in ((-1, self.guess_x_prime), (1, self.guess_x)):  # the later one goes first
@@ -285,6 +277,14 @@ def _dataset(data: Any) -> Any:
         lacked = list(data) == ["float"] and isinstance(data["float"], str)
         return float(data["float"]) if lacked else {key: _dataset(part) for key, part in data.items()}
     return data
+
+
+def _value(term: dict[str, Any], x: Floats) -> Floats:
+    if "knots" not in term:
+        return np.asarray(term["slope"] * x)
+    odd = np.where(np.isnan(x), term["missing"], np.where(x > 0.0, term["above"], term["below"]))
+    inner = np.interp(np.where(np.isfinite(x), x, 0.0), term["knots"], term["values"])
+    return np.asarray(np.where(np.isfinite(x), inner, odd))
 
 
 def freeze(
