@@ -143,7 +143,7 @@ def _apart_from(values: NDArray[Any], middle: float, width: float | None = None)
     """Which values are further from the middle than the ``width``, by default than half of them are."""
     with np.errstate(over="ignore", invalid="ignore"):
         apart = np.abs(values.astype(float) - middle)
-    return np.asarray(apart > (np.median(apart) if width is None else width))
+        return np.asarray(apart > (np.median(apart) if width is None else width))
 
 
 def _worst(findings: Sequence[Finding], level: float) -> Finding | None:
@@ -844,8 +844,8 @@ class Rates:
             values, counts = np.unique(compared, return_counts=True)
             if len(values):
                 commonest[place] = float(values[np.argmax(counts)])
-                median[place] = float(np.median(compared))
-                with np.errstate(invalid="ignore"):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    median[place] = float(np.median(compared))
                     spread[place] = float(np.median(np.abs(compared - median[place])))
         rates = cls(numbers, commonest, median, spread, ())
         return dataclasses.replace(

@@ -17,7 +17,7 @@ from epsaudit.experiments.studies import Study, studies
 STUDIES = studies()
 QUICK = {"shuffling"}
 """Studies that are run daily; nightly all. `TWICE` and ``test_library_bugs.py`` run others."""
-TWICE = {"validity"}
+TWICE = {"private-ratio"}
 """Studies that are run daily in two processes: one that draws and audits."""
 
 
@@ -69,7 +69,7 @@ def check_complete(first):
     assert sum(path.stat().st_size for path in first.iterdir()) < 3_000_000
 
 
-@pytest.mark.parametrize("name", slow_unless(TWICE, 50, {"power": 160}))
+@pytest.mark.parametrize("name", slow_unless(TWICE, 50, {"power": 160, "validity": 80}))
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
     other = another_process.submit(main, [*COMMAND, str(second.parent), name])  # on the other core, meanwhile
