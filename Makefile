@@ -20,7 +20,7 @@ test: $(VENV)/installed
 nightly: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto -m nightly
 
-# Everything under results/, about an hour on two cores, and the main table; library-bugs and hunts install released
+# Everything under results/, up to three hours on two cores, and the main table; library-bugs and hunts install released
 # libraries.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
