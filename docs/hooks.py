@@ -24,14 +24,13 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
 
 
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Lay the folders out as they install, in links: mkdocstrings reads sources, and knows no package-dir."""
+def on_startup(command: str, dirty: bool) -> None:
+    """Lay the folders out as they install, in links, before mkdocstrings looks for them: it knows no package-dir."""
     package = ROOT / "build" / "package" / "epsaudit"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     for source in (*(ROOT / "audit").iterdir(), ROOT / "mechanisms", ROOT / "experiments"):
         (package / source.name).symlink_to(source)
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
