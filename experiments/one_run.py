@@ -20,8 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
-from epsaudit.audits.one_run import Threshold
-from epsaudit.audits.one_run.audit import planned_guesses
+from epsaudit.audits.one_run import Threshold, planned_guesses
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.experiments.one_run_training import (
     CURVE,

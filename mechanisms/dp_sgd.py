@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsaudit.audits.one_run.audit import StepCallback
+from epsaudit.audits.one_run import StepCallback
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.accounting import INTERVAL, library

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from epsaudit.audits.one_run.audit import StepCallback
+from epsaudit.audits.one_run import StepCallback
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import positive

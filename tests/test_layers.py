@@ -9,7 +9,7 @@ WHEN_CALLED = {
     "truth.py": {"mechanisms"},
     "results/result.py": {"audits"},
     "results/pairs.py": {"reporting"},
-    "audits/one_run/audit.py": {"reporting"},
+    "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
 }
 """Exact values, and a result's ``load`` and ``plot``: fetched in a function, as the page says."""

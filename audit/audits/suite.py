@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import certified
 from epsaudit.audits.question import Question, jobs_of
-from epsaudit.audits.sequential.auditing import certified_in_rounds, refuse_if_irrefutable
+from epsaudit.audits.sequential import certified_in_rounds, refuse_if_irrefutable
 from epsaudit.engine.checkpoint import Checkpoint, Section
 from epsaudit.engine.provenance import command, provenance
 from epsaudit.engine.sampling import ProgressCallback

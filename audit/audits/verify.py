@@ -22,8 +22,7 @@ from epsaudit.audits.fixed import audit
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound, check_method
 from epsaudit.audits.question import LEAST_TRIALS
-from epsaudit.audits.sequential import SequentialResult
-from epsaudit.audits.sequential.auditing import STRATEGIES, refuse_if_irrefutable
+from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.audits.training import training_runs, validation_runs

@@ -25,8 +25,7 @@ from scipy.special import expit
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.audits.question import Question, begun
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.auditing import refuse_if_irrefutable
+from epsaudit.audits.sequential import betting, refuse_if_irrefutable
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs

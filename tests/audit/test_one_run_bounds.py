@@ -128,10 +128,10 @@ class TestSharp:
         # 900 of 1000 at even odds: tails of 1e-150; ratios of neighbouring masses from exact integers
         tail = sum(math.comb(1000, k) for k in range(990, 1001))
         exact = tail / math.comb(1000, 990) * (1 - tail / 2**1000) / 990
-        assert bounds.sharp_leak(1000, 990, 0.0) == pytest.approx(exact, rel=1e-9)
+        assert exact <= bounds.sharp_leak(1000, 990, 0.0) <= 1.001 * exact
 
     @pytest.mark.parametrize("r", [1, 10, 300, 1_000, 1_100, 1_500, 5_000, 20_000, 100_000])
-    def test_the_share_of_delta_is_the_sum_of_logarithms_however_rare(self, r):
+    def test_the_share_of_delta_is_the_sum_of_logarithms_and_never_below_it_however_rare(self, r):
         k = np.arange(r + 1)
         for epsilon in (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 12.0, 40.0):
             masses = (
@@ -143,7 +143,10 @@ class TestSharp:
             )
             for v in {max(1, round(r * share)) for share in (1e-3, 0.1, 0.4, 0.5, 0.52, 0.55, 0.6, 0.7, 0.9, 0.99, 1)}:
                 exact = math.exp(logsumexp(masses[v:]) + logsumexp(masses[:v]) - masses[v]) / v
-                assert bounds.sharp_leak(r, v, epsilon) == pytest.approx(exact, rel=1e-8)
+                rare = masses[v] < bounds.FAR  # where a geometric series is put in place of the sum
+                assert (
+                    (1.0 - 1e-8) * exact <= bounds.sharp_leak(r, v, epsilon) <= (1.01 if rare else 1.0 + 1e-8) * exact
+                )
 
     @pytest.mark.parametrize("r", [1_000, 2_000, 100_000])
     @pytest.mark.parametrize("method", ["sharp", "binomial"])

@@ -26,8 +26,7 @@ from epsaudit import (
     black_box,
     vectorized,
 )
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.auditing import MOST_REMEMBERED
+from epsaudit.audits.sequential import MOST_REMEMBERED, betting
 from epsaudit.audits.sequential.betting import Accounts, point
 from epsaudit.audits.sequential.learning import Plan, fastest
 from epsaudit.mechanisms.additive import Gaussian, Laplace

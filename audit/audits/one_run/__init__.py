@@ -1,5 +1,647 @@
-"""One-run audits: many canaries, one training run, and guesses about which of them were in; theorems in `bounds`."""
+"""One-run audits: flip a coin for every canary, run once, score, guess, and count; theorems in `bounds`."""
 
-import lazy_loader
+from __future__ import annotations
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # `bounds` alone needs none of the names
+import functools
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsaudit.audits.one_run import bounds
+from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of
+from epsaudit.claims.conversions import Floats, gaussian_accuracy
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
+from epsaudit.codec import Tagged
+from epsaudit.engine.provenance import provenance
+from epsaudit.engine.workers import entropy, stream
+from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
+from epsaudit.results.result import Result
+from epsaudit.text import lower, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
+"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""
+PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
+"""Shares that 'bonferroni' tries at once, each with a quarter of the error."""
+FEWEST = 8
+"""Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
+SPARE = 1.25
+"""Times the claim that right guesses throughout should be able to certify."""
+WORTH = 0.9
+"""Share of the best predicted bound that this is worth giving up for."""
+Sizes = list[tuple[int, int]]
+"""How many are guessed in and out, for each set of guesses."""
+
+
+def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
+    """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
+    order = np.argsort(scores, kind="stable")
+    place = np.empty(len(scores), dtype=np.intp)
+    place[order] = np.arange(len(scores))
+    return tally(included, place >= len(scores) - highest, place < lowest)
+
+
+def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts:
+    """Compare guesses with who was included."""
+    right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
+    return GuessCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
+
+
+class GuessRule(Tagged, ABC):
+    """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
+
+    Canaries come to `count` in a random order that no coin decided (`epsaudit.audits.one_run.places`), so a rule
+    may use places.
+    """
+
+    _what = "no rule of guessing"
+    decided_by_output: ClassVar[bool] = False
+    """Whether the number of guesses depends on the run's output."""
+    words: ClassVar[str]
+    """How it prints, its fields put in."""
+
+    @abstractmethod
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+        """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
+
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        """Say whether `count` can have returned so many guesses; yes, where that is not known."""
+        return True
+
+    def __str__(self) -> str:
+        return self.words.format(self)
+
+
+class Beforehand(GuessRule):
+    """A rule whose numbers of guesses follow from the claim and the number of canaries."""
+
+    @abstractmethod
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+        """Return how many highest scores are guessed in and how many lowest out."""
+
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+        return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
+
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        return _sizes(counts) == [(canaries, *size) for size in self.sizes(canaries, bound)]
+
+
+def _sizes(counts: Sequence[GuessCounts]) -> list[tuple[int, int, int]]:
+    return [(one.canaries, one.guessed_in, one.guessed_out) for one in counts]
+
+
+@dataclass(frozen=True)
+class Fixed(Beforehand):
+    """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand.
+
+    >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
+    >>> Fixed(1, 1).count(included, scores, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
+    [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
+    """
+
+    highest: int
+    lowest: int
+    words = "the {0.highest:,} highest scores in, the {0.lowest:,} lowest out, fixed beforehand"
+
+    def __post_init__(self) -> None:
+        whole_at_least(self.highest, 0, "number of canaries to guess in")
+        whole_at_least(self.lowest, 0, "number of canaries to guess out")
+
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+        return [(self.highest, self.lowest)]
+
+
+@dataclass(frozen=True)
+class Planned(Beforehand):
+    """The number predicted to certify most, were the claim exact and the scores Gaussian; nothing is looked at.
+
+    For pure DP everybody is guessed, as randomised response would have it.
+    """
+
+    words = "planned beforehand from the claim and the number of canaries"
+
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+        return [halved(planned_guesses(canaries, bound))]
+
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        """`OneRunResult.by` keeps what was planned for another method."""
+        methods = (bound.method, *(() if isinstance(bound.claim, GaussianDP) else METHODS))
+        return any(super(Planned, self).allows(counts, canaries, replace(bound, method=method)) for method in methods)
+
+
+@dataclass(frozen=True)
+class SeparateHalf(GuessRule):
+    """The number that would certify most on one half of the canaries, at even places; the others are guessed.
+
+    The output decides the number: with delta > 0 a share of the error is set aside, and a trade-off curve refuses.
+    """
+
+    decided_by_output: ClassVar[bool] = True
+    words = "how many was chosen on half of the canaries, the guesses are about the others"
+
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+        choosing, guessing = slice(0, None, 2), slice(1, None, 2)
+        tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
+        seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
+        merits = [bound.of(counts, decided_by_output=True) for counts in seen]
+        return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
+
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        half = canaries // 2
+        return _sizes(counts) in [[(half, *halved(number))] for number in symmetric(half, FRACTIONS)]
+
+
+@dataclass(frozen=True)
+class Bonferroni(Beforehand):
+    """Several numbers of guesses, given beforehand as shares of the canaries; the error is shared among them."""
+
+    shares: tuple[float, ...] = PAID_FRACTIONS
+    words = "the best of several numbers fixed beforehand, which share the error (Bonferroni)"
+
+    def __post_init__(self) -> None:
+        if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
+            raise AuditError(f"The shares to guess are {self.shares!r}; they must be numbers in (0, 1], at least one.")
+
+    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+        return [halved(number) for number in symmetric(canaries, self.shares)]
+
+
+@dataclass(frozen=True)
+class Threshold(GuessRule):
+    """Everybody is guessed: in where the score is above ``at``, else out."""
+
+    at: float = 0.0
+    words = "everybody is guessed, in where the score is above {0.at:g}"
+
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+        return [tally(included, scores > self.at, scores <= self.at)]
+
+    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
+        return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
+
+
+NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}
+
+
+def halved(guesses: int) -> tuple[int, int]:
+    """Part a number of guesses into those in and those out."""
+    return (guesses + 1) // 2, guesses // 2
+
+
+def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> GuessRule:
+    """Return the rule that an argument ``guesses`` names; raises `AuditError` for none, or for more than the canaries.
+
+    >>> print(rule_of(100, 1000))
+    the 50 highest scores in, the 50 lowest out, fixed beforehand
+    """
+    if isinstance(guesses, str) and guesses in NAMED:
+        return NAMED[guesses]()
+    if isinstance(guesses, GuessRule):
+        rule = guesses
+    elif isinstance(guesses, tuple) and len(guesses) == 2:
+        rule = Fixed(*guesses)
+    elif isinstance(guesses, int) and not isinstance(guesses, bool):
+        rule = Fixed(*halved(guesses))
+    else:
+        raise AuditError(
+            f"guesses is {guesses!r}; it must be 'planned', 'half', 'bonferroni', how many to guess in all, how many "
+            "in and out as a pair, or a rule of epsaudit.audits.one_run."
+        )
+    if isinstance(rule, Fixed) and not 0 < rule.highest + rule.lowest <= canaries:
+        raise AuditError(f"{rule.highest + rule.lowest} guesses were asked for; give 1 to {canaries}, one a canary.")
+    return rule
+
+
+@functools.lru_cache(maxsize=1024)
+def planned_guesses(canaries: int, bound: GuessBound) -> int:
+    """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
+
+    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right. The model has
+    no part in validity.
+
+    >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
+    500
+    """
+    mu = bound.claim.parameter
+    if not isinstance(bound.claim, GaussianDP):
+        if delta_of(bound.claim) == 0.0:
+            return canaries  # as randomised response would have it
+        mu = float(GaussianDP(1.0).least_at(mu, delta_of(bound.claim)))
+
+    def shown(guesses: int, accuracy: float) -> float:
+        counts = GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0)
+        return bound.of(counts, decided_by_output=False)
+
+    numbers = symmetric(canaries, FRACTIONS)
+    accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
+    merits = dict(zip(numbers, map(shown, numbers, accuracies), strict=True))
+    best = max(numbers, key=merits.__getitem__)
+    able = [number for number in numbers if shown(number, 1.0) > SPARE * bound.claim.parameter]
+    farther = max(able, key=merits.__getitem__, default=best)
+    return farther if merits[farther] >= WORTH * merits[best] else best
+
+
+def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:
+    """Numbers of guesses at these shares of the canaries, without those too few to show anything."""
+    numbers = [round(canaries * share) for share in shares]
+    return [number for number in numbers if number >= FEWEST] or [canaries]
+
+
+Guesses = str | int | tuple[int, int] | GuessRule
+StepCallback = Callable[[int, int], None]
+"""Told (steps done, steps in all) while the one run goes on."""
+COINS, RUN, PLACES = range(3)
+"""Which of the streams of 'one run' the coins, the run, and `places` draw from."""
+
+
+@runtime_checkable
+class CanaryMechanism(Protocol):
+    """A mechanism that can be run on any subset of its canaries, and scores all of them from what it released."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def claim(self) -> Claim:
+        """The proven bound, for adding or removing one canary."""
+
+    @property
+    def canaries(self) -> int:
+        """How many there are."""
+
+    def scores(self, included: Bools, rng: np.random.Generator, progress: StepCallback | None = None) -> Floats:
+        """Run once with the canaries in ``included``, shape (m,), and return a score for each: high where it seems in.
+
+        Only what the mechanism releases may enter the scores; ``included`` serves to build the dataset.
+        """
+
+
+def audit_one_run(
+    mechanism: CanaryMechanism | Callable[[Bools, np.random.Generator], ArrayLike],
+    canaries: int | None = None,
+    *,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    guesses: Guesses = "planned",
+    method: str = "auto",
+    confidence: float = 0.95,
+    seed: int | None = None,
+    progress: StepCallback | None = None,
+) -> OneRunResult:
+    """Certify a lower bound on a mechanism's privacy loss from one run of it.
+
+    A fair coin decides for each canary whether it is in the dataset; the mechanism runs once; canaries are guessed from
+    their scores. The bound exceeds the true parameter with probability at most 1 - confidence, however badly the
+    scores tell canaries in from canaries out.
+
+    Parameters
+    ----------
+    mechanism : CanaryMechanism or callable
+        A mechanism with canaries, or a function ``(included, rng) -> scores``; ``included`` is a bool array, shape
+        (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
+    canaries : int, optional
+        m; needed for a function only.
+    claim : PureDP, ApproxDP or GaussianDP, optional
+        What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
+    epsilon, delta : float, optional
+        A shorter way to claim (epsilon, delta)-DP.
+    guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
+        How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
+        other half; the best of several numbers, paid for; or given: so many, or so many in and out.
+    method : 'auto', 'sharp', 'binomial' or 'trade-off'
+        The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
+        recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
+        DP, which has no other, and else the first.
+    confidence : float
+        One-sided confidence of the bound, in [0.5, 1).
+    seed : int, optional
+        Root of the random streams; a fresh one by default.
+    progress : callable, optional
+        Called with (steps done, steps in all) by a mechanism that reports them.
+
+    Returns
+    -------
+    OneRunResult
+
+    Raises
+    ------
+    AuditError
+        Before the run if an argument is out of range; after it if the scores are not m numbers.
+
+    References
+    ----------
+    docs/explanation/theory.md states the theorems; `epsaudit.audits.one_run.bounds` computes them.
+
+    Examples
+    --------
+    A sum of vectors, one canary a coordinate, with noise for (1, 1e-5)-DP but for half of the sensitivity:
+
+    >>> from epsaudit import ApproxDP
+    >>> def noisy_sum(included, rng):
+    ...     return included + 0.5 * 3.7306 * rng.standard_normal(len(included))
+    >>> result = audit_one_run(noisy_sum, canaries=100_000, claim=ApproxDP(1.0, 1e-5), seed=1)
+    >>> result.violates_claim, result.canaries, result.best.guesses
+    (True, 100000, 500)
+    """
+    started = time.perf_counter()
+    claim = claim_given(claim, epsilon, delta)
+    run: Callable[..., ArrayLike]
+    if _has_canaries(mechanism):
+        if canaries not in (None, mechanism.canaries):
+            raise AuditError(
+                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
+            )
+        claim, canaries = mechanism.claim if claim is None else claim, mechanism.canaries
+        name, run = mechanism.name, functools.partial(mechanism.scores, progress=progress)
+    elif not callable(mechanism):
+        raise AuditError(f"{mechanism!r} is no mechanism with canaries; give a function (included, rng) -> scores.")
+    elif canaries is None:
+        raise AuditError("How many canaries are there? Give canaries=1000, for instance.")
+    else:
+        name, run = getattr(mechanism, "__name__", "mechanism"), mechanism
+    canaries = whole_at_least(canaries, 1, "number of canaries")
+    terms = _terms_of(claim, guesses, method, confidence, canaries)
+    provenance()  # asks git: before the run
+    seed = entropy(seed)
+    included = stream(seed, "one run", COINS).random(canaries) < 0.5
+    # a copy: what the mechanism does to its argument is its own business
+    scores = run(included.copy(), stream(seed, "one run", RUN))
+    reproducible = bool(getattr(mechanism, "reproducible", _has_canaries(mechanism)))
+    result = _result(name, included, scores, seed, terms, reproducible=reproducible)
+    return replace(result, seconds=time.perf_counter() - started)
+
+
+def audit_scores(
+    included: ArrayLike,
+    scores: ArrayLike,
+    *,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    guesses: Guesses = "planned",
+    method: str = "auto",
+    confidence: float = 0.95,
+    name: str = "mechanism",
+    seed: int | None = None,
+) -> OneRunResult:
+    """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
+
+    ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
+    order of the canaries is free, even all who were out before all who were in: rules see them in a random order that
+    is drawn afresh, so that ties are not broken by the order given.
+
+    Parameters
+    ----------
+    included : array_like of bool, shape (m,)
+        Which canaries were in the dataset.
+    scores : array_like of float, shape (m,)
+        High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
+    claim, epsilon, delta, guesses, method, confidence
+        As in `audit_one_run`.
+    name : str
+        What to call the mechanism.
+    seed : int, optional
+        Root of the random order; a fresh one by default, which the result keeps: with it the same coins and scores
+        give the same result. The confidence is over this order, too. So give a seed to repeat a result, or one that
+        was drawn; one number for all audits is as good only where the order of the canaries has nothing to do with
+        the coins, and one chosen for the bound that it gives voids it.
+
+    Returns
+    -------
+    OneRunResult
+
+    Raises
+    ------
+    AuditError
+        If an argument is out of range or the shapes differ.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP
+    >>> coins = np.random.default_rng(0).random(500) < 0.5
+    >>> print(audit_scores(coins, np.where(coins, 1.0, -1.0), claim=PureDP(1.0), guesses=60, seed=1, name="none"))
+    none: 1-DP claimed; certified lower bound epsilon >= 2.972 at 95% confidence, from one run: contradicts...
+      canaries   500, each in by a fair coin
+      guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
+      counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
+      parameter  epsilon proven 1
+      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
+      seed       1, of the order of the canaries only: the coins and scores were given
+    """
+    coins = np.asarray(included)
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    terms = _terms_of(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
+    return _result(name, coins.astype(bool), scores, entropy(seed), terms, given=True, reproducible=False)
+
+
+def places(canaries: int, seed: int) -> NDArray[np.intp]:
+    """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
+
+    Rules break ties, and halve, by place. Where somebody lays rows out by coin, a place would tell the coin; after a
+    permutation drawn without a look at the rows, the coins are independent and fair at every place. One permutation for
+    all audits would not do: of rows laid out by coin it has the same guesses right each time.
+
+    >>> places(5, seed=0).tolist()
+    [2, 1, 0, 3, 4]
+    """
+    return stream(seed, "one run", PLACES).permutation(canaries)
+
+
+def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:  # unlike isinstance, asks for no claim
+    return callable(getattr(mechanism, "scores", None))
+
+
+def _terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
+    """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
+    confidence, rule = confidence_of(confidence), rule_of(guesses, canaries)
+    if method == "auto":
+        method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
+    elif method not in METHODS:
+        raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
+    claim = bounds.check_method(claim, method, decided_by_output=rule.decided_by_output)
+    return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
+
+
+def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
+    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
+    values, canaries = np.asarray(scores), len(included)
+    if values.shape != (canaries,) or values.dtype.kind not in "fiub":
+        raise AuditError(
+            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {canaries} numbers, one "
+            "for each canary."
+        )
+    if np.any(np.isnan(values)):
+        raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
+    order = places(canaries, seed)
+    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"])
+    counts = tuple(terms["rule"].count(included[order], values[order], bound))
+    more |= {"seed": seed, "provenance": provenance(), **terms}
+    return OneRunResult(mechanism=name, canaries=canaries, counts=counts, **more)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OneRunResult(Result):
+    """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
+
+    There is no pair, and no exact value. The seed is that of the order of the canaries only, where the coins and scores
+    were given.
+
+    Attributes
+    ----------
+    canaries : int
+        How many flipped a coin.
+    rule : GuessRule
+        How the number of guesses was decided.
+    method : 'sharp', 'binomial' or 'trade-off'
+        How counts become a bound.
+    counts : tuple of GuessCounts
+        What the guesses came to; several sets share the error probability equally.
+    given : bool
+        Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
+    """
+
+    canaries: int
+    rule: GuessRule
+    method: Method
+    counts: tuple[GuessCounts, ...]
+    given: bool = False
+
+    _kind = "one-run"
+    _written = (
+        *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
+        *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
+    )
+    _when = ", from one run"
+
+    @property
+    def lower_bound(self) -> float:
+        """Certified lower bound on the claim's parameter: epsilon or mu."""
+        return max(self._bounds(self.claim))
+
+    @property
+    def best(self) -> GuessCounts:
+        """The set of guesses that certified most."""
+        return self.counts[int(np.argmax(self._bounds(self.claim)))]
+
+    @property
+    def delta_lower(self) -> float | None:
+        """Certified lower bound on delta at the claim's epsilon; None for a claim about a whole curve."""
+        point = self.claim.claimed_point
+        if point is None:
+            return None
+        bound, decided = GuessBound(self.claim, self.method, self.shared_confidence), self.rule.decided_by_output
+        return max(bound.delta(counts, point[0], decided_by_output=decided) for counts in self.counts)
+
+    @property
+    def epsilon_lower(self) -> float | None:
+        """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
+        return None if isinstance(self.claim, GaussianDP) else self.epsilon_at(bounds.delta_of(self.claim))
+
+    def epsilon_at(self, delta: float) -> float:
+        """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is Gaussian DP."""
+        if isinstance(self.claim, GaussianDP):
+            raise AuditError(
+                f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
+                "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
+                "claim.approximate(delta) to have a bound."
+            )
+        return max(self._bounds(ApproxDP(self.proven, delta) if delta > 0.0 else PureDP(self.proven)))
+
+    def implied_epsilon(self, delta: float) -> float:
+        """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
+
+        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian: the certified mu says that the
+        profile is above that curve somewhere, not that it is at this delta.
+
+        Raises
+        ------
+        AuditError
+            If the claim is not Gaussian DP.
+
+        Examples
+        --------
+        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
+
+        >>> import numpy as np
+        >>> from epsaudit import audit_one_run
+        >>> def response(included, rng):
+        ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
+        >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)
+        >>> result.violates_claim, result.implied_epsilon(1e-5) > 1.0
+        (True, True)
+        """
+        if not isinstance(self.claim, GaussianDP):
+            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_at(delta) is a bound.")
+        return GaussianDP(self.lower_bound).approximate(delta).epsilon
+
+    def by(self, method: Method) -> OneRunResult:
+        """The same counts, turned into bounds by another method; raises `AuditError` if that has no theorem about them.
+
+        For comparison: the best of several methods' bounds does not hold at the confidence of each.
+        """
+        bounds.check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
+        return replace(self, method=method)
+
+    @property
+    def shared_confidence(self) -> float:
+        """Confidence of each set of guesses on its own."""
+        return 1.0 - (1.0 - self.confidence) / len(self.counts)
+
+    @property
+    def spent(self) -> int:
+        return 1
+
+    @property
+    def limits(self) -> str | None:
+        """A sentence if not even right guesses throughout could have refuted the claim; else None."""
+        most = max(replace(self, counts=tuple(counts.all_right() for counts in self.counts))._bounds(self.claim))
+        if most > self.proven:
+            return None
+        return (
+            f"This audit could not have refuted the claim: {self.best.guesses:,} guesses, all of them right, show at "
+            f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
+        )
+
+    def _of_what(self) -> dict[str, str]:
+        return {"canaries": f"{self.canaries:,}, each in by a fair coin", "guesses": self.describe_event()}
+
+    def _how(self) -> dict[str, str]:
+        method = self.describe_method()
+        if len(self.counts) > 1:
+            each = percent(self.shared_confidence)
+            method += f"; the best of {len(self.counts)} sets of guesses, each at {each}"
+        elif self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
+            method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
+        only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
+        return {"method": method, **({"seed": only} if self.given else {})}
+
+    def describe_event(self) -> str:
+        return str(self.rule)
+
+    def describe_counts(self) -> str:
+        return str(self.best)
+
+    def describe_method(self) -> str:
+        return bounds.METHODS[self.method]
+
+    def plot(self) -> Figure:
+        """Draw the bound beside the claim."""
+        with needs("report"):
+            from epsaudit.reporting.figures import certified_against_proven
+
+        return certified_against_proven([self], self.confidence)
+
+    def _bounds(self, claim: Claim) -> list[float]:
+        bound = GuessBound(claim, self.method, self.shared_confidence)
+        return [bound.of(counts, decided_by_output=self.rule.decided_by_output) for counts in self.counts]

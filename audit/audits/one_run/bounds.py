@@ -36,7 +36,7 @@ LEAK_SHARE = 0.15
 STRIDE = 1024
 """Probabilities of W computed at a time while looking for the greatest mean."""
 FAR = -600.0
-"""Logarithm of P[W = v] from which on a tail is summed as a multiple of it: floats end near e^-708."""
+"""Logarithm of P[W = v] from which on a geometric series is put in place of a tail: floats end near e^-708."""
 LOOKS = 17
 """Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
 GRID = 65
@@ -167,27 +167,12 @@ def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
     wrong, q = guesses - correct, float(expit(epsilon))
     log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
     log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
-    if log_mass <= FAR:
-        return _far_leak(wrong, correct, epsilon)
+    if log_mass <= FAR:  # one tail is 1, and the masses of the other fall by at least these ratios
+        odds = math.exp(min(epsilon, 700.0))
+        up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
+        return (1.0 / (1.0 - up) if up < 1.0 else down / (1.0 - down)) / correct
     below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], with its digits where q is nearly 1
     return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
-
-
-def _far_leak(wrong: int, correct: int, epsilon: float) -> float:
-    """Return the same where b_v, and with it one of the two tails, is too small for a float: the other tail is 1.
-
-    The small tail over b_v is a sum of products of ratios of successive masses, which fall: the first is below 1, and
-    what is left out after so many terms is below e^-40 of the sum.
-    """
-    odds = math.exp(min(epsilon, 700.0))
-    up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
-    first, number = (up, wrong) if up < 1.0 else (down, correct)
-    steps = np.arange(number if first == 0.0 else min(number, math.ceil(-40.0 / math.log(first))))
-    if up < 1.0:
-        small = 1.0 + np.sum(np.cumprod((wrong - steps) * odds / (correct + 1 + steps)))  # beta / b_v
-    else:
-        small = np.sum(np.cumprod((correct - steps) / odds / (wrong + 1 + steps)))  # P[W < v] / b_v
-    return float(small / correct)
 
 
 def published_leak(guesses: int, correct: int, epsilon: float) -> float:

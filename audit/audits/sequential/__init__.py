@@ -1,10 +1,479 @@
-"""Sequential audits: bets against a claim whose bound holds at every stopping time.
+"""The sequential audit: rounds of the membership game with witnesses chosen from earlier rounds only.
 
-`betting` is the mathematics and keeps each strategy's wealth, `learning` plans bets from past runs only by what it
-finds in `scores`, `drawing` says when rounds end and draws them, `auditing` runs them, and `record` is the result.
+Chunks of a round draw from their own streams, so the result depends on the seed and the budget only, not on which
+worker computed which chunk or how many were drawn beyond the stopping time.
 """
 
-from epsaudit.audits.sequential.auditing import audit_sequentially
-from epsaudit.audits.sequential.record import Round, SequentialResult, StrategyRecord
+from __future__ import annotations
 
-__all__ = ["Round", "SequentialResult", "StrategyRecord", "audit_sequentially"]
+import dataclasses
+import functools
+import json
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.adapters.functions import Mechanism, Sides, takes_turns
+from epsaudit.audits.question import Begun, Question, begun, means_of, recording
+from epsaudit.audits.sequential import betting
+from epsaudit.audits.sequential.betting import Accounts
+from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
+from epsaudit.audits.sequential.record import Round, Stopped, StrategyRecord
+from epsaudit.audits.sequential.record import SequentialResult as SequentialResult
+from epsaudit.certificates import Counts
+from epsaudit.claims.conversions import Floats
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.independence import (
+    LEVEL,
+    Look,
+    Rates,
+    affordable,
+    dependence_of_outputs,
+    refuse,
+    refuse_if_all_failed,
+)
+from epsaudit.engine.provenance import digest
+from epsaudit.engine.sampling import Progress, ProgressCallback, changed, draw_by_coins, learn, naming
+from epsaudit.engine.workers import STAGES, Chunk, stream
+from epsaudit.errors import AuditError, finite_at_least, seconds_of
+from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.witnesses import Family, Witness
+from epsaudit.witnesses.events import reads_well
+
+STRATEGIES = 2
+"""A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
+FIRST_ROUND = 24
+"""Runs of the first round for each pair, on which nothing is bet. Set by hand."""
+MOST_REMEMBERED = 100_000
+"""Runs of a pair after which the outputs of no further chunk are kept to learn from."""
+
+
+ENOUGH_FAILURES = 1_000
+"""Runs after which a mechanism that only ever raised the same exception is given up."""
+MORE_CALLS = 64
+"""Most calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had
+few."""
+RUNS_A_CALL, RUNS_A_STREAM = 32, 4
+"""Runs on each side in such a call of a function or program that makes many a call, and with such a stream of what
+makes one. Then half of all pairs a lag apart, against half at random, have a p-value below 1e-20 where 4 in 5 pairs
+within a call lie on one side of the median; and where all outputs of a stream are equal."""
+ENOUGH_TO_TRUST = 1 << 12
+"""Runs after which what is remembered shows the same of a function that is called once a run."""
+
+
+Seen = NDArray[np.int64]
+"""Counts of guesses: shape (..., strategies, 6), the last axis 2 * guess + side, guess 'x', 'x'' or none."""
+OUTCOMES = np.zeros((6, 3))
+OUTCOMES[range(6), [betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2] = 1.0
+
+
+def audit_sequentially(
+    mechanism: Mechanism | Callable[..., Any] | None = None,
+    pairs: Pairs | None = None,
+    *,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
+    trials: int = 1_000_000,
+    seconds: float | None = None,
+    near: float | None = None,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    witnesses: str | Sequence[Family] = "auto",
+    progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> SequentialResult:
+    """Audit until the claim is refuted or the budget is spent; the bound holds at every stopping time.
+
+    Every run is a round of the membership game on which strategies bet against the claim; if the claim is true, their
+    wealth is a supermartingale and stays small (docs/explanation/theory.md#testing-by-betting). Witnesses, tangents and
+    bets are relearned from all runs so far as they come in.
+
+    Parameters
+    ----------
+    mechanism, pairs, fresh, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
+        As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
+        spends a fifth of its runs on the others.
+    trials : int
+        The most runs, on both datasets together; at least 100.
+    seconds : float, optional
+        The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
+        What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
+    near : float, optional
+        Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
+        more runs would show little.
+    confidence : float
+        Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
+
+    Returns
+    -------
+    SequentialResult
+
+    Raises
+    ------
+    AuditError
+        As for `epsaudit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
+        all of them raised the same exception.
+
+    Examples
+    --------
+    >>> from epsaudit import DatasetPair, PureDP, vectorized
+    >>> noisy_count = vectorized(
+    ...     lambda data, size, rng: len(data) + rng.laplace(scale=0.5, size=size),  # half the noise it needs
+    ...     claim=PureDP(1.0), name="noisy count", pairs=[DatasetPair(("ann",), ("ann", "bob"))],
+    ... )
+    >>> result = audit_sequentially(noisy_count, seed=1)
+    >>> result.stopped, result.runs < 2000
+    ('refuted', True)
+    """
+    started = time.perf_counter()
+    question = Question.of(
+        mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
+        confidence=confidence, witnesses=witnesses,
+    )  # fmt: skip
+    refuse_if_irrefutable(question.claim)
+    until = started + seconds_of(seconds) if seconds is not None else math.inf
+    distance = finite_at_least(near, 0.0, "near") if near is not None else None
+    n_jobs, progress, checkpoint = means_of(n_jobs, progress, checkpoint)
+    with recording(checkpoint, question, seed, "sequential", distance) as (record, root):
+        return certified_in_rounds(question, root, n_jobs, progress, record, until, distance)
+
+
+def certified_in_rounds(
+    question: Question,
+    seed: int,
+    n_jobs: int | None = None,
+    progress: ProgressCallback | None = None,
+    record: Section | None = None,
+    until: float = math.inf,
+    near: float | None = None,
+) -> SequentialResult:
+    """Bet in rounds until there is a reason to stop, and report; what the checkpoint's section holds is not drawn."""
+    record = record or Section()
+    if (finished := record.once("result", SequentialResult.from_dict)) is not None:
+        return finished
+    result = _Game(begun(question, seed, n_jobs, record), near, record).result(until, progress)
+    record.record_once("result", result.to_dict)
+    return result
+
+
+def refuse_if_irrefutable(claim: Claim) -> None:
+    """Raise `AuditError` for a claim that no bet can refute."""
+    epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
+    if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
+        raise AuditError(
+            f"No number of runs refutes a claim as weak as {claim}; its epsilon must be at most "
+            f"{betting.LARGEST_EPSILON:g}, its delta, or the total variation distance that it allows, at most 1 - 1e-9."
+        )
+
+
+@dataclass
+class _PairState:
+    """A pair, its two output distributions, and the outputs remembered of each."""
+
+    pair: DatasetPair
+    sides: Sides
+    digest: str
+    outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
+    remembered: int = 0
+    plans: Plans | None = None
+    planned_at: int = -1
+    learner: Learner | None = None
+
+    def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
+        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
+            if some is not None:
+                memory.append(some)
+                self.remembered += len(some)
+
+    def refuse_if_dependent(self, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
+        """Raise `AuditError` if what is remembered shows that runs depend on one another.
+
+        The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
+        """
+        if not all(self.outputs):
+            return
+        for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
+            chunks = len(memory)
+            share = level / (8 * chunks * (chunks + 1))
+            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
+        more: tuple[list[Outputs], list[Outputs]] = ([], [])
+        tossed = any(getattr(side, "tossed", False) for side in self.sides)
+        in_turns = all(map(takes_turns, self.sides))
+        if look.calls > 2 and (tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST)):
+            most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
+            calls = min(MORE_CALLS, look.calls // (2 * most))
+            rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
+            once = functools.partial(draw_by_coins, self.sides, np.array([0, 1] * 2, np.int8), rng)
+            more = self._more_calls(seed, level / 8, calls, affordable(until, once, 4, 2 * calls, 2, most))
+        x, x_prime = (join([*memory, *calls]) for memory, calls in zip(self.outputs, more, strict=True))
+        look.at(self.sides, (x, x_prime))
+        half = min(len(x), len(x_prime)) // 2
+        rates = Rates.of((x[:half], x_prime[:half]))
+        rates.refuse_if_stopped(np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])]))
+
+    def _more_calls(self, seed: int, level: float, number: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
+        """Ask again in many calls: the few of an audit that ended early show too little."""
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        calls: tuple[list[Outputs], list[Outputs]] = ([], [])
+        for call in range(number):
+            rng = stream(seed, "sequential", 0, 0, 0, 1, call)
+            for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
+                found += [] if outputs is None else [outputs]
+        for found, name in zip(calls, ("x", "x'"), strict=True):
+            refuse(dependence_of_outputs(join(found), ([size] * number,), level), name)
+        return calls
+
+    def simpler_event(self, claim: Claim) -> tuple[str, ...]:
+        """Say which event that reads well tells the outputs apart best, and how often it was seen."""
+        x, x_prime = blocks = alike(*(join(memory) for memory in self.outputs))
+        witness = simpler_event(*blocks, claim)
+        if witness is None:
+            return ()
+        seen = zip((witness.guess_x, witness.guess_x_prime), witness.count(x), witness.count(x_prime), strict=True)
+        events = (
+            f"{event}, seen in {on_x:,} of {len(x):,} runs on x and {on_x_prime:,} of {len(x_prime):,} on x'"
+            for event, on_x, on_x_prime in seen
+            if event is not None
+        )
+        return (f"a simpler event, not certified: {'; '.join(events)}",)
+
+    def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
+        """Plan the next round from everything remembered, if there is anything new."""
+        if self.planned_at == self.remembered or not all(self.outputs):
+            return
+        blocks = alike(*(join(memory) for memory in self.outputs))
+        # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
+        with _thread_pools().limit(limits=1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.learner = self.learner or Learner(families, claim, alpha)
+            self.plans = self.learner.plan(*blocks)
+        self.planned_at = self.remembered
+
+
+@functools.cache
+def _thread_pools() -> Any:
+    """Handle on the thread pools of numerical libraries, which takes milliseconds to find.
+
+    Scikit-learn, a second to import, is not among them: trees alone need it, and limit its pools themselves.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+class _Game:
+    """Accounts and rounds as the audit goes on."""
+
+    def __init__(self, run: Begun, near: float | None, record: Section) -> None:
+        self.begun, self.near, self.record, self.question = run, near, record, run.question
+        self.states = [
+            _PairState(pair, sides, digest((pair.x, pair.x_prime)))
+            for pair, sides in zip(run.question.pairs, run.sides, strict=True)
+        ]
+        families = run.question.families
+        self.families = sequential_families(families) if isinstance(run.question.witnesses, str) else families
+        self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
+        self.runs = 0
+        self.rounds: list[Round] = []
+        self.last = 0
+
+    def result(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
+        """Run rounds until there is a reason to stop, and say what they came to."""
+        run, states = self.begun, self.states
+        stopped = self._stopped(until, progress)
+        self._refuse_if_all_failed()
+        for state in states:
+            state.refuse_if_dependent(run.look, run.seed, LEVEL / len(states), stopped == "refuted", until)
+        state = states[self.last]
+        notes = run.look.notes(state.sides)
+        result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
+        more: list[str] = []
+        if stopped == "refuted":
+            simpler = () if reads_well(result.witness) else state.simpler_event(run.question.claim)
+            more += [*simpler, *run.look.of_a_refutation()]
+        if result.lower_bound > 0.0:
+            looked = run.look.again(state.sides, result.witness, None, run.seed, result.violates_claim, until)
+            more += [f"{looked:,} more runs looked at copies"] if looked else []
+        return dataclasses.replace(result, notes=(*result.notes, *more)) if more else result
+
+    def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
+        """Run rounds, of a few runs to begin with, then of half as many again as all before, until one stops."""
+        pace, asked, number = 0.0, self.question, 0
+        while self.runs < asked.trials:
+            left = asked.trials - self.runs
+            size = min(max(self.runs // 2, 8) if number else FIRST_ROUND * len(self.states), left)
+            size = left if left - size < 16 else size  # no round of a few runs at the end
+            started = time.perf_counter()
+            if self.rounds and started + pace * size > until:
+                return "seconds"
+            for state in self.states:
+                state.learn(self.families, asked.claim, 1.0 - asked.confidence)
+            stopped = self._round(number, size)
+            if self.runs >= ENOUGH_FAILURES:
+                self._refuse_if_all_failed()
+            pace = (time.perf_counter() - started) / size
+            if progress is not None:
+                progress(Progress("certification", self.runs, asked.trials))
+            if stopped is not None:
+                return stopped
+            number += 1
+        return "runs"
+
+    def _refuse_if_all_failed(self) -> None:
+        outputs = (block for state in self.states for side in state.outputs for block in side)
+        refuse_if_all_failed(self.question.mechanism.name, outputs, self.begun.mechanism, self.question.pairs[0].x)
+
+    def _round(self, number: int, size: int) -> Stopped | None:
+        """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
+        growth = [max((plan.growth for plan in state.plans or ()), default=math.inf) for state in self.states]
+        self.last, *others = sorted(range(len(growth)), key=growth.__getitem__, reverse=True)
+        explored = 0
+        for index in others:  # an even share of the first round each, else of a fifth
+            each = size // (5 * len(others)) if number else size // len(self.states)
+            if each and self.states[index].remembered < MOST_REMEMBERED:
+                for drawn in self._draw(index, number, each, ()):
+                    self.states[index].remember(drawn.outputs)
+                explored += each
+        self.runs += explored
+        state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
+        plans = state.plans or (no_bet(claim),) * STRATEGIES
+        accounts.open(plans)
+        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
+        interim: list[Floats] = []
+        stopped: Stopped | None = None
+        for drawn in self._draw(self.last, number, size - explored, [plan.witness for plan in plans]):
+            so_far = seen + drawn.seen  # (looks, strategies, 6)
+            crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
+            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
+            self.runs += int(drawn.seen[at, 0].sum())
+            seen = so_far[at]
+            state.remember(drawn.outputs)
+            interim.append(seen @ OUTCOMES)
+            accounts.look(interim[-1])
+            if len(crossed):
+                stopped = "refuted"
+            elif self.near is not None and accounts.bound >= claim.parameter - self.near:
+                stopped = "near"
+            if stopped is not None:
+                break
+        accounts.close(interim[-1])
+        strategies = []
+        for row, plan in enumerate(plans):
+            correct, wrong, nothing = np.array(interim, dtype=int)[:, row].T
+            looks = zip((correct + wrong + nothing).tolist(), correct.tolist(), wrong.tolist(), strict=True)
+            a, b, c, d, e, f = seen[row].tolist()
+            counts = Counts(a + c + e, b + d + f, a, b, c, d, events=plan.witness.events)
+            bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
+            strategies.append(StrategyRecord(*bet, counts, tuple(looks)))
+        self.rounds.append(Round(str(state.pair), explored, tuple(strategies), state.digest))
+        return stopped
+
+    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
+        """Draw a round on a pair, chunk by chunk and in order; chunks that the checkpoint holds are not drawn again.
+
+        The running bound is looked at after each. Whoever has seen enough closes the generator.
+        """
+        run, state, record = self.begun, self.states[index], self.record
+        chunk = min(max(-(-size // 16), 16), 1 << 16)
+        parts = []
+        for place, done in enumerate(range(0, size, chunk)):
+            one = Chunk((STAGES["sequential"], index, number, place), min(chunk, size - done))
+            parts.append(Part(one, self.runs + done, state.remembered + done < MOST_REMEMBERED))
+        planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
+        held = {part: _held(record, part, planned, len(witnesses)) for part in parts} if record.kept else {}
+        enough = False
+        missing = (part for part in parts if held.get(part) is None and not enough)
+        fresh = run.workers.each(_guessed, (state.sides, witnesses, run.seed), missing, size, in_order=True)
+        try:
+            for part in parts:
+                drawn = held.get(part)
+                if drawn is None:
+                    _, drawn = next(fresh)
+                    # what no seed gives again is recorded however quickly it is drawn
+                    seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
+                    numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
+                    record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
+                learn(state.sides, drawn.changed)
+                yield drawn
+        except GeneratorExit:
+            enough = True
+            for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
+                pass
+            raise
+        finally:
+            fresh.close()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What a chunk came to: counts of its guesses up to every look, shape (looks, strategies, 6), and outputs."""
+
+    seen: Seen
+    outputs: tuple[Outputs | None, Outputs | None] | None
+    changed: tuple[bool, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A chunk of the game, how many runs of the audit come before it, and whether its outputs are kept."""
+
+    chunk: Chunk
+    before: int
+    keep: bool
+
+    @property
+    def looks(self) -> NDArray[np.intp]:
+        """After which of its runs the evidence is looked at: after each, or every thousandth of all; and at its end."""
+        size = self.chunk.size
+        return np.unique(np.append(np.arange(1, size + 1, max(1, self.before // 1000)), size))
+
+
+def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
+    """Flip coins, draw, guess and count."""
+    sides, witnesses, seed = shared
+    started, size = time.perf_counter(), part.chunk.size
+    rng = stream(seed, "sequential", *part.chunk.key[1:])
+    side = rng.integers(0, 2, size, dtype=np.int8)
+    codes = np.empty((len(witnesses), size), dtype=np.int8)
+    codes[:] = 4 + side
+    with naming(part.chunk, seed):
+        drawn = draw_by_coins(sides, side, rng)
+    for which, outputs in enumerate(drawn):
+        if outputs is None:
+            continue
+        mine = np.flatnonzero(side == which)
+        for row, witness in enumerate(witnesses):
+            for guess, mask in enumerate(witness.guesses(outputs)):
+                if mask is not None:
+                    codes[row, mine[mask]] = 2 * guess + which
+    seen = np.cumsum(codes[..., None] == np.arange(6, dtype=np.int8), axis=1)[:, part.looks - 1]
+    return Drawn(np.swapaxes(seen, 0, 1), drawn if part.keep else None, changed(sides), time.perf_counter() - started)
+
+
+def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:
+    """Return what the checkpoint holds of a chunk; raises `AuditError` if it was drawn for other events."""
+    held = record.recorded(part.chunk)
+    if held is None:
+        return None
+    if held.get("planned") != planned:
+        record.refuse_other_events()
+    with record.making_sense("chunk"):
+        seen = np.array(held["seen"], dtype=np.int64).reshape(len(part.looks), strategies, 6)
+        fits = part.keep == (held["outputs"] is not None) and np.all(seen[-1].sum(axis=-1) == part.chunk.size)
+        if not fits or np.any(seen < 0) or len(held["changed"]) != 2:
+            raise ValueError
+    return Drawn(seen, held["outputs"], tuple(map(bool, held["changed"])))
