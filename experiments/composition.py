@@ -11,7 +11,7 @@ optimal for pure DP, and that neither dominates: basic wins for few copies. The 
    those of the oracle, which is told the likelihood ratio of all 128 outputs. They are furthest apart for two copies of
    Laplace noise, whose likelihood ratio is no function of the sum, nor of any other number that the families compute:
    with 500,000 runs six seeds certified 0.135 to 0.174, and the oracle 0.171, each by an event of its own. The README
-   beside the figure says what the stored audit's event was.
+   of its results says what the stored audit's event was.
 
 Exact values of randomised response are sums over a binomial law; those of Laplace noise are known to a relative 1e-6
 (`epsaudit.mechanisms.exact.convolution`). Run ``python -m epsaudit.experiments.composition``; some minutes, a few
@@ -24,19 +24,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from epsaudit import ApproxDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import zcdp_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 from epsaudit.witnesses import Oracle
@@ -66,11 +64,10 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute every bound, audit, and write data, one figure and a table to ``out``."""
+    """Compute every bound, audit, and write data and a table to ``out``."""
     trials = 10_000 if quick else 500_000
     rows = list(bounds(trials, seed, COPIES[:2] if quick else COPIES))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
-    write_figure(out / "composition", draw(rows, trials))
     write_table(
         out,
         rows,
@@ -143,36 +140,3 @@ def bounds(trials: int, seed: int, copies: tuple[int, ...]) -> Iterator[dict[str
                 row[name] = result.lower_bound
                 row[f"witness, {name}"] = str(result.witness)
             yield row
-
-
-@styled()
-def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw the bounds of both mechanisms against the number of copies."""
-    figure = blank(TWO_COLUMNS, 2.9)
-    panels = figure.subplots(1, len(PARTS), sharey=True)
-    for axes, part in zip(panels, PARTS, strict=True):
-        mine = [row for row in rows if row["mechanism"] == part.name]
-        places = [row["copies"] for row in mine]
-        for name, (label, colour, dashes) in LINES.items():
-            heights = [row[name] for row in mine]
-            width = 3.5 if name == "exact" else 1.0
-            axes.plot(places, heights, color=colour, linestyle=dashes, linewidth=width, label=label)
-        for name, marker in zip(("certified by the oracle", "certified"), MARKERS, strict=False):
-            heights = [row[name] for row in mine]
-            axes.plot(
-                places,
-                heights,
-                marker,
-                color="black",
-                markerfacecolor="none" if "oracle" in name else "black",
-                markersize=6 if "oracle" in name else 3,
-                label=f"{name}, {count(trials)} runs",
-            )
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xticks(places, [str(place) for place in places])
-        axes.set_title(f"{part.name}, ε = {EPSILON:g} each")
-        axes.set_xlabel("copies k")
-    panels[0].set_ylabel(f"ε at δ = {DELTA:g}")
-    legend_below(figure, 4)
-    return figure

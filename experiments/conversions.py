@@ -1,4 +1,4 @@
-"""Pure DP as Renyi DP and zCDP: both figures of the source, with audits in rho and in Renyi orders.
+"""Pure DP as Renyi DP and zCDP: the curves of the source, with audits in rho and in Renyi orders.
 
 The source (differentialprivacy.org, Theorems 4 and 5) converts epsilon-DP to Renyi DP and to zCDP, says that both
 conversions are tight, that randomised response attains them, and that Laplace noise does better. The study expects:
@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.definitions import Claim
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.analysts import Doubler
 from epsaudit.mechanisms.base import Reference
@@ -37,13 +36,7 @@ from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.reporting.style import (
     BLUE,
     GREEN,
-    ONE_COLUMN,
-    PURPLE,
-    TWO_COLUMNS,
     VERMILION,
-    blank,
-    legend_below,
-    styled,
 )
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent
@@ -62,12 +55,10 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw both figures of the source, audit, and write data and a table to ``out``."""
+    """Compute the curves of both figures of the source, audit, and write data and a table to ``out``."""
     trials = 10_000 if quick else 1_000_000
     rows = list(audits(list(cases())[-4:] if quick else list(cases()), trials, seed))
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE)
-    write_figure(out / "renyi", draw_renyi(rows, trials))
-    write_figure(out / "zcdp", draw_zcdp(rows, trials))
     write_table(
         out,
         rows,
@@ -149,73 +140,3 @@ def audits(everything: list[tuple[Reference, Claim]], trials: int, seed: int) ->
             "verdict": "violated" if result.violates_claim else "consistent",
             "witness": str(result.witness),
         }
-
-
-@styled()
-def draw_renyi(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw the first figure of the source: Theorem 4 (solid), the trivial bound (dotted), Theorem 5 (dashed)."""
-    figure = blank(TWO_COLUMNS, 3.2)
-    axes = figure.add_subplot()
-    orders = 1.0 + np.geomspace(1e-3, 19.0, 200)
-    black: dict[str, Any] = {"color": "black"}
-    for epsilon, colour in EPSILONS.items():
-        axes.plot(orders, [pure_to_renyi(epsilon, order) for order in orders], color=colour, linestyle="-")
-        axes.plot(
-            orders, [laplace_renyi(epsilon, order) for order in orders], color=colour, linestyle="-.", linewidth=0.8
-        )
-        axes.axhline(epsilon, color=colour, linestyle=":")
-        axes.plot(orders, orders * pure_to_zcdp(epsilon), color=colour, linestyle="--")
-        axes.text(20.2, epsilon, f"ε = {epsilon:g}", color=colour, va="center")
-        for name, marker in (("randomised response", "o"), ("Laplace", "s")):
-            mine = [row for row in rows if row["mechanism"] == name and row["epsilon"] == epsilon and row["order"]]
-            places = [row["order"] for row in mine]
-            axes.plot(places, [row["certified"] for row in mine], marker, color=colour, markersize=3.5)
-    axes.plot([], [], "-", label="Theorem 4: randomised response", **black)
-    axes.plot([], [], ":", label="trivial bound", **black)
-    axes.plot([], [], "--", label="Theorem 5: zCDP", **black)
-    axes.plot([], [], "-.", linewidth=0.8, label="Laplace noise", **black)
-    axes.plot([], [], "o", markersize=3.5, label=f"certified, randomised response, {count(trials)} runs", **black)
-    axes.plot([], [], "s", markersize=3.5, label=f"certified, Laplace noise, {count(trials)} runs", **black)
-    axes.set_xlim(1.0, 20.0)
-    axes.set_ylim(0.0, 2.2)
-    axes.set_xlabel("Renyi order")
-    axes.set_ylabel("Renyi divergence")
-    legend_below(figure, 3)
-    return figure
-
-
-@styled()
-def draw_zcdp(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw the second figure of the source: Theorem 5 beside epsilon and epsilon^2 / 2."""
-    figure = blank(ONE_COLUMN, 3.0)
-    axes = figure.add_subplot()
-    epsilons = np.linspace(0.0, 4.0, 200)
-    axes.plot(epsilons, [pure_to_zcdp(epsilon) for epsilon in epsilons], "-", color=PURPLE, label="Theorem 5")
-    axes.plot(epsilons, epsilons, ":", color="black", label="ρ = ε")
-    axes.plot(epsilons, epsilons**2 / 2, "--", color=BLUE, label="ρ = ε²/2")
-    axes.plot(epsilons, epsilons**2 / 8, "-.", color=GREEN, label="ρ = ε²/8 (bounded range)")
-    for name, marker in (("randomised response", "o"), ("Laplace", "s")):
-        mine = [row for row in rows if row["mechanism"] == name and row["parameter"] == "rho"]
-        axes.plot(
-            [row["epsilon"] for row in mine],
-            [row["certified"] for row in mine],
-            marker,
-            color="black",
-            markersize=3.5,
-            label=f"certified, {name}",
-        )
-    refuted = [row for row in rows if row["verdict"] == "violated"]
-    axes.plot(
-        [row["epsilon"] for row in refuted],
-        [row["certified"] for row in refuted],
-        "x",
-        color=VERMILION,
-        label="certified, claimed at ε²/8",
-    )
-    axes.set_xlim(0.0, 4.0)
-    axes.set_ylim(0.0, 4.0)
-    axes.set_xlabel("ε")
-    axes.set_ylabel("ρ")
-    axes.set_title(f"{count(trials)} runs an audit")
-    legend_below(figure, 2)
-    return figure

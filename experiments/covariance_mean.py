@@ -17,18 +17,16 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from matplotlib.figure import Figure
 
 from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
 from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
-from epsaudit.reporting.style import MARKERS, TWO_COLUMNS, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -54,7 +52,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     audits = list(audited(5_000 if quick else 1_000_000, seed))
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)
-    write_figure(out / "errors", draw(rows))
     caption = (
         f"Private means at ({EPSILON:g}, {DELTA:g}): root mean squared Mahalanobis error of the answers of "
         f"{repetitions} datasets each, the mean probability of a refusal, and the fewest records for the guarantee."
@@ -262,26 +259,3 @@ def audited(runs: int, seed: int) -> Iterator[dict[str, Any]]:
             "exact": result.exact,
             "refuted": result.violates_claim,
         }
-
-
-@styled()
-def draw(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw errors against n, one panel a kind of data, for the largest dimension; what always refuses is left out."""
-    kinds = [kind for kind in KINDS if any(row["data"] == kind for row in rows)]
-    d = max(row["d"] for row in rows if row["data"] in KINDS)
-    figure = blank(TWO_COLUMNS, 2.6)
-    for place, kind in enumerate(kinds):
-        axes = figure.add_subplot(1, len(kinds), place + 1, sharey=figure.axes[0] if place else None)
-        for marker, estimator in enumerate(dict.fromkeys(row["estimator"] for row in rows)):
-            mine = [row for row in rows if (row["data"], row["d"], row["estimator"]) == (kind, d, estimator)]
-            points = [(row["n"], row["error"]) for row in mine if row["error"] is not None]
-            if not points:
-                continue
-            axes.plot([n for n, _ in points], [error for _, error in points], MARKERS[marker] + "-", label=estimator)
-        axes.set(xscale="log", yscale="log", xlabel="n", title=f"{kind}, d = {d}")
-        if place == 0:
-            axes.set_ylabel("Mahalanobis error")
-        else:
-            axes.tick_params(labelleft=False)
-    legend_below(figure)
-    return figure

@@ -1,4 +1,4 @@
-"""Accuracy theorems, step counts and figures of down sensitivity.
+"""Accuracy theorems and step counts of down sensitivity, and how far its mechanisms aim.
 
 The source claims, and this study expects:
 
@@ -29,7 +29,7 @@ from scipy.special import betaincinv
 from epsaudit import audit
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
-from epsaudit.experiments.studies import write_figure, write_json, write_table
+from epsaudit.experiments.studies import write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.down_sensitivity import (
     PrefixByQualityAlone,
@@ -48,7 +48,6 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column, to_latex
 
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
@@ -97,7 +96,7 @@ CASES = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data.json, data.csv and three figures to ``out``."""
+    """Run the study and write data.json, data.csv and two tables to ``out``."""
     data: dict[str, Any] = {
         "seed": seed,
         "coverage": list(coverage(1_000 if quick else 100_000, seed)),
@@ -121,9 +120,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         f"{data['prefixes'][0]['trials']:,} runs."
     )
     write_whole(out / "prefixes.tex", to_latex(data["prefixes"], PREFIX_COLUMNS, caption, label="tab:prefixes"))
-    draw_loss(data["figure 1"], out)
-    draw_tau(data["tau"], out)
-    draw_towers(data["towers"], out)
     return answer(data)
 
 
@@ -268,55 +264,3 @@ def _csv(data: dict[str, Any]) -> str:
 
 
 Rows = list[dict[str, Any]]
-
-
-@styled()
-def draw_loss(rows: Rows, out: Path) -> None:
-    """Draw the loss of the maximum against y, as the source's Figure 1 does."""
-    figure = blank(ONE_COLUMN, 2.2)
-    axes = figure.subplots()
-    y, loss = [row["y"] for row in rows], [row["loss"] for row in rows]
-    records = loss[0] + 1  # all but the one at 0 are above it
-    axes.step([y[0] - 1, *y, y[-1] + 1], [records, *loss, loss[-1]], where="post", label="loss of the maximum")
-    axes.axvline(y[-1], color="0.5", linestyle="--", label="maximum")
-    axes.set_xlabel("y, a candidate answer")
-    axes.set_ylabel("loss: records to remove")
-    axes.set_title("the maximum of 0, 1×5, 2×10, 3×10, 4×5, 5")
-    legend_below(figure)
-    write_figure(out / "figure-1-loss", figure)
-
-
-@styled()
-def draw_tau(rows: Rows, out: Path) -> None:
-    """Draw tau of every route against log2 |Y|."""
-    figure = blank(ONE_COLUMN, 3.4)
-    axes = figure.subplots()
-    for name in dict.fromkeys(row["mechanism"] for row in rows):
-        points = [(row["bits"], row["tau"]) for row in rows if row["mechanism"] == name]
-        axes.plot(*zip(*points, strict=True), label=name)
-    axes.set_yscale("log")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks([1, 2, 4, 8, 16, 32, 64], [f"$2^{{{bits}}}$" for bits in (1, 2, 4, 8, 16, 32, 64)])
-    axes.set_xlabel("|Y|, number of outputs")
-    axes.set_ylabel("τ: removals aimed at")
-    axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
-    legend_below(figure, 1)
-    write_figure(out / "tau", figure)
-
-
-@styled()
-def draw_towers(rows: Rows, out: Path) -> None:
-    """Draw tau of both routes to Theorem 6 against log* |Y|, beside a doubling with every level."""
-    figure = blank(ONE_COLUMN, 2.6)
-    axes = figure.subplots()
-    for name in dict.fromkeys(row["mechanism"] for row in rows):
-        heights, taus = zip(*((row["height"], row["tau"]) for row in rows if row["mechanism"] == name), strict=True)
-        axes.plot(heights, taus, "o-", markersize=3, label=f"{name}, best depth")
-    doubled = [taus[-1] * 2.0 ** (height - heights[-1]) for height in heights]
-    axes.plot(heights, doubled, color="0.5", linestyle="--", label="a factor of 2 a level")
-    axes.set_yscale("log")
-    axes.set_xlabel("log* |Y|: |Y| is a tower of so many twos")
-    axes.set_ylabel("τ: removals aimed at")
-    axes.set_title("ε = 1, δ = 1e-6, β = 0.05")
-    legend_below(figure, 1)
-    write_figure(out / "tau-towers", figure)

@@ -27,27 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.stats import norm
 
 from epsaudit import ZCDP, Mechanism, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
-from epsaudit.reporting.style import (
-    BLUE,
-    GREEN,
-    MARKERS,
-    ONE_COLUMN,
-    PURPLE,
-    TWO_COLUMNS,
-    VERMILION,
-    blank,
-    legend_below,
-    styled,
-)
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
 
@@ -82,7 +69,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw the histogram, compute the divergences, audit, and write data, figures and a table to ``out``."""
+    """Draw the histogram, compute the divergences, audit, and write data and a table to ``out``."""
     trials = 10_000 if quick else 4_000_000
     counts = tuple(number for number in COUNTS if number in (1000, 100_000)) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS // 10 if quick else DRAWS, np.random.default_rng(seed))
@@ -98,9 +85,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     ]
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": len(drawn), "count": SIZE}
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, rho=RHO, r=RELATIVE, fit=facts, orders=curves)
-    write_figure(out / "histogram", draw_histogram(drawn, facts))
-    write_figure(out / "by-count", draw_by_count(rows, trials))
-    write_figure(out / "by-order", draw_by_order(curves))
     write_table(
         out,
         rows,
@@ -203,83 +187,3 @@ def certified(number: int, trials: int, seed: int) -> dict[str, Any]:
         )
         bounds[name] = result.lower_bound
     return bounds
-
-
-@styled()
-def draw_histogram(drawn: np.ndarray[Any, Any], facts: dict[str, Any]) -> Figure:
-    """Draw the source's figure: outputs, and the Gaussian of the same mean and standard deviation."""
-    figure = blank(ONE_COLUMN, 2.6)
-    axes = figure.add_subplot()
-    axes.hist(drawn, bins=200, density=True, color=VERMILION, alpha=0.6, label=f"{len(drawn):,} outputs")
-    places = np.linspace(*np.quantile(drawn, [1e-6, 1 - 1e-6]), 400)
-    mean, deviation = facts["mean"], facts["standard deviation"]
-    heights = np.exp(-0.5 * ((places - mean) / deviation) ** 2) / (deviation * np.sqrt(2.0 * np.pi))
-    axes.plot(places, heights, "-", color="black", label=f"normal, mean {mean:,.1f}, s.d. {deviation:,.1f}")
-    axes.set_xlabel(f"output for a group of {SIZE:,}")
-    axes.set_ylabel("density")
-    axes.set_yticks([])
-    legend_below(figure, 1)
-    return figure
-
-
-@styled()
-def draw_by_count(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw divergence over order against the count, with what was certified, beside rho."""
-    figure = blank(TWO_COLUMNS, 3.4)
-    axes = figure.add_subplot()
-    places = [row["count"] + 1 for row in rows]
-    for order, colour, marker in zip(ORDERS, (BLUE, GREEN, PURPLE, VERMILION), MARKERS, strict=False):
-        heights = [row[f"order {order:g}"] / order for row in rows]
-        axes.plot(places, heights, marker + "-", color=colour, markersize=3, label=f"order {order:g}")
-    axes.plot(
-        places,
-        [row["largest ratio"] for row in rows],
-        "P-",
-        color="black",
-        markersize=4,
-        label=f"greatest of orders up to {LARGEST_ORDER:,}",
-    )
-    heights = [row["asinh"] for row in rows]
-    axes.plot(places, heights, "-", color="black", linewidth=2.0, label="asinh scale, every order, proven")
-    axes.axhline(RHO, color="black", linestyle="--", label="ρ, proven")
-    axes.axhline(RHO / 2, color="black", linestyle=":", label="ρ/2")
-    for name, marker, divisor in (("certified order 2", "x", 2.0), ("certified rho", "+", 1.0)):
-        seen = [row for row in rows if row[name]]
-        axes.plot(
-            [row["count"] + 1 for row in seen],
-            [row[name] / divisor for row in seen],
-            marker,
-            color="black",
-            label=f"{name.replace('rho', 'ρ')}, {count(trials)} runs",
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("records in the group, plus 1")
-    axes.set_ylabel("Renyi divergence / order")
-    legend_below(figure, 4)
-    return figure
-
-
-@styled()
-def draw_by_order(curves: list[dict[str, Any]]) -> Figure:
-    """Draw divergence over order, as a share of rho, against the order in multiples of the count."""
-    figure = blank(ONE_COLUMN, 3.0)
-    axes = figure.add_subplot()
-    shown = [number for number in SHOWN if any(row["count"] == number for row in curves)]
-    for number, colour, marker in zip(shown, (BLUE, GREEN, PURPLE, VERMILION, "black"), MARKERS, strict=False):
-        mine = [row for row in curves if row["count"] == number]
-        axes.plot(
-            [row["order"] / number for row in mine],
-            [row["divergence / order"] / RHO for row in mine],
-            marker + "-",
-            color=colour,
-            markersize=2.5,
-            label=f"x = {number:,}",
-        )
-    axes.axhline(0.5, color="black", linestyle=":", label="ρ/2")
-    axes.set_xscale("log")
-    axes.set_ylim(0.0, 1.0)
-    axes.set_xlabel("order / x")
-    axes.set_ylabel("divergence / (order ρ)")
-    legend_below(figure, 2)
-    return figure

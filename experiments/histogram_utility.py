@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower
 from epsaudit.claims.conversions import root
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import LaplaceLaw
-from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import MARKERS
 
 EPSILON, BETA, RECORDS = 1.0, 0.05, 1000
 KEYS = (2, 10, 100, 1000, 10**4, 10**6, 10**9, 10**12)
@@ -186,34 +185,6 @@ def leads(delta: float) -> list[dict[str, Any]]:
         }
         for keys in KEYS
     ]
-
-
-@styled()
-def draw(of_errors: Sequence[dict[str, Any]], of_leads: Sequence[dict[str, Any]], delta: float) -> Figure:
-    """Draw the errors and the leads against the number of keys, side by side."""
-    figure = blank(TWO_COLUMNS, 2.8)
-    left, right = figure.subplots(1, 2)
-    noisy = ("noisy counts", "noise on all k counts", BLUE, "-"), ("log k", "log(k)/ε, its order", BLUE, ":")
-    _lines(
-        left,
-        of_errors,
-        (
-            *noisy,
-            ("stable histogram", "stable histogram, worst dataset", VERMILION, "-"),
-            ("promised", "the same, as proven", PURPLE, "--"),
-        ),
-    )
-    left.set_ylabel("error of the worst key, in records")
-    left.set_title(f"{RECORDS:,} records, ε = {EPSILON:g}, δ = 1/{RECORDS:,}, β = {BETA:g}")
-    _lines(
-        right,
-        of_leads,
-        (*noisy, ("corrected", "propose-test-release", GREEN, "-"), ("stated", "the same, as stated", GREEN, "--")),
-    )
-    right.set_ylabel("lead of the mode, in records")
-    right.set_title(f"ε = {EPSILON:g}, the mode with probability {1 - delta:g}")
-    legend_below(figure, 3)
-    return figure
 
 
 def _lines(axes: Axes, rows: Sequence[dict[str, Any]], lines: Sequence[tuple[str, str, str, str]]) -> None:

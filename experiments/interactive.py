@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
@@ -40,7 +39,6 @@ from epsaudit.mechanisms.budgets import (
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
-from epsaudit.reporting.style import BLUE, GREEN, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
 
@@ -72,7 +70,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every analyst against every filter, follow two odometers, and write data, figures and a table."""
+    """Audit every analyst against every filter, follow two odometers, and write data and a table."""
     trials = 10_000 if quick else 1_000_000
     chosen = {name: FILTERS[name] for name in ("pure", "broken: late")} if quick else FILTERS
     rows = list(audits(chosen, trials, seed))
@@ -93,7 +91,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
             "greatest loss over the pure odometer": max(path["greatest pure share"] for path in paths),
         },
     )
-    write_figure(out / "filters", draw(rows, trials))
     write_table(
         out,
         rows,
@@ -168,30 +165,3 @@ def _loss(ledger: Ledger, answers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     """Privacy loss of the last answers of transcripts with this ledger."""
     mechanism: Any = ledger.entries[-1][0].mechanism
     return np.asarray(mechanism((0,)).log_density(answers) - mechanism((1,)).log_density(answers))
-
-
-@styled()
-def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw exact and certified loss as shares of the budget, one row an analyst and filter."""
-    figure = blank(TWO_COLUMNS, 0.9 + 0.17 * len(rows))
-    axes = figure.add_subplot()
-    for place, row in enumerate(reversed(rows)):
-        colour = VERMILION if row["verdict"] == "violated" else BLUE
-        axes.plot(
-            row["certified"] / row["proven"],
-            place,
-            "s" if row["verdict"] == "violated" else "o",
-            color=colour,
-            markersize=3.5,
-        )
-        axes.plot(row["exact"] / row["proven"], place, "|", color="black", markersize=8)
-    axes.axvline(1.0, color=GREEN, linestyle="--", label="budget")
-    for verdict, marker, colour in (("consistent", "o", BLUE), ("violated", "s", VERMILION)):
-        if any(row["verdict"] == verdict for row in rows):
-            label = f"certified, {verdict}, {count(trials)} runs"
-            axes.plot([], [], marker, color=colour, markersize=3.5, label=label)
-    axes.plot([], [], "|", color="black", linestyle="none", markersize=8, label="exact")
-    axes.set_yticks(range(len(rows)), [f"{row['filter']}: {row['analyst']}" for row in reversed(rows)])
-    axes.set_xlabel("privacy loss / budget, in the budget's own parameter")
-    legend_below(figure, 4)
-    return figure

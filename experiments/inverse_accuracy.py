@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments import medians
 from epsaudit.experiments.data import anes96, answers, fair
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
-from epsaudit.reporting.style import MARKERS, ONE_COLUMN, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import upper
 
@@ -54,15 +52,13 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure the failures of every selector on every dataset, and write data and a figure to ``out``."""
+    """Measure the failures of every selector on every dataset, and write data and a table to ``out``."""
     runs = 1_000 if quick else 100_000
     rows = list(failures(runs, seed))
     errors = list(medians.errors(seed, 1 if quick else 5))
     sensitivities = list(medians.local_sensitivities(200 if quick else 20_000, seed))
     facts = {"errors": errors, "local sensitivities": sensitivities}
     write_data(out, rows, seed=seed, epsilon=EPSILON, confidence=1.0 - ERROR, delta=medians.DELTA, **facts)
-    write_figure(out / "failures", draw(rows))
-    write_figure(out / "medians", medians.draw(errors, sensitivities))
     caption = (
         f"Inverse sensitivity at ε = {EPSILON:g}: answers farther off than the k-local sensitivity LS^k, of "
         f"{runs:,}, with one-sided 99.9% Clopper-Pearson limits, and the exact probability; Theorem 4 guarantees "
@@ -118,26 +114,3 @@ def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
                     "at most": float(clopper_pearson_upper(seen, runs, ERROR)),
                     "exact": float(np.exp(law.log_probabilities)[wrong].sum()),  # type: ignore[attr-defined]
                 }
-
-
-@styled()
-def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Draw the exact failure probability of every dataset and selector against beta."""
-    figure = blank(ONE_COLUMN, 3.1)
-    axes = figure.add_subplot()
-    for place, name in enumerate(dict.fromkeys(row["dataset"] for row in rows)):
-        mine = [row for row in rows if row["dataset"] == name]
-        axes.plot(
-            [row["beta"] * 1.08 ** (place - 4) for row in mine],
-            [max(row["exact"], 1e-6) for row in mine],
-            MARKERS[place % len(MARKERS)],
-            linestyle="none",
-            markerfacecolor="none" if place >= len(MARKERS) else None,
-            label=name,
-        )
-    axes.plot([0.005, 1.0], [0.005, 1.0], color="black", linewidth=0.8, linestyle="--", label="Theorem 4")
-    axes.set(xscale="log", yscale="log", xlabel="β, the guaranteed failure probability")
-    axes.set_ylabel("exact P[|M(x) − f(x)| > LS$^k$(x)],\nless than 10$^{-6}$ at 10$^{-6}$")
-    axes.set_title(f"inverse sensitivity, ε = {EPSILON:g}; one mark a selector")
-    legend_below(figure)
-    return figure

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from scipy.special import ndtri
 
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
-from epsaudit.reporting.style import BLUE, GREEN, MARKERS, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.1
 INVERSE, CAUCHY, SMOOTH, TESTED, LAPLACE, PROMISED = (
@@ -129,25 +128,3 @@ def answer(rows: Sequence[dict[str, Any]], sensitivities: Sequence[dict[str, Any
         f"n LS^k / k of Gaussian data is at most {largest[False]:.3g} in 99% of samples for k = 1, "
         f"{largest[True]:.3g} for others."
     )
-
-
-@styled()
-def draw(rows: Sequence[dict[str, Any]], sensitivities: Sequence[dict[str, Any]]) -> Figure:
-    """Draw the errors on Gaussian data in the middle interval against n, and n LS^k / k against k."""
-    figure = blank(TWO_COLUMNS, 3.2)
-    left, right = figure.subplots(1, 2)
-    mine = [row for row in rows if row.get("reach") == REACHES[1]]
-    for (name, (colour, dash)), marker in zip(STYLE.items(), MARKERS, strict=False):
-        medians = [np.median([row[name] for row in mine if row["records"] == n]) for n in RECORDS]
-        left.plot(RECORDS, np.maximum(medians, STEP / 2), marker + dash, color=colour, markersize=3, label=name)
-    left.set(xscale="log", yscale="log", xlabel="n, Gaussian records")
-    left.set_ylabel(f"error exceeded with probability {BETA:g},\nin standard deviations; 0 at {STEP / 2:g}")
-    left.set_title(f"medians in [-{REACHES[1]}, {REACHES[1]}], ε = {EPSILON:g}, δ = {DELTA:g}")
-    for n, marker in zip(dict.fromkeys(row["records"] for row in sensitivities), MARKERS, strict=False):
-        points = [(row["k"], row["99%"]) for row in sensitivities if row["records"] == n]
-        right.plot(*zip(*points, strict=True), marker + "-", markersize=3, label=f"LS$^k$, n = {n:,}")
-    right.axhline(math.sqrt(math.tau), color="black", linewidth=0.8, linestyle="--", label="√(2π)")
-    right.set(xscale="log", xlabel="k", ylabel="99 % quantile of n LS$^k$ / k", ylim=(0, None))
-    right.set_title("local sensitivity of Gaussian medians")
-    legend_below(figure, 3)
-    return figure

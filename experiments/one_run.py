@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
@@ -33,11 +32,11 @@ from epsaudit.experiments.one_run_training import (
     median_row,
     training,
 )
-from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import write_data, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower
@@ -46,8 +45,6 @@ CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RESPONSE, MANY_RESPONSE = "one run, randomised response: certified ε", "many runs, randomised response: certified ε"
-CLAIMED = "the theoretical ε"
-GAP = "1/2 to 2/3 of ε: the known gap of one run under Gaussian noise"
 STYLE = {
     POINT: (BLUE, "o", "-"),
     SHARP: (GREEN, "v", "-"),
@@ -71,7 +68,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data, two figures and a table to ``out``.
+    """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data and a table to ``out``.
 
     ``audits.json`` holds the results behind the table, for ``epsaudit verify``.
 
@@ -103,8 +100,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         confidence=CONFIDENCE,
         delta=DELTA,
     )
-    write_figure(out / "by-canaries", draw_by_canaries(by_canaries))
-    write_figure(out / "by-epsilon", draw_by_epsilon(by_epsilon, trained, most))
     caption = (
         f"Audits of DP-SGD, each of one training run unless it says so, at {CONFIDENCE:.0%} confidence and "
         f"δ = {DELTA:g}: the sound procedure and its incorrect variants. The parameter is ε, or μ where "
@@ -191,46 +186,6 @@ def _parts(*rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, An
     return zip(("by canaries", "by epsilon", "DP-SGD"), rows, strict=True)
 
 
-@styled()
-def draw_by_canaries(rows: list[dict[str, Any]]) -> Figure:
-    """Draw the share of epsilon that is certified, or implied by the certified mu, against canaries or runs."""
-    figure = blank(TWO_COLUMNS, 3.4)
-    panels = figure.subplots(1, 2, sharey=True)
-    for axes, mechanism in zip(panels, ("Gaussian noise", "randomised response"), strict=True):
-        mine = [row for row in rows if row["mechanism"] == mechanism]
-        _lines(axes, mine, "canaries", "share")
-        axes.set(xscale="log", ylim=(0.0, 1.04), xlabel="canaries of one run, or runs with one canary")
-        axes.set_title(f"{mechanism}, ε = {mine[0]['claimed']:.3g}")
-        axes.axhline(1.0, color="black", linewidth=0.6, label=CLAIMED)
-    panels[0].axhspan(0.5, 2 / 3, color="0.9", linewidth=0, zorder=0, label=GAP)
-    panels[0].set_ylabel("share of ε")
-    _legend(figure)
-    return figure
-
-
-@styled()
-def draw_by_epsilon(rows: list[dict[str, Any]], trained: list[dict[str, Any]], canaries: int) -> Figure:
-    """Draw certified (or implied) against theoretical epsilon: a noisy sum, randomised response, DP-SGD."""
-    figure = blank(TWO_COLUMNS, 3.6)
-    panels = figure.subplots(1, 3, sharey=True)
-    curves = [row for row in trained if not row["table"]]
-    for axes, name in zip(panels, ("Gaussian noise", "randomised response", "DP-SGD"), strict=True):
-        mine = [row for row in (curves if name == "DP-SGD" else rows) if row["mechanism"] == name]
-        shown = [{**row, "shown": row.get("certified", row.get("implied"))} for row in mine]
-        _lines(axes, shown, "claimed", "shown")
-        most = max(row["claimed"] for row in mine)
-        axes.plot([0.0, most], [0.0, most], color="black", linewidth=0.6, label=CLAIMED)
-        if name != "randomised response":
-            band = [0.0, most / 2], [0.0, most * 2 / 3]
-            axes.fill_between([0.0, most], *band, color="0.9", linewidth=0, zorder=0, label=GAP)
-        number = max(row["canaries"] for row in mine)
-        kind = ", full batches" if name == "DP-SGD" else ""
-        axes.set(xlabel="theoretical ε", title=f"{name}{kind}\n{number:,} canaries or runs")
-    panels[0].set_ylabel("ε shown")
-    _legend(figure)
-    return figure
-
-
 def _lines(axes: Any, rows: list[dict[str, Any]], x: str, y: str) -> None:
     for audited, (colour, marker, dash) in STYLE.items():
         mine = sorted((row for row in rows if row["audited"] == audited), key=lambda row: row[x])
@@ -243,12 +198,3 @@ def _lines(axes: Any, rows: list[dict[str, Any]], x: str, y: str) -> None:
                 linestyle=dash,
                 label=audited,
             )
-
-
-def _legend(figure: Figure) -> None:
-    """One legend below all panels, each series once."""
-    series = {}
-    for axes in figure.axes:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            series.setdefault(label, handle)
-    figure.legend(series.values(), series.keys(), loc="outside lower left", ncols=2)

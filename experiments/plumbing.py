@@ -15,9 +15,8 @@ from typing import Any
 import joblib
 
 from epsaudit import AuditError, audit, audit_sequentially
-from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.reporting.tables import Column
 
 CONFIDENCE = 0.9999
@@ -60,12 +59,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     verdicts = joblib.Parallel(n_jobs=-1)(joblib.delayed(verdict)(*job, number) for job in jobs for number in seeds)
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
-    refuted = collections.Counter({one["plumbing"]: 0 for one in rows if one["kind"] == "sound"})
-    audits = collections.Counter(one["plumbing"] for one in rows if one["kind"] == "sound")
-    for one in rows:
-        refuted[one["plumbing"]] += one["refuted"] if one["kind"] == "sound" else 0
-    shares = [(name, refuted[name], audits[name] * len(seeds)) for name in audits]
-    write_figure(out / "refuted", wrong_bounds(shares, 1.0 - CONFIDENCE, what="share refuting a sound function"))
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
     return answer(rows)
 

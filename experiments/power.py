@@ -22,7 +22,6 @@ from scipy.stats import binom
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, audit, black_box
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark_rows import rows
-from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import oracle_bound, repeated, runs_to_refute, tails_of
 from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
@@ -31,7 +30,6 @@ from epsaudit.mechanisms.registry import entries
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.style import (
     BLUE,
-    GREEN,
     TWO_COLUMNS,
     VERMILION,
     blank,
@@ -125,7 +123,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     runs, seeds = (20_000, 1) if quick else (1_000_000, 3)
     found = on_all_cores(lambda case: share_of(case, runs, range(seed, seed + seeds)), known)
     write_data(out, found, seed=seed, quick=quick, confidence=CONFIDENCE, runs=runs)
-    write_figure(out / "shares", draw_shares(found))
     caption = f"Median bounds at {CONFIDENCE:.0%} confidence with {runs:,} runs, as shares of an oracle's."
     write_table(out, found, COLUMNS["shares"], caption)
 
@@ -133,7 +130,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     names = [row.name for row in rows()[:3]] if quick else [row.name for row in rows()]
     benchmark = [benchmark_row(name, runs, range(seed + 1, seed + 1 + seeds)) for name in names]
     write_json(out / "benchmark.json", {"seed": seed, "runs": runs, "confidence": CONFIDENCE, "rows": benchmark})
-    write_figure(out / "benchmark", draw_benchmark(benchmark, runs))
     caption = (
         f"Certified lower bounds on ε at {CONFIDENCE:.0%} confidence with {runs:,} runs, medians of {seeds} seeds, "
         "beside an oracle's, the exact loss of the pair, and the published bounds of DP-Sniper (430 million runs, 90%) "
@@ -282,48 +278,6 @@ def answer(found: Rows, benchmark: Rows, wrong: dict[str, Any]) -> str:
     )
     parts.append(f"{wrong['above']} of {wrong['audits']} bounds at 99 % are above the truth")
     return f"{'; '.join(parts)}."
-
-
-@styled()
-def draw_shares(found: Rows) -> Figure:
-    """Draw all shares in order, single outputs apart from vectors."""
-    figure = blank(TWO_COLUMNS, 2.6)
-    axes = figure.subplots()
-    for colour, label, single in ((BLUE, "numbers and symbols", True), (VERMILION, "vectors, lists, mixtures", False)):
-        chosen = [row["share"] for row in found if (row["kind"] == "single") is single]
-        values = np.sort([share for share in chosen if not math.isnan(share)])
-        axes.plot(np.linspace(0.0, 1.0, len(values)), values, ".-", color=colour, label=f"{label} ({len(values)})")
-    axes.axhline(0.95, color="0.6", linewidth=0.8, linestyle="--")
-    axes.set_xlabel("mechanisms, as a share of all of their kind")
-    axes.set_ylabel("certified bound\nas a share of the oracle's")
-    axes.set_ylim(0.0, 1.1)
-    legend_below(figure, 2)
-    return figure
-
-
-@styled()
-def draw_benchmark(found: Rows, runs: int) -> Figure:
-    """Draw bounds, oracle and exact values of every row on one logarithmic axis."""
-    figure = blank(TWO_COLUMNS, 1.3 + 0.2 * len(found))
-    axes = figure.subplots()
-    places = np.arange(len(found))[::-1]
-    for column, label, marker, colour, size in (
-        ("exact", "exact for the pair", "|", "black", 11),
-        ("oracle", f"oracle, {runs:,} runs", "o", "0.75", 7),
-        ("statdp", "StatDP", "x", GREEN, 4),
-        ("sniper", "DP-Sniper, 430 million runs, 90%", "s", VERMILION, 4),
-        ("bound", f"epsaudit, {runs:,} runs, {CONFIDENCE:.0%}", "D", BLUE, 3),
-    ):
-        values = np.array([row[column] for row in found], float)
-        shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
-        named = not_drawn(label, values.tolist(), positive=True)
-        axes.plot(shown, places, marker, color=colour, markersize=size, label=named, linestyle="none")
-    axes.set_xscale("log")
-    axes.set_yticks(places, [row["name"] for row in found])
-    axes.set_xlabel("ε: certified lower bounds and exact loss of the pair")
-    axes.grid(axis="x", alpha=0.3, linewidth=0.5)
-    legend_below(figure, 3)
-    return figure
 
 
 @styled()

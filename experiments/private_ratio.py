@@ -25,15 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from epsaudit import OutputDistribution
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
-from epsaudit.reporting.style import BLUE, GREEN, ONE_COLUMN, PURPLE, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
@@ -64,12 +63,10 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw the errors of every mechanism along every sweep, and write three figures and the data to ``out``."""
+    """Draw the errors of every mechanism along every sweep, and write data and a table to ``out``."""
     trials = 1_000 if quick else 100_000
     rows = [row for place, sweep in enumerate(SWEEPS) for row in errors(sweep, trials, [seed, place])]
     write_data(out, rows, seed=seed, trials=trials)
-    for sweep, (label, _) in SWEEPS.items():
-        write_figure(out / sweep, draw([row for row in rows if row["sweep"] == sweep], label, trials))
     caption = (
         f"Median absolute error of private ratios a / b where half of b records say 1, at ε = {EPSILON:g} and "
         f"δ = {DELTA:g}, of {trials:,} trials each; in brackets: noise at a private bound on the local sensitivity."
@@ -151,28 +148,3 @@ def _medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "median absolute error"
             ]
     return list(table.values())
-
-
-@styled()
-def draw(rows: list[dict[str, Any]], label: str, trials: int) -> Figure:
-    """Draw the mean absolute errors along one sweep."""
-    figure = blank(ONE_COLUMN, 3.1)
-    axes = figure.add_subplot()
-    sweep = rows[0]["sweep"]
-    for mechanism, (colour, marker) in STYLE.items():
-        mine = [row for row in rows if row["mechanism"] == mechanism]
-        places = {
-            "error-by-ratio": [row["ones"] / row["records"] for row in mine],
-            "error-by-records": [row["records"] for row in mine],
-            "error-by-share": [row["share"] for row in mine],
-        }[sweep]
-        heights = [row["mean absolute error"] for row in mine]
-        axes.plot(places, heights, color=colour, marker=marker, markersize=3, linestyle="-", label=mechanism)
-    axes.set_yscale("log")
-    if sweep == "error-by-records":
-        axes.set_xscale("log")
-    axes.set_xlabel(label)
-    axes.set_ylabel("mean absolute error")
-    axes.set_title(f"ε = {EPSILON:g}, δ = {DELTA:g}, {trials:,} trials each")
-    legend_below(figure)
-    return figure

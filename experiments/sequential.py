@@ -18,12 +18,10 @@ from typing import Any
 
 import joblib
 import numpy as np
-from matplotlib.figure import Figure
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit_sequentially
 from epsaudit.audits.sequential import betting
 from epsaudit.experiments import stated_power
-from epsaudit.experiments.drawing import not_drawn
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.experiments.sequential_published import published
 from epsaudit.experiments.studies import write_data, write_figure, write_table
@@ -31,7 +29,6 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.reporting.figures import sequential_path
-from epsaudit.reporting.style import TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
@@ -143,7 +140,7 @@ def runs_to_refute(case: Case, alpha: float, seed: int) -> float:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Refute every case at every level, and write data, tables and figures; a few audits if ``quick``."""
+    """Refute every case at every level, and write data, tables and a figure; a few audits if ``quick``."""
     ours, others = (found[:1] if quick else found for found in (cases(), published_cases()))
     asked = [(case, alpha) for alpha in LEVELS for case in (*ours, *(others if alpha == LEVELS[0] else ()))]
     seeds = [range(seed, seed + (2 if quick else case.seeds(alpha))) for case, alpha in asked]
@@ -156,7 +153,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     rows = [_row(*one, some, growth[one[0].name]) for one, some in zip(asked, runs, strict=True)]
     write_data(out, rows, seed=seed)
     write_table(out, rows, COLUMNS, "Runs on both datasets that refute wrong claims, beside log(1/alpha) / KL.")
-    write_figure(out / "runs", _draw_runs(rows))
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
     write_figure(out / "path", sequential_path(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
     return f"{answer(rows)} {stated_power.measure(out, seed, quick)}"
@@ -209,34 +205,6 @@ def _path(case: Case, alpha: float, seed: int) -> tuple[str, SequentialResult]:
     return case.name, audit_sequentially(
         case.mechanism, case.pairs, claim=case.claim, trials=100_000, confidence=1 - alpha, seed=seed, n_jobs=1
     )
-
-
-@styled()
-def _draw_runs(rows: Sequence[dict[str, Any]]) -> Figure:
-    figure = blank(TWO_COLUMNS, 1.4 + 0.2 * len(rows))
-    axes = figure.add_subplot()
-    for height, row in enumerate(rows):
-        finite = [value for value in (row["lower_quartile"], row["upper_quartile"]) if math.isfinite(value)]
-        if len(finite) == 2:
-            axes.plot(finite, [height] * 2, color=VERMILION, linestyle="-", linewidth=1.0)
-        for value, style in (
-            (row["sequential"], {"marker": "s", "color": VERMILION}),
-            (row["limit"], {"marker": "|", "color": "black", "markersize": 10.0}),
-        ):
-            if value is not None and math.isfinite(value):
-                axes.plot(value, height, linestyle="none", **{"markersize": 5.0, **style})
-    axes.set_yticks(range(len(rows)), [f"{row['case']}, alpha {row['alpha']:g}" for row in rows], fontsize=7)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xscale("log")
-    axes.set_xlabel("runs to refute the claim, on both datasets")
-    for key, label, style in (
-        ("sequential", "sequential, median and quartiles", {"marker": "s", "color": VERMILION}),
-        ("limit", "log(1/alpha) / KL, best event known", {"marker": "|", "color": "black", "markersize": 10.0}),
-    ):
-        label = not_drawn(label, [row[key] for row in rows])
-        axes.plot([], [], linestyle="none", label=label, **{"markersize": 5.0, **style})
-    legend_below(figure, 2)
-    return figure
 
 
 def _in_parallel(tasks: Any) -> list[Any]:

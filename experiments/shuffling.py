@@ -23,11 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from epsaudit import AuditError, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     closed_form,
@@ -37,7 +35,7 @@ from epsaudit.mechanisms.amplification import (
     variation_ratio,
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
-from epsaudit.reporting.style import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 
@@ -80,11 +78,10 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute every bound along both sweeps, audit some points, and write data, a figure and a table to ``out``."""
+    """Compute every bound along both sweeps, audit some points, and write data and a table to ``out``."""
     trials, most = (10_000, 1000) if quick else (4_000_000, 1_000_000)
     rows = [row for answers in ((2,) if quick else ANSWERS) for row in sweeps(trials, seed, most, answers)]
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
-    write_figure(out / "shuffling", draw(rows, trials))
     write_table(
         out,
         rows,
@@ -137,37 +134,6 @@ def sweeps(trials: int, seed: int, most: int, answers: int) -> Iterator[dict[str
             )
             row |= {"certified": result.lower_bound, "witness": str(result.witness)}
         yield row
-
-
-@styled()
-def draw(rows: list[dict[str, Any]], trials: int) -> Figure:
-    """Draw the bounds against the number of users and against the local epsilon, for two and for four answers."""
-    shown = sorted({row["answers"] for row in rows})
-    figure = blank(TWO_COLUMNS, 0.7 + 2.15 * len(shown))
-    for line, answers in zip(figure.subplots(len(shown), 2, squeeze=False), shown, strict=True):
-        for axes, sweep in zip(line, ("users", "local epsilon"), strict=True):
-            mine = [row for row in rows if row["sweep"] == sweep and row["answers"] == answers]
-            places = [row[sweep] for row in mine]
-            for name, (label, colour, dashes) in LINES.items():
-                axes.plot(places, [row[name] for row in mine], color=colour, linestyle=dashes, label=label)
-            seen = [row for row in mine if row["certified"]]
-            axes.plot(
-                [row[sweep] for row in seen],
-                [row["certified"] for row in seen],
-                "o",
-                color="black",
-                markersize=3.5,
-                label=f"certified, {count(trials)} runs",
-            )
-            axes.set_yscale("log")
-            if sweep == "users":
-                axes.set_xscale("log")
-            axes.set_xlabel("users n" if sweep == "users" else "local ε")
-            axes.set_ylabel(f"ε at δ = {DELTA:g}")
-            fixed = f"local ε = {LOCAL:g}" if sweep == "users" else f"n = {mine[0]['users']:,}"
-            axes.set_title(f"{answers} answers, {fixed}")
-    legend_below(figure, 3)
-    return figure
 
 
 def _epsilon(mechanism: ShuffledResponse, pair: DatasetPair) -> float:

@@ -144,7 +144,7 @@ def rules_of(seed: int) -> list[Rule]:
 
 
 def measure(out: Path, seed: int, quick: bool) -> str:
-    """Measure, write stated.json, a table and two figures, and say what was found."""
+    """Measure, write stated.json, a table and a figure, and say what was found."""
     rows = [
         *(stated_rows(kinds()[3:4], 1, 2, seed) if quick else stated_rows(kinds(), RIGHT, AUDITS, seed)),
         *(rule_rows((0.5, 1.0), 1, seed) if quick else rule_rows(RATIOS, TESTS, seed)),
@@ -156,7 +156,6 @@ def measure(out: Path, seed: int, quick: bool) -> str:
     )
     write_table(out, rows, COLUMNS, caption, "stated")
     write_figure(out / "stated", draw_stated([row for row in rows if row["part"] == "stated"]))
-    write_figure(out / "rules", draw_rules([row for row in rows if row["part"] == "rule"]))
     return answer(rows)
 
 
@@ -208,22 +207,6 @@ def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_xlim(0.0, 1.02)
     axes.set_xlabel("share of audits that caught what was stated")
     legend_below(figure, 1)
-    return figure
-
-
-@styled()
-def draw_rules(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw the power of every rule against the noise."""
-    figure = blank(TWO_COLUMNS, 3.2)
-    axes = figure.add_subplot()
-    for name, marker in zip(dict.fromkeys(row["name"] for row in rows), "osD^vP", strict=True):
-        own = [row for row in rows if row["name"] == name]
-        label = f"{name}, {own[0]['runs']:,} runs"
-        axes.plot([row["ratio"] for row in own], [row["rejected"] for row in own], marker=marker, label=label)
-    axes.set_xlabel("noise, as a share of what 1-DP needs")
-    axes.set_ylabel("share of tests that reject")
-    axes.set_ylim(-0.03, 1.03)
-    legend_below(figure, 2)
     return figure
 
 

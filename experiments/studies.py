@@ -1,4 +1,4 @@
-"""What `epsaudit experiment` runs: named studies, each a module that writes data, figures and a table into a folder.
+"""What `epsaudit experiment` runs: named studies, modules that write data and a table, some a figure, into a folder.
 
 A package contributes studies through the entry-point group ``epsaudit.experiments``; each entry point is a function
 without arguments that returns them. Files are the same for the same rows; time and machine go to provenance.json.

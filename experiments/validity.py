@@ -33,8 +33,7 @@ from epsaudit import (
 from epsaudit.audits.one_run import Threshold, bounds
 from epsaudit.audits.sequential import betting
 from epsaudit.experiments.data import affairs
-from epsaudit.experiments.drawing import wrong_bounds
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
@@ -58,7 +57,7 @@ IsAbove = Callable[[int], bool]
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Count, and write data, a table and a figure; seeds are consecutive from ``seed`` on."""
+    """Count, and write data and a table; seeds are consecutive from ``seed`` on."""
     rows: list[dict[str, Any]] = []
     for kind, case, claim, audits, is_above in cases():
         number = 8 if quick else audits
@@ -67,8 +66,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         counted = {"audits": number, "above": sum(found), "tolerance": tolerance}
         rows.append({"kind": kind, "case": case, "claim": str(claim), **counted})
         write_data(out, rows, seed=seed, confidence=CONFIDENCE)  # minutes of work: keep what is done
-    shares = [(f"{row['case']}, {row['kind']}", row["above"], row["audits"]) for row in rows]
-    write_figure(out / "above-the-truth", wrong_bounds(shares, 1.0 - CONFIDENCE, what="share above the truth"))
     write_table(out, rows, COLUMNS, f"Audits at {CONFIDENCE:.0%} confidence whose bound is above the truth.")
     worst = max(rows, key=lambda row: row["above"] / row["audits"])
     kept = sum(row["above"] <= row["tolerance"] for row in rows)

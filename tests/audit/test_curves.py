@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
-from epsaudit.experiments.drawing import wrong_bounds
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
@@ -148,17 +147,6 @@ class TestFigures:
         for part in ("half the noise", "Laplace", "every moment", "95%", "runs", "claimed: 1"):
             assert part in said
 
-    def test_a_share_of_wrong_bounds_beyond_chance_is_marked(self):
-        figure = wrong_bounds([("sound", 5, 100), ("unsound", 40, 100)], 0.05)
-        marks = [
-            line for line in figure.axes[0].lines if line.get_marker() in ("o", "s") and len(line.get_xdata()) == 1
-        ]
-        assert [(float(line.get_xdata()[0]), line.get_marker()) for line in marks] == [(0.05, "o"), (0.4, "s")]
-        assert "sound (100)" in words(figure)
-        assert "allowed: 0.05" in words(figure)
-        assert "seen, above what is allowed" in words(figure)
-        assert "seen, above" not in words(wrong_bounds([("sound", 5, 100)], 0.05))
-
     @pytest.mark.parametrize("claim", [PureDP(1.0), ApproxDP(1.0, 1e-5), PureDP(0.05), ApproxDP(4.0, 1e-3)])
     def test_curves_bend_where_the_claim_does(self, claim):
         """Straight lines between the points that are drawn stay close to the curve."""
@@ -178,47 +166,7 @@ class TestFigures:
         assert "nothing excluded" not in words(privacy_profile(result(Laplace(1.0))))
 
 
-def drawn_and_named(figure):
-    """Markers and dashes of single lines, and those that the legend explains."""
-    handles = [handle for legend in figure.legends for handle in legend.legend_handles]
-    named = {(h.get_marker(), h.get_linestyle()) for h in handles if hasattr(h, "get_marker")}
-    lines = [line for axes in figure.axes for line in axes.lines if len(line.get_xdata())]
-    return {(line.get_marker(), line.get_linestyle()) for line in lines}, named
-
-
 class TestStudies:
-    """Figures of studies, of small made-up tables: every line is explained, and nothing is dropped in silence."""
-
-    def test_groups_by_order(self):
-        from epsaudit.experiments.groups import SHOWN, draw_by_order
-
-        curves = [{"count": SHOWN[0], "order": order, "divergence / order": 0.1} for order in (1.0, 2.0)]
-        drawn, named = drawn_and_named(draw_by_order(curves))
-        assert drawn == named
-
-    def test_one_run_by_canaries(self):
-        from epsaudit.experiments.one_run import STYLE, draw_by_canaries
-
-        rows = [
-            {"mechanism": mechanism, "audited": audited, "canaries": canaries, "share": 0.5, "claimed": 1.0}
-            for mechanism in ("Gaussian noise", "randomised response")
-            for audited in list(STYLE)[:2]
-            for canaries in (100, 1000)
-        ]
-        drawn, named = drawn_and_named(draw_by_canaries(rows))
-        assert drawn <= named
-        assert "the theoretical ε" in words(draw_by_canaries(rows))
-
-    def test_what_has_no_place_on_an_axis_is_counted_in_the_legend(self):
-        from epsaudit.experiments.sequential import _draw_runs
-
-        rows = [
-            {"case": f"c{n}", "alpha": 0.05, "sequential": 10.0, "lower_quartile": 5.0, "upper_quartile": 20.0,
-             "limit": value}
-            for n, value in enumerate([100.0, math.inf, None])
-        ]  # fmt: skip
-        assert "best event known (not drawn: 1 unknown, 1 infinite)" in words(_draw_runs(rows))
-
     def test_composition_says_what_is_furthest_below_the_oracle(self):
         from epsaudit.experiments.composition import answer
 

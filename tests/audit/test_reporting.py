@@ -16,7 +16,6 @@ from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
 from epsaudit.experiments import front
-from epsaudit.experiments.drawing import not_drawn
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.reporting import figures, style, tables
@@ -185,8 +184,5 @@ class TestFigure:
             assert first == second
 
 
-def test_labels_say_what_is_not_drawn_and_are_drawn_as_they_are():
-    assert not_drawn("exact", [1.0, None, math.inf]) == "exact (not drawn: 1 unknown, 1 infinite)"
-    assert not_drawn("bound", [0.0, 2.0], positive=True) == "bound (not drawn: 1 of 0)"
-    assert not_drawn("bound", [0.0, 2.0]) == "bound"
+def test_labels_are_drawn_as_they_are():
     assert (style.words("a$b$"), style.words("_x")) == (r"a\$b\$", " _x")
