@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import click
 
 from epsaudit.cli import (
+    ABOVE_0,
     AS_EXPECTED,
+    CONFIDENCE,
     DRAWN,
     LIBRARIES,
     PATH,
@@ -22,12 +24,10 @@ from epsaudit.cli import (
     Command,
     argument,
     completing,
-    confidence,
     option,
     say_json,
     sayer,
     those,
-    trials,
 )
 from epsaudit.errors import AuditError, meant
 
@@ -148,8 +148,13 @@ BISECT = Command(
         argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
         option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
         option("--all", "Audit every version, and assume nothing of those between.", name="every"),
-        trials("Runs of each version at most; without --all 16 times as many as refute the first are enough.", 100_000),
-        confidence("Of all verdicts together."),
+        option(
+            "--trials",
+            "Runs of each version at most; without --all 16 times as many as refute the first are enough.",
+            type=ABOVE_0,
+            default=100_000,
+        ),
+        option("--confidence", "Of all verdicts together.", **CONFIDENCE),
         *DRAWN,
         *PRINTED,
     ],

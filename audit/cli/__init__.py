@@ -12,7 +12,6 @@ import json
 import os
 import shlex
 import sys
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -22,7 +21,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, fraction, meant
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, fraction
 from epsaudit.text import for_json
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
@@ -148,23 +147,11 @@ class Command(click.Command):
 
 
 def recorded(seed: int) -> str:
-    """Return the command as it was typed, with what stands in pyproject.toml and the seed, if it was not given."""
+    """Return the command as it was typed, with the seed if it was not given."""
     context = click.get_current_context()
     typed: list[str] = context.find_root().obj
-    added: list[str] = []
-    for param in context.command.params:
-        source = context.get_parameter_source(str(param.name))
-        if source is ParameterSource.DEFAULT_MAP:
-            value = (context.default_map or {})[param.name]  # as one would type it
-            if isinstance(value, bool):
-                added += param.opts[:1] * value
-                continue
-            for one in value if param.multiple else [value]:
-                words = one if isinstance(one, list) else [one]
-                added += [*param.opts[:1], *words] if isinstance(param, click.Option) else words
-        elif source is ParameterSource.DEFAULT and param.name == "seed":
-            added += ["--seed", str(seed)]
-    return shlex.join(["epsaudit", *typed[:1], *added, *typed[1:]])
+    drawn = ["--seed", str(seed)] if context.get_parameter_source("seed") is ParameterSource.DEFAULT else []
+    return shlex.join(["epsaudit", *typed[:1], *drawn, *typed[1:]])
 
 
 def completing(module: str, function: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -177,72 +164,12 @@ def completing(module: str, function: str) -> Callable[[click.Context, click.Par
     return complete
 
 
-PATH, ABOVE_0, CHANCE = NamedPath(), Number(finite_at_least, least=0.0), Number(fraction, open_below=True)
+PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
+CHANCE = Number(fraction, open_below=True)
+CONFIDENCE: dict[str, Any] = {"type": Number(confidence_of), "default": 0.95}
 MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
 QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
 PRINTED = option("--json", "Print the result as JSON, and nothing else.", name="as_json"), QUIET
 SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
 JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
 DRAWN = SEED, JOBS
-
-
-def trials(about: str, default: int | None = None) -> click.Option:
-    """Make the option of how many runs there are."""
-    return option("--trials", about, type=ABOVE_0, default=default)
-
-
-def confidence(about: str) -> click.Option:
-    """Make the option of a confidence."""
-    return option("--confidence", about, type=Number(confidence_of), default=0.95)
-
-
-def defaults(commands: Mapping[str, click.Command], folder: Path) -> dict[str, Any]:
-    """Return defaults for click from the nearest pyproject.toml, by command and parameter.
-
-    They stand in a table for each command, such as ``[tool.epsaudit.audit]``, and are returned as a user would type
-    them, so that they are checked like what is typed. `AuditError` if the file is no TOML, or one means nothing.
-    """
-    path = next((path for above in (folder, *folder.parents) if (path := above / "pyproject.toml").is_file()), None)
-    if path is None:
-        return {}
-    try:
-        text = path.read_text(encoding="utf-8")
-        tables = tomllib.loads(text).get("tool", {}).get("epsaudit", {}) if "epsaudit" in text else {}
-    except (OSError, ValueError, AttributeError) as error:
-        raise AuditError(f"{path} cannot be read ({error}).") from None
-
-    def read(table: Any, known: Mapping[str, click.Command | click.Parameter], where: str, kind: str) -> Any:
-        if not isinstance(table, dict):
-            of = "for each command, as [tool.epsaudit.audit]" if kind == "table of a command" else "of options"
-            raise AuditError(f"{where} is {table!r}; it must be a table {of}.")
-        found: dict[str, Any] = {}
-        for key, value in table.items():
-            one, here = known.get(key), f"{where}.{key}"
-            if one is None:
-                raise AuditError(f"{here} is no {kind}.{meant(key, known)}")
-            if isinstance(one, click.Parameter):
-                found[str(one.name)] = _as_typed(one, value, here)
-            elif isinstance(one, click.Group):
-                found[key] = read(value, one.commands, here, kind)
-            else:
-                found[key] = read(value, {param.opts[0].lstrip("-"): param for param in one.params}, here, "option")
-        return found
-
-    found: dict[str, Any] = read(tables, commands, f"{path}: tool.epsaudit", "table of a command")
-    return found
-
-
-def _as_typed(param: click.Parameter, value: Any, where: str) -> Any:
-    """Write the numbers of a default as text, as a user would type them."""
-    if isinstance(param, click.Option) and param.is_flag:
-        if not isinstance(value, bool):
-            raise AuditError(f"{where} is {value!r}; it must be true or false.")
-        return value
-    depth = (param.nargs != 1) + bool(param.multiple)
-    levels = [value]
-    for _ in range(depth):
-        levels = [part for one in levels for part in (one if isinstance(one, list) else [None])]
-    if not all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in levels):
-        kind = ("a text or a number", "a list of texts or numbers", "a list of lists of texts or numbers")[depth]
-        raise AuditError(f"{where} is {value!r}; it must be {kind}.")
-    return str(value) if not depth else [[str(one) for one in row] if depth == 2 else str(row) for row in value]

@@ -20,7 +20,7 @@ from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_obje
 from epsaudit.audits import suite
 from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.workers import entropy
@@ -48,13 +48,9 @@ def audit(
     checkpoint: Path | None,
     as_json: bool,
     quiet: bool,
-    program: str | None,
-    pair: Pairs,
-    timeout: float,
-    fresh: bool,
-    **numbers: float | None,
+    **program: Any,
 ) -> int:
-    """Audit, print and write."""
+    """Audit, print and write; ``program`` are the options of a program, which `entries_of` takes."""
     runs = trials_of(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
     if seed is not None:
         entropy(seed)
@@ -63,14 +59,14 @@ def audit(
         refuse_if_unwritable(out)
     missing: list[str] = []
     if library:
-        if program is not None or pair or numbers_of_claim(numbers):
+        if any(program[name] for name in program if name != "timeout"):
             other = "--command and what goes with it are another way"
             raise AuditError(f"--library knows its programs, pairs and claims; {other}.")
         if cluster is not None:
             raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
         entries, missing = _of_libraries(library, names)
     else:
-        entries = entries_of(names, program, pair, timeout, fresh, numbers, by_value=cluster is not None)
+        entries = entries_of(names, by_value=cluster is not None, **program)
     with contextlib.ExitStack() as stack:
         if cluster is not None:
             from epsaudit.engine.workers import cluster as workers_of
@@ -142,12 +138,13 @@ def claim_of(numbers: dict[str, float], who: str) -> Claim:
 
 def entries_of(
     names: Sequence[str],
+    *,
+    by_value: bool = False,
     program: str | None,
     pair: Pairs,
     timeout: float,
     fresh: bool,
-    numbers: Mapping[str, float | None],
-    by_value: bool = False,
+    **numbers: float | None,
 ) -> list[Entry]:
     """Return the registered mechanisms, or the program, that the options name."""
     known = numbers_of_claim(numbers)
@@ -230,33 +227,29 @@ def freeze_test(
     false_alarm: float,
     seed: int | None,
     quiet: bool,
-    program: str | None,
-    pair: Pairs,
-    timeout: float,
-    fresh: bool,
-    **numbers: float | None,
+    **program: Any,
 ) -> int:
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
     from epsaudit.testing.frozen import freeze  # which sequential audits come with
 
-    if not names and program is None:
+    if not names and program["program"] is None:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
-    known = numbers_of_claim(numbers)
-    claim: Claim | None
-    if program is None and (pair or known) and len(names) == 1 and ":" in names[0]:  # an object of the user's own
-        mechanism = own_object(names[0])
-        if not pair and not hasattr(mechanism, "worst_pairs"):
+    numbers = numbers_of_claim({name: program[name] for name in ("epsilon", "delta", "order", "rho", "mu")})
+    given = program["pair"] or numbers
+    mechanism: Any
+    if program["program"] is None and given and len(names) == 1 and ":" in names[0]:  # an object of the user's own
+        mechanism, pairs = own_object(names[0]), _pairs(program["pair"]) or None
+        if pairs is None and not hasattr(mechanism, "worst_pairs"):
             raise AuditError(NO_PAIR.format(names[0]))
-        needed = known or getattr(mechanism, "claim", None) is None  # else it has one
-        claim, pairs = claim_of(known, names[0]) if needed else None, _pairs(pair) or None
+        needed = numbers or getattr(mechanism, "claim", None) is None  # else it has one
+        claim = claim_of(numbers, names[0]) if needed else None
     else:
-        entries = entries_of(names, program, pair, timeout, fresh, numbers)
+        entries = entries_of(names, **program)
         if len(entries) != 1:
             raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
-    root = entropy(seed)
-    learnt_from = trials_of(trials, "--trials")
-    test = freeze(mechanism, pairs, claim=claim, trials=learnt_from, seed=root, runs=runs, false_alarm=false_alarm)
+    root, trials = entropy(seed), trials_of(trials, "--trials")
+    test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
     test.save(out)
     correct, wrong, none = test.learnt
     say = sayer(quiet)
@@ -267,33 +260,30 @@ def freeze_test(
 
 def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bool, quiet: bool) -> int:
     """List the mechanisms whose name matches the pattern, or holds it."""
-    groups: dict[str, Sequence[Entry | Listed]]
+    groups: dict[str, Sequence[Entry | Listed]] = {}
     if library is None:
-        groups = {"": list(registered().values())}
+        groups[""] = list(registered().values())
     else:
-        chosen = [registry.library(library)] if library else registry.libraries().values()
-        not_yet = "not installed yet: the first audit does that"
-        groups = {f"--library {one.name}: {one.version}, {one.built() or not_yet}": one.rows for one in chosen}
+        for one in [registry.library(library)] if library else registry.libraries().values():
+            built = one.built() or "not installed yet: the first audit does that"
+            groups[f"--library {one.name}: {one.version}, {built}"] = one.rows
     names = [row.name for rows in groups.values() for row in rows]
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
         raise AuditError(f"Nothing that is listed matches {pattern!r}.{meant(pattern, names)}")
-    say = sayer(quiet or as_json)
-    listed: list[dict[str, Any]] = []
-    first = max(map(len, kept), default=0)
+    say, listed, first = sayer(quiet or as_json), [], max(map(len, kept), default=0)
     for heading, rows in groups.items():
-        if heading and any(row.name in kept for row in rows):
+        shown = [row for row in rows if row.name in kept]
+        if heading and shown:
             say(heading)
-        for row in (row for row in rows if row.name in kept):
-            claim: Claim | str
+        for row in shown:
             try:
-                claim = row.claim if isinstance(row, Entry) and not hasattr(row, "stated_claim") else row.stated_claim
+                claim = str(row.stated_claim if hasattr(row, "stated_claim") else row.claim)
             except AuditError as error:  # it cannot be calculated here
                 claim = f"({error})"
             say(f"{row.name:<{first}}  {claim}, {row.expected}")
             if long:
                 say(f"  {row.reason or row.source}")
-            facts = {"expected": row.expected, "source": row.source, "reason": row.reason}
-            listed.append({"name": row.name, "claim": str(claim), **facts})
+            listed.append({"name": row.name, "claim": claim, **those(row, "expected", "source", "reason")})
     say_json(as_json, listed)
     return AS_EXPECTED

@@ -14,7 +14,6 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from epsaudit.cli import (
     AS_EXPECTED,
     BAD_INPUT,
     CHANCE,
+    CONFIDENCE,
     DRAWN,
     INTERNAL,
     INTERRUPTED,
@@ -38,10 +38,7 @@ from epsaudit.cli import (
     SEED,
     Command,
     argument,
-    confidence,
-    defaults,
     option,
-    trials,
 )
 from epsaudit.errors import AuditError, LeftOut, OwnCodeError, Unusable, own_lines
 
@@ -54,8 +51,6 @@ Exit status:
   4    epsaudit itself has a defect
   130  Ctrl-C
   141  whoever read the output stopped reading
-
-Defaults of options may stand in pyproject.toml, in a table for each command: [tool.epsaudit.audit].
 
 Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or zsh_source, or fish_source."""
 
@@ -147,8 +142,8 @@ AUDIT = Command(
             shell_complete=MECHANISMS,
             **NAMES,
         ),
-        trials("Runs of each.  [default: 1e6; 1e5 with --library]"),
-        confidence("Of all bounds together."),
+        option("--trials", "Runs of each.  [default: 1e6; 1e5 with --library]", type=ABOVE_0),
+        option("--confidence", "Of all bounds together.", **CONFIDENCE),
         *DRAWN,
         option("--stop-early", "End each audit when its claim is refuted; it takes --trials at most."),
         option("--cluster ADDRESS", "Run on the workers of this dask scheduler."),
@@ -186,7 +181,7 @@ FREEZE = Command(
     [
         argument("names", "One registered name, or package.module:object.", shell_complete=MECHANISMS, **NAMES),
         option("--out FILE", "What is written, a witness.json.", type=PATH, required=True),
-        trials("Runs to learn from.", 100_000),
+        option("--trials", "Runs to learn from.", type=ABOVE_0, default=100_000),
         option("--runs", "Runs that the test may take.", type=int, default=20_000),
         option("--false-alarm", "Probability at most that the test refutes a true claim.", type=CHANCE, default=1e-6),
         SEED,
@@ -285,7 +280,7 @@ REPORT = Command(
 REPRODUCE = Command(
     "reproduce",
     "files.reproduce",
-    "Write a refuted claim as a script that stands alone. It has at most 40 lines and needs scipy and the library; "
+    "Write a refuted claim as a script that stands alone. It has at most 60 lines and needs scipy and the library; "
     "function and datasets are known of audits of 'epsaudit serve'.",
     [
         RESULT,
@@ -342,7 +337,7 @@ HUNT = Command(
         option("--data", "What the function takes a dataset as.  [default: as the schema says]", type=FORM),
         option("--fresh", "Call it without arguments before every run: it makes what takes the dataset."),
         option("--audits", "Candidates that are audited at most.", type=int, default=6),
-        trials("Runs of each audit at most.", 50_000),
+        option("--trials", "Runs of each audit at most.", type=ABOVE_0, default=50_000),
         option("--seconds", "For the whole hunt.  [default: no limit]", type=ABOVE_0),
         option(
             "--witnesses",
@@ -351,7 +346,7 @@ HUNT = Command(
             default="auto",
         ),
         option("--timeout SECONDS", "Of silence, before the function is given up.", type=ABOVE_0, default=300.0),
-        confidence("That no claim that holds is refuted."),
+        option("--confidence", "That no claim that holds is refuted.", **CONFIDENCE),
         *DRAWN,
     ],
     {
@@ -376,14 +371,9 @@ HUNT = Command(
 )
 
 
-def _read_defaults() -> None:
-    click.get_current_context().default_map = defaults(EPSAUDIT.commands, Path.cwd())
-
-
 EPSAUDIT = click.Group(
     "epsaudit",
     [AUDIT, FREEZE, LIST, REPORT, VERIFY, COMPARE, RECOUNT, HUNT, REPRODUCE, SERVE],
-    callback=_read_defaults,
     help="Certified lower bounds on privacy loss.",
     epilog=NOTES,
     no_args_is_help=False,

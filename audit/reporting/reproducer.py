@@ -1,4 +1,4 @@
-"""A refuted claim as a script of at most 40 lines and as the text of an issue, for those who maintain the code.
+"""A refuted claim as a short script and as the text of an issue, for those who maintain the code.
 
 A script needs scipy and the library alone, counts afresh and computes exact p-values by code of its own. What is not
 known, or cannot be written so short, it says in a sentence; then it takes the counts that are stored.
@@ -6,19 +6,19 @@ known, or cannot be written so short, it says in a sentence; then it takes the c
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
+import symtable
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scipy.optimize import brentq, minimize_scalar
+import numpy as np
+from scipy.optimize import brentq
 
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.audits.sequential.betting import point
-from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
+from epsaudit.certificates import Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame
 from epsaudit.errors import AuditError
@@ -26,19 +26,19 @@ from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower, percent
 from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
 
-MOST_LINES = 40
+MOST_LINES = 60
 """Lines of a script, so that whoever gets it reads it before running it."""
 SMALL = 1e-6
 """The p-value that fresh runs are expected to reach; they are no more than were certified."""
 MOST_RUNS = 1 << 20
-"""Runs of a script made of a sequential audit: a test's budget is 100,000."""
+"""Runs of a script whose counts are not those of the result: a test's budget is 100,000."""
 LEAST = 1e-12
 """Smaller errors are lost in 1 - confidence, which is how certificates are told of them; a script computes them."""
 OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
 NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
 """What a script defines or imports itself, and what is audited must not define."""
-LARGEST_TANGENT = 8.0
-"""Where the Clopper-Pearson box is looked at against a claim about a whole curve, at most; all points hold at once."""
+TANGENTS = np.linspace(0.0, 8.0, 33)
+"""Where a claim about a whole curve is tested whose result is of a Clopper-Pearson box."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,35 @@ class Function:
     source: str = ""
     """Of its module, '' for one that is installed."""
 
+    @property
+    def called(self) -> str:
+        """What a script calls, where a name of its own would be the same."""
+        head, dot, path = self.name.rpartition(":")[2].partition(".")
+        return f"{'audited' if head in NAMES else head}{dot}{path}"
+
+    def imported(self) -> list[str]:
+        """The lines of a script that import it."""
+        module, _, name = self.name.rpartition(":")
+        head, called = name.partition(".")[0], self.called.partition(".")[0]
+        if module.endswith(".py"):
+            return ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
+        return [f"from {module} import {head}{'' if called == head else f' as {called}'}"]
+
+    def inline(self) -> list[str]:
+        """The lines of its module, none where they need the module's place or have names of the script's own."""
+        if "__" in self.source or "from ." in self.source:
+            return []
+        names = symtable.symtable(self.source, self.name, "exec").get_symbols()
+        defined = {name.get_name() for name in names if name.is_assigned() and not name.is_imported()}
+        return [] if defined & NAMES else self.source.strip().splitlines()
+
 
 @dataclass(frozen=True)
 class Reproducer:
     """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted.
 
-    The counts of a sequential audit decided when it stopped: they have no p-value, and its script counts afresh only.
+    A script plays the membership game. The counts of a sequential audit decided when it stopped, and a Clopper-Pearson
+    box is no game: the scripts of these results count afresh only.
     """
 
     result: AuditResult | SequentialResult
@@ -79,30 +102,23 @@ class Reproducer:
         if not self.result.violates_claim:
             raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
 
-    @property
-    def rule(self) -> Certificate:
-        """The certificate by which a script's runs are judged."""
-        if isinstance(self.result, AuditResult):
-            return self.result.certificate
-        return MembershipGame(self.result.rounds[-1].strategies[self.result.best].tangent)
-
     @functools.cached_property
-    def point(self) -> tuple[float, float]:
-        """The (epsilon, delta) that the claim implies and the counts refute."""
-        rule, claim = self.rule, self.result.claim
-        if isinstance(self.result, SequentialResult):
-            return point(claim, getattr(rule, "tangent", None))
-        if claim.claimed_point is not None or not isinstance(rule, Box):
-            epsilon, delta = self.result.point
-            return float(epsilon), float(delta)
-        low, up = map(float, rule.corner(self.result.counts, self.result.confidence))
+    def game(self) -> MembershipGame:
+        """The game by which a script's runs are judged."""
+        result, claim = self.result, self.result.claim
+        if isinstance(result, SequentialResult):
+            return MembershipGame(result.rounds[-1].strategies[result.best].tangent)
+        if isinstance(result.certificate, MembershipGame):
+            return result.certificate
+        if claim.claimed_point is not None:
+            return MembershipGame()
+        bounds = MembershipGame().delta(result.counts, TANGENTS, result.confidence)
+        return MembershipGame(float(TANGENTS[int(np.argmax(claim.least_at(TANGENTS, bounds)))]))
 
-        def lack(epsilon: float) -> float:
-            ratio = math.exp(epsilon)
-            return claim.profile(epsilon) - max(low - ratio * up, 1.0 - up - ratio * (1.0 - low))
-
-        best = float(minimize_scalar(lack, bounds=(0.0, LARGEST_TANGENT), method="bounded").x)
-        return best, float(claim.profile(best))
+    @property
+    def stored(self) -> bool:
+        """Whether the counts of the result are those of the game."""
+        return isinstance(self.result, AuditResult) and self.game is self.result.certificate
 
     def left_out(self) -> list[str]:
         """Sentences about what a script cannot run, which is then left to the counts; none if it can run."""
@@ -118,24 +134,31 @@ class Reproducer:
         return found
 
     def script(self) -> str:
-        """Write the script: the function's own lines in it where they are few enough, else its name."""
-        result, (epsilon, delta), reasons = self.result, self.point, self.left_out()
-        fixed_size = isinstance(result, AuditResult)
-        if reasons and not fixed_size:
+        """Write the script: the function's own module in it where that is short, else its name."""
+        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
+        if reasons and not self.stored:
             raise AuditError(f"{result.mechanism} has no script. {' '.join(reasons)}")
-        names = self.function.versions if self.function else {}
-        found = " ".join(f"{name} {version}" for name, version in names.items())
+        function = self.function or Function(result.mechanism)
+        found = " ".join(f"{name} {version}" for name, version in function.versions.items())
         said = [
-            f"{self.function.name if self.function else result.mechanism}: {result.claim} does not hold.",
+            f"{function.name}: {result.claim} does not hold.",
             f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
             f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
         ]
-        fresh: list[str] = []
+        lines, fresh = ["import math", "from collections import Counter"], []
+        own: list[list[str]] = [[]]
         if reasons:
             said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
             said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
         else:
+            lines[0] = "import copy, math, random"
+            if function.data == "frame":
+                lines.append("import pandas as pd")
+            if function.data == "array" or "rng" in function.takes.values():
+                lines.append("import numpy as np")
+            own = [function.inline(), function.imported()] if function.inline() else [function.imported()]
             fresh = [
+                *self._body(),
                 "counts = Counter()",
                 f"for _ in range({self._runs()}):",
                 '    side = random.choice(["x", "x_prime"])',
@@ -143,23 +166,21 @@ class Reproducer:
                 'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
             ]
         about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
-        lines = [
-            f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim",
-            *([f"STORED = {_stored(result.counts)}  # (dataset, guess): runs"] if fixed_size else []),
-            *([] if reasons else self._body()),
-            *_test(self.rule, result.counts.events, delta),
-            *(['print(f"p-value of the stored counts: {p_value(STORED):.3g}")'] if fixed_size else []),
-            *fresh,
-        ]
-        for inline in (True, False):
-            text = "\n".join([about, *self._imports(inline, not reasons), *lines]) + "\n"
+        share = self.game.share
+        test = [*lines, *(CURVED if delta else PURE).format(share=share, events=result.counts.events).splitlines()]
+        constants = [f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"]
+        if self.stored:
+            constants.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
+            fresh.append('print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
+        for module in own:
+            text = "\n".join([about, *test, *constants, *module, *fresh]) + "\n"
             if len(text.splitlines()) <= MOST_LINES:
                 return text
         raise AuditError(f"The script of {result.mechanism} has over {MOST_LINES} lines.")
 
     def issue(self) -> str:
         """Write the text of an issue in Markdown; what cannot be written is left out, as `left_out` says."""
-        result, (epsilon, delta), reasons = self.result, self.point, self.left_out()
+        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
         versions = self.function.versions if self.function else {}
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
@@ -173,7 +194,7 @@ class Reproducer:
         if isinstance(result, SequentialResult):
             evidence = f"Evidence: {result.describe_evidence()}"
         else:
-            error = p_value(self.rule, result.claim, result.counts)
+            error = p_value(result.certificate, result.claim, result.counts)
             exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
             evidence = f"Exact p-value of these counts under the claim: {exact}"
         command = result.execution.get("command", "")
@@ -190,36 +211,10 @@ class Reproducer:
             *(f"{sentence}\n" for sentence in reasons),
             *([f"To reproduce:\n\n```bash\n{command}\n```\n"] if command.startswith("pytest ") else []),
         ]
-        if isinstance(result, AuditResult) or not reasons:
+        if self.stored or not reasons:
             lines.append(f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n")
         lines.append("Found by epsaudit; event and test were fixed before the runs that are counted.")
         return "\n".join(lines) + "\n"
-
-    def _imports(self, inline: bool, known: bool) -> list[str]:
-        """Imports, and the function if it is known: its module's lines if they are few, else its name."""
-        scipy = ["from scipy.stats import binom"]
-        if isinstance(self.rule, Box) or self.point[1] != 0:
-            distributions = "beta" if isinstance(self.rule, Box) else "beta, binom"
-            scipy = ["from scipy.optimize import brentq", f"from scipy.stats import {distributions}"]
-        if self.function is None or not known:
-            return ["import math", "from collections import Counter", *scipy]
-        lines = ["import copy, math, random", "from collections import Counter"]
-        if self.function.data == "frame":
-            lines.append("import pandas as pd")
-        if self.function.data == "array" or "rng" in self.function.takes.values():
-            lines.append("import numpy as np")
-        lines += scipy
-        module, _, name = self.function.name.rpartition(":")
-        head = name.partition(".")[0]
-        called = _called(head)
-        own = _needed(self.function.source, head) if inline else []
-        if not own and module.endswith(".py"):
-            own = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
-        there = {*lines, "import copy", "import math", "import random"}
-        lines += [line for line in own if line not in there] or [
-            f"from {module} import {head}{'' if called == head else f' as {called}'}"
-        ]
-        return sorted(lines, key=lambda line: not line.startswith("from __future__"))  # which must come first
 
     def _body(self) -> list[str]:
         """The datasets, one run, and the guess; raises `NotShort`."""
@@ -237,13 +232,12 @@ class Reproducer:
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
         given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
         given += [f"{name}={fresh[kind]}" for name, kind in function.takes.items()]
-        head, dot, path = function.name.rpartition(":")[2].partition(".")
         return [
             *helpers_of(" ".join(conditions.values())),
             *lines,
             "def run(data):",
             "    try:",
-            f"        return {_called(head)}{dot}{path}({', '.join([form, *given])})",
+            f"        return {function.called}({', '.join([form, *given])})",
             "    except (Exception, SystemExit) as error:",
             "        return error  # an outcome, too",
             "def guess(y):",
@@ -254,12 +248,12 @@ class Reproducer:
         """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""
         result, runs = self.result, 64
         counted = int(result.counts.runs)
-        most = counted if isinstance(result, AuditResult) else MOST_RUNS
+        most = counted if self.stored else MOST_RUNS
         while runs < most:
             share = runs / counted
             scaled = {name: round(value * share) for name, value in result.counts.to_dict().items() if name != "events"}
             counts = Counts(**scaled, events=result.counts.events)
-            if self.rule.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
+            if self.game.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
                 return 2 * runs  # for luck is not always kind
             runs *= 2
         return most
@@ -288,51 +282,6 @@ def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     return math.exp(float(brentq(excess, least, most)))
 
 
-def _called(name: str) -> str:
-    """The name of a function in a script that may have another of its name."""
-    return "audited" if name in NAMES else name
-
-
-def _needed(source: str, name: str) -> list[str]:
-    """The lines of a module that a function of it needs: all but definitions that nothing names, and what is for it."""
-    defined: dict[str, list[ast.stmt]] = {}
-    always: list[ast.stmt] = []
-    body = ast.parse(source).body
-    for one in body:
-        names = _names_defined(one)
-        for own in names:
-            defined.setdefault(own, []).append(one)
-        match one:  # what does nothing for single runs: text, what runs as a program, and attributes of functions
-            case ast.Expr():
-                idle = isinstance(one.value, ast.Constant)
-            case ast.If():
-                idle = "__name__" in ast.unparse(one.test)
-            case ast.Assign():
-                idle = ast.unparse(one.targets[0]).partition(".")[0] in defined
-            case _:
-                idle = False
-        if not names and not idle:
-            always.append(one)
-    if name not in defined:
-        return []
-    kept: list[ast.stmt] = [*always, *defined[name]]
-    for one in kept:  # which grows
-        named = {part.id for part in ast.walk(one) if isinstance(part, ast.Name)}
-        kept += [other for own in named & set(defined) for other in defined[own] if other not in kept]
-    text = "\n".join(ast.unparse(one) for one in body if one in kept)
-    alone = "from ." not in text and "__" not in text.replace("from __future__", "")
-    alone = alone and not any(_names_defined(one) & NAMES for one in body if one in kept)
-    return text.splitlines() if alone else []
-
-
-def _names_defined(one: ast.stmt) -> set[str]:
-    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return {one.name}
-    targets = one.targets if isinstance(one, ast.Assign) else [one.target] if isinstance(one, ast.AnnAssign) else []
-    parts = [part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
-    return {part.id for part in parts if isinstance(part.ctx, ast.Store)}
-
-
 def _stored(counts: Counts) -> str:
     """The counts by dataset and guess."""
     seen = counts.to_dict()
@@ -342,40 +291,24 @@ def _stored(counts: Counts) -> str:
     return f"Counter({ {key: value for key, value in cells.items() if value} })"
 
 
-def _test(certificate: Certificate, events: int, delta: float) -> list[str]:
-    """The p-value in lines of its own, which know nothing of epsaudit."""
-    if isinstance(certificate, Box):
-        side, other = ("x", "x_prime") if certificate.event == "x" else ("x_prime", "x")
-        body = f"""\
-        def p_value(counts):  # of Clopper-Pearson limits on both probabilities of the event
-            n, m = (sum(counts[s, g] for g in ("x", "x_prime", None)) for s in ({side!r}, {other!r}))
-            k, l = counts[{side!r}, {side!r}], counts[{other!r}, {side!r}]
-            def short(log_p):
-                low = beta.ppf({certificate.split!r} * math.exp(log_p), k, n - k + 1) if k else 0
-                up = beta.isf({1 - certificate.split!r} * math.exp(log_p), l + 1, m - l) if l < m else 1
-                return DELTA - max(low - math.exp(EPSILON) * up, 1 - up - math.exp(EPSILON) * (1 - low))
-        """
-    elif delta == 0:
-        body = """\
-        def p_value(counts):  # under the claim a guess is right with probability at most q
-            q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
-            return binom.sf(right - 1, right + counts["x", "x_prime"] + counts["x_prime", "x"], q)
-        """
-        return textwrap.dedent(body).rstrip().splitlines()
-    else:
-        share = certificate.share if isinstance(certificate, MembershipGame) else 0.0
-        body = f"""\
-        def p_value(counts):  # a guess is right with probability at most q + leak (1 - q)
-            q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
-            r = right + counts["x", "x_prime"] + counts["x_prime", "x"]
-            def short(log_p):  # {share:.0%} of the error goes to the limit on how often one guesses at all
-                guessed = beta.ppf({share!r} * math.exp(log_p), r, sum(counts.values()) - r + 1)
-                leak = min({events} * DELTA / (2 * guessed), 1)
-                return binom.logsf(right - 1, r, q + leak * (1 - q)) - log_p - math.log1p(-{share!r})
-        """
-    end = """\
-            if short(-690) <= 0:
-                return math.exp(-690)
-            return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0
-    """
-    return textwrap.dedent(body.rstrip(" ") + end).rstrip().splitlines()
+PURE = """\
+from scipy.stats import binom
+def p_value(counts):  # under the claim a guess is right with probability at most q
+    q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
+    return binom.sf(right - 1, right + counts["x", "x_prime"] + counts["x_prime", "x"], q)
+"""
+CURVED = """\
+from scipy.optimize import brentq
+from scipy.stats import beta, binom
+def p_value(counts):  # a guess is right with probability at most q + leak (1 - q)
+    q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
+    r = right + counts["x", "x_prime"] + counts["x_prime", "x"]
+    def short(log_p):  # {share:.0%} of the error goes to the limit on how often one guesses at all
+        guessed = beta.ppf({share!r} * math.exp(log_p), r, sum(counts.values()) - r + 1)
+        leak = min({events} * DELTA / (2 * guessed), 1)
+        return binom.logsf(right - 1, r, q + leak * (1 - q)) - log_p - math.log1p(-{share!r})
+    if short(-690) <= 0:
+        return math.exp(-690)
+    return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0
+"""
+"""The p-value of the game in lines of its own, which know nothing of epsaudit; where delta is 0, and above."""

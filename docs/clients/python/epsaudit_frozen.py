@@ -81,18 +81,17 @@ class FrozenTest:
         and returns one output. What it raises ends the check; return None where a refusal is an output. Without a seed,
         coins and randomness are new in every check. A test that passes and is stale gives a `PowerWarning`.
         """
-        rng, tally, unread, run = random.Random(seed), [0, 0, 0], 0, 0
+        rng, tally, run = random.Random(seed), [0, 0, 0], 0
         sides = [_dataset(self.x_prime), _dataset(self.x)]
         fresh = copy.deepcopy if "{" in json.dumps([self.x, self.x_prime]) else lambda data: data  # tuples stay
         while run < self.runs:
             run, coin = run + 1, rng.getrandbits(1)
             parts = _numbers(mechanism(fresh(sides[coin]), rng))
             tally[(2, 0, 1)[self._guess(parts) * (2 * coin - 1)]] += 1  # 1 is a correct guess, -1 a wrong one
-            unread += len(parts) != self.coordinates or None in parts
             if (run % 64 == 0 or run == self.runs) and self.log_wealth(tally) >= -math.log(self.false_alarm):
-                raise Refuted(self._said("refuted after", tally, "", unread))
+                raise Refuted(self._said("refuted after", tally, ""))
         stale = "; stale: the mechanism is not what it was when this was frozen" if self._stale(tally) else ""
-        said = self._said("not refuted by", tally, stale, unread)
+        said = self._said("not refuted by", tally, stale)
         if stale:
             warnings.warn(said, PowerWarning, stacklevel=2)
         return said
@@ -105,10 +104,8 @@ class FrozenTest:
                 return True
         return False
 
-    def _said(self, how: str, tally: list[int], stale: str, unread: int) -> str:
-        kind = "numbers" if self.coordinates == 1 else f"vectors of {self.coordinates} numbers"
-        odd = f"; {unread} outputs were no {kind}" if unread else ""
-        return f"{self.text}: {how} {sum(tally)} runs, {tally[0]} guessed right and {tally[1]} wrong{stale}{odd}"
+    def _said(self, how: str, tally: list[int], stale: str) -> str:
+        return f"{self.text}: {how} {sum(tally)} runs, {tally[0]} guessed right and {tally[1]} wrong{stale}"
 
 
 def read(path: str | os.PathLike[str]) -> FrozenTest:
