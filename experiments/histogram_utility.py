@@ -14,13 +14,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from epsaudit.certificates import clopper_pearson_lower
 from epsaudit.claims.conversions import root
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import LaplaceLaw
-from epsaudit.reporting.style import MARKERS
 
 EPSILON, BETA, RECORDS = 1.0, 0.05, 1000
 KEYS = (2, 10, 100, 1000, 10**4, 10**6, 10**9, 10**12)
@@ -134,7 +132,6 @@ def errors() -> list[dict[str, Any]]:
         {
             "keys": keys,
             "noisy counts": -math.log(-math.expm1(math.log1p(-BETA) / keys)) / EPSILON,
-            "log k": math.log(keys) / EPSILON,
             "stable histogram": worst,
             "promised": promised,
         }
@@ -179,17 +176,8 @@ def leads(delta: float) -> list[dict[str, Any]]:
         {
             "keys": keys,
             "noisy counts": lead_of_noisy_counts(keys, 1.0 - delta),
-            "log k": math.log(keys) / EPSILON,
             "corrected": 2.0 * stated - math.log(2.0) / EPSILON + 1.0,
             "stated": stated,
         }
         for keys in KEYS
     ]
-
-
-def _lines(axes: Axes, rows: Sequence[dict[str, Any]], lines: Sequence[tuple[str, str, str, str]]) -> None:
-    places = [row["keys"] for row in rows]
-    for (name, label, colour, dash), marker in zip(lines, MARKERS, strict=False):
-        axes.plot(places, [row[name] for row in rows], marker + dash, color=colour, markersize=3, label=label)
-    axes.set_xscale("log")
-    axes.set_xlabel("keys that there may be, k")

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
+
 from epsaudit import AuditResult, DatasetPair, audit, vectorized
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
-from epsaudit.experiments.published_page import page
-from epsaudit.experiments.published_statements import CLAIM, KINDS, MISTAKE, READING, checked, statements
+from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
@@ -53,7 +54,9 @@ from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, 
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
+from epsaudit.text import lower, upper
 
+Rows = Sequence[dict[str, Any]]
 DELTA = 0.01  # of the leads at which a mode comes out
 AUDITS = 200
 ALLOWED = 8
@@ -72,21 +75,39 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim as published, and the corrected mechanism with the claim that it does keep.
+    """A claim as published, and the corrected mechanism with the claim that it does keep, its own if not given.
 
-    ``kind`` is one of `epsaudit.experiments.published_statements.KINDS`; ``parameter`` names what the page states,
-    'delta' at the claimed epsilon or the claim's own parameter.
+    Its texts stand in ``published.toml``, by its name.
     """
 
     name: str
-    kind: str
-    source: str
-    says: str
-    reason: str
     published: Reference
     corrected: Reference
-    kept: Claim
-    parameter: str = "epsilon"
+    other_claim: Claim | None = None
+
+    @property
+    def kept(self) -> Claim:
+        """The claim that the corrected mechanism keeps."""
+        return self.other_claim or self.corrected.claim
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Kind, source, what it says, why that fails; and 'parameter', what the page states.
+
+        That is 'delta' at the claimed epsilon, or the claim's own parameter.
+        """
+        said = {"parameter": "epsilon", **TEXTS["claims"][self.name]}
+        return {"kind": TEXTS["kinds"][said.pop("is")][0], **said}
+
+    @property
+    def kind(self) -> str:
+        """One of `epsaudit.experiments.published_statements.KINDS`."""
+        return self.texts["kind"]
+
+    @property
+    def parameter(self) -> str:
+        """What the page states."""
+        return self.texts["parameter"]
 
     @property
     def pair(self) -> DatasetPair:
@@ -102,131 +123,53 @@ def findings() -> list[Finding]:
     >>> len({finding.name for finding in findings()}) == len(findings())
     True
     """
-    flip, noisy, exponential = PermuteAndFlip(1.0), NoisyMaxLaplace(1.0), NoisyMaxExponential(1.0)
-    ratio, mode, tail = BoundedRatio(1.0, 1e-6), ProposeTestRelease(StableMode(), 2.0, 1e-2), FailedBound(1.0, 0.0498)
-    search = LaplaceBinarySearch.calibrated(SIX, 3.0, beta=0.5)
-    known, below = SubstitutedRatio(1.0), PrivatelyBounded(RatioByRecords(4), 2.0, 1e-3, share=0.3)
-    post, notes = SmoothMedianCauchy(StableMedian(1.0, 2.0), 1.0), SmoothMedianCauchy(StableMedian(0.0, 1e6), 1.0)
-    bounding, pages = (
-        "'Privately bounding local sensitivity' (2024)",
-        "'Beyond Global Sensitivity via Inverse Sensitivity'",
-    )
+    flip, exponential, noisy = PermuteAndFlip(1.0), NoisyMaxExponential(1.0), NoisyMaxLaplace(1.0)
+    five = NoisyMaxAsBoundedRange(1.0)
     return [
-        Finding(
-            "ratio by bounded local sensitivity",
-            CLAIM,
-            f"{bounding}, Theorem 2",
-            "its code is (1, 1e-6)-DP",
-            "the code uses a_lower where the proof has a_upper, and the reverse",
-            PublishedBoundedRatio(1.0, 1e-6),
-            ratio,
-            ratio.claim,
-        ),
+        Finding("ratio by bounded local sensitivity", PublishedBoundedRatio(1.0, 1e-6), BoundedRatio(1.0, 1e-6)),
         Finding(
             "ratio by bounded local sensitivity, under substitution",
-            CLAIM,
-            f"{bounding}, 'Some empirical results'",
-            "its algorithm, the code corrected, 'does not have a degradation in the substitution relation'",
-            "the bound is for add/remove, about 1/(2b) for half and half; substitution moves the ratio by 1/b",
             BoundedRatioUnderSubstitution(1.0, 1e-6),
-            known,
-            known.claim,
+            SubstitutedRatio(1.0),
         ),
         Finding(
             "noise at a private bound, the condition reversed",
-            CLAIM,
-            f"{bounding}, Theorem 1",
-            "noise at g / epsilon_2 is (2, 0.001)-DP if Pr[g <= LS] >= 0.999",
-            "a slip: the proof conditions on g >= LS, and a lower bound meets the condition as it stands",
             BoundedFromBelow(RatioByRecords(4), 2.0, 1e-3, share=0.3),
-            below,
-            below.claim,
+            PrivatelyBounded(RatioByRecords(4), 2.0, 1e-3, share=0.3),
         ),
-        Finding(
-            "tail of the discrete Laplace law",
-            CLAIM,
-            f"{bounding}, proof of Theorem 2",
-            "a noisy count misses by T or more with probability e^(-rate T)",
-            "that is the continuous law; both tails of the discrete one have 2 e^(-rate T)/(1 + e^-rate), 46 % more at "
-            "rate 1 and 2.5 % at the post's 0.05; the code's outward rounding happens to make up for it",
-            PublishedTail(1.0, math.exp(-3.0)),
-            tail,
-            tail.claim,
-            "delta",
-        ),
+        Finding("tail of the discrete Laplace law", PublishedTail(1.0, math.exp(-3.0)), FailedBound(1.0, 0.0498)),
         Finding(
             "mode by propose-test-release",
-            CLAIM,
-            "lecture notes on propose-test-release, 'Ex: Mode'",
-            "releasing where gap + noise > log(1/delta)/epsilon is (2, 0.01)-DP",
-            "a gap of 1 is no distance: one person can change the mode, so delta e^epsilon / 2 is needed",
             ProposeTestRelease(PublishedMode(), 2.0, 1e-2),
-            mode,
-            mode.claim,
-            "delta",
+            ProposeTestRelease(StableMode(), 2.0, 1e-2),
         ),
         Finding(
             "noise at the local sensitivity, three records",
-            MISTAKE,
-            f"differentialprivacy.org, {pages}",
-            "noise scaled to LS(x) would be 1-DP",
-            "(1,2,2) and (2,2,2) have local sensitivities 1 and 0: the scale of the noise tells",
             LaplaceAtLocalSensitivity(1.0, POST_PAIR),
-            post,
-            post.claim,
+            SmoothMedianCauchy(StableMedian(1.0, 2.0), 1.0),
         ),
         Finding(
             "noise at the local sensitivity, zeros and 10^6s",
-            MISTAKE,
-            "lecture notes on propose-test-release, first example",
-            "noise scaled to LS(x) would be 1-DP",
-            "local sensitivities 0 and 10^6: one dataset always answers 0",
             LaplaceAtLocalSensitivity(1.0, NOTES_PAIR),
-            notes,
-            notes.claim,
+            SmoothMedianCauchy(StableMedian(0.0, 1e6), 1.0),
         ),
-        Finding(
-            "permute-and-flip, as if bounded-range",
-            READING,
-            f"differentialprivacy.org, {pages}, Theorem 2 with the selector of note 7",
-            "epsilon^2/8-zCDP whatever the selector",
-            "the theorem is for the exponential mechanism; permute-and-flip is not bounded-range",
-            PermuteAndFlipAsBoundedRange(1.0),
-            flip,
-            flip.claims[1],
-            "rho",
-        ),
+        Finding("permute-and-flip, as if bounded-range", PermuteAndFlipAsBoundedRange(1.0), flip, flip.claims[1]),
         Finding(
             "report noisy max, exponential noise, as if bounded-range",
-            READING,
-            f"differentialprivacy.org, {pages}, Theorem 2 with the selector of note 7",
-            "epsilon^2/8-zCDP whatever the selector",
-            "the same law as permute-and-flip",
             NoisyMaxExponentialAsBoundedRange(1.0),
             exponential,
             exponential.claims[1],
-            "rho",
         ),
         Finding(
             "report noisy max, Laplace noise, as if bounded-range",
-            READING,
-            f"differentialprivacy.org, {pages}, Theorem 2 with the selector of note 7",
-            "epsilon^2/8-zCDP whatever the selector",
-            "holds for two candidates, fails for five who gain together",
-            NoisyMaxAsBoundedRange(1.0),
-            NoisyMaxLaplace(1.0, NoisyMaxAsBoundedRange(1.0).utilities),
+            five,
+            NoisyMaxLaplace(1.0, five.utilities),
             noisy.claims[1],
-            "rho",
         ),
         Finding(
             "noisy binary search",
-            CLAIM,
-            "differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity'",
-            "log2 |Y| comparisons: sigma = log2(6)/3 is 3-DP",
-            "started on |Y| candidates it makes up to ceil(log2(|Y| - 1)) comparisons, 3 for |Y| = 6",
             PublishedBinarySearch.calibrated(SIX, 3.0, beta=0.5),
-            search,
-            search.claim,
+            LaplaceBinarySearch.calibrated(SIX, 3.0, beta=0.5),
         ),
     ]
 
@@ -257,11 +200,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
     )
     write_table(out, rows, COLUMNS, caption)
-    tables = (utility, errors, leads)
-    write_whole(
-        out / "page.md",
-        page(rows, results, said, tables, tried, repeated=repeated, allowed=ALLOWED, delta=DELTA, seed=seed),
-    )
+    write_whole(out / "page.md", page(rows, said, utility, errors, leads, tried, seed))
     return answer(rows, said)
 
 
@@ -280,6 +219,35 @@ def answer(rows: Sequence[dict[str, Any]], said: Sequence[dict[str, Any]]) -> st
     )
 
 
+def page(rows: Rows, said: Rows, coverage: Rows, errors: Rows, leads: Rows, substitution: Rows, seed: int) -> str:
+    """Write the page: privacy claims, other statements, what `histogram_utility` computes, and claims by records."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("epsaudit.experiments"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+    def below(rows: Rows, better: str, worse: str) -> str:
+        keys = [row["keys"] for row in rows if row[better] < row[worse]]
+        return f"from {min(keys):,} keys on" if keys else "at none of these numbers of keys"
+
+    environment.filters |= {
+        "lower": lower,
+        "upper": upper,
+        "below": below,
+        "cell": lambda text: text.replace("|", r"\|"),
+        "count": lambda number: f"{number:,}",
+        "number": lambda value: "infinite" if math.isinf(value) else f"{value:.4g}",
+        "short": lambda text: text if len(text) <= 160 else f"{text[:156]} ...",
+    }
+    constants = {name: getattr(histogram_utility, name) for name in ("EPSILON", "BETA", "RECORDS")}
+    return environment.get_template("claims.md").render(
+        rows=rows, said=said, coverage=coverage, errors=errors, leads=leads, substitution=substitution, seed=seed,
+        kinds=KINDS, sources=SOURCES, allowed=ALLOWED, delta=DELTA, **constants,
+    )  # fmt: skip
+
+
 def under_substitution() -> Iterator[dict[str, Any]]:
     """Yield the exact epsilon of the add/remove bound under substitution, half of b records against one more."""
     mechanism = BoundedRatioUnderSubstitution(1.0, 1e-6)
@@ -294,11 +262,8 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     claimed = finding.published.claim
     return {
         "name": finding.name,
-        "kind": finding.kind,
-        "source": finding.source,
-        "says": finding.says,
+        **finding.texts,
         "claim": str(claimed),
-        "parameter": finding.parameter,
         "claimed": getattr(claimed, finding.parameter),
         "exact": exact.delta(*laws, claimed.epsilon) if delta else result.exact,  # type: ignore[attr-defined]
         "certified": result.delta_lower if delta else result.lower_bound,
@@ -308,7 +273,6 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
         "pair": result.pair,
         "trials": result.trials,
         "seed": result.seed,
-        "reason": finding.reason,
     }
 
 

@@ -8,8 +8,10 @@ on fresh runs; the numbers are exact. `epsaudit.experiments.published_claims` wr
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,15 +28,10 @@ from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
-CLAIM = "published claim"
-READING = "a reading of it"
-MISTAKE = "shown as a mistake"
-KINDS = {
-    CLAIM: "the source says it, in a theorem, a proof or its text",
-    READING: "the source does not say it, but a reader may take it so",
-    MISTAKE: "the source shows it as a mistake and warns of it",
-}
+TEXTS = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
+KINDS: dict[str, str] = dict(TEXTS["kinds"].values())
 """What a row of the page is, and what that means."""
+CLAIM, READING, MISTAKE = KINDS
 
 SOURCES = (
     "'Privately bounding local sensitivity', blog post, 20 July 2024",
@@ -48,42 +45,38 @@ SOURCES = (
 )
 """What the rows quote."""
 
-_NOTES = "lecture notes on propose-test-release, 'Ex: Mode', second theorem"
-_BOUNDING = "'Privately bounding local sensitivity' (2024)"
-_INVERSE = "differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity'"
-_SHUFFLING = "differentialprivacy.org, 'Privacy Doona: Why We Should Hide Among The Clones'"
-_DOWN = "differentialprivacy.org, 'Beyond Local Sensitivity via Down Sensitivity'"
-
 Occurrences = Callable[[int, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A number as stated, and as it is.
+    """A number as stated, and as it is; its texts stand in ``published.toml``, by its name.
 
     Parameters
     ----------
     stated, exact : float
         The number; for a probability, the one that is promised at least.
-    corrected : str
-        What holds instead.
     kept : float
         The number that the corrected statement gives: at least ``stated`` for a probability that is promised, at most
         ``stated`` for an epsilon that is, and ``exact``, or about, for a formula.
     occurs : callable, optional
         ``occurs(runs, rng)``: in how many of so many runs happens what has the probability; None for other numbers.
+    numbers : dict
+        What the texts say of numbers.
     """
 
     name: str
-    kind: str
-    source: str
-    says: str
     stated: float
     exact: float
-    corrected: str
     kept: float
-    reason: str
     occurs: Occurrences | None = None
+    numbers: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Kind, source, what it says, what holds instead, and why."""
+        said = {name: text.format(**self.numbers) for name, text in TEXTS["statements"][self.name].items()}
+        return {"kind": TEXTS["kinds"][said.pop("is")][0], **said}
 
     @property
     def fails(self) -> bool:
@@ -120,7 +113,8 @@ def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) ->
     >>> row["certified"] < row["stated"]
     True
     """
-    row = {name: value for name, value in vars(statement).items() if name != "occurs"} | {"certified": None}
+    row = {name: getattr(statement, name) for name in ("name", "stated", "exact", "kept")}
+    row |= {**statement.texts, "certified": None}
     if statement.occurs is not None:
         seen = statement.occurs(runs, np.random.default_rng(seed))
         row |= {"certified": float(clopper_pearson_upper(seen, runs, alpha)), "occurred": seen, "runs": runs}
@@ -139,36 +133,16 @@ def _of_the_mode() -> list[Statement]:
         law = mechanism(("a",) * 5)
         return lambda runs, rng: sum(output == "a" for output in law.sample(runs, rng).tolist())
 
-    says = "a lead of log(1/delta)/epsilon or more brings out the mode with probability 1 - delta"
-    needs = f"a lead of (2 log(1/delta) - log 2)/epsilon + 1, here {enough}, of the corrected mode"
-    reason = (
-        f"the lead, 5, is compared with log(1/delta)/epsilon = {threshold:.3f}, so at that lead noise decides; its "
-        "proof is one for twice the lead"
-    )
+    kept, numbers = chance(corrected, enough), {"threshold": threshold, "enough": enough}
     return [
-        Statement(
-            "lead at which the mode comes out",
-            CLAIM,
-            _NOTES,
-            says,
-            0.99,
-            chance(published, 5),
-            needs,
-            chance(corrected, enough),
-            reason,
-            comes_out(published),
-        ),
+        Statement("lead at which the mode comes out", 0.99, chance(published, 5), kept, comes_out(published), numbers),
         Statement(
             "the same, of the mode with a corrected distance",
-            READING,
-            _NOTES,
-            f"(if carried over) {says}",
             0.99,
             chance(corrected, 5),
-            needs,
-            chance(corrected, enough),
-            "the lead less 1 is compared",
+            kept,
             comes_out(corrected),
+            numbers,
         ),
     ]
 
@@ -186,20 +160,9 @@ def _of_bounds() -> list[Statement]:
         return int(np.sum((np.abs(law.sample(runs, rng)) < reach) & (np.abs(law.sample(runs, rng)) < reach)))
 
     enough = math.ceil(math.log(4.0 / (delta * (1.0 + math.exp(-rate)))) / rate)
+    numbers = {"enough": enough, "reach": reach}
     return [
-        Statement(
-            "two counts within their bounds",
-            CLAIM,
-            f"{_BOUNDING}, proof of Theorem 2",
-            "P[|a' - a| >= T and |b' - b| >= T] <= delta for T = log(2/delta)/rate, so that both counts are within "
-            "their bounds with probability 1 - delta",
-            1.0 - delta,
-            inside(reach),
-            f"'or' for 'and', and a tail of 2 e^(-rate T)/(1 + e^-rate) <= delta/2: T = {enough} for {reach}",
-            inside(enough),
-            "'and' holds, but what is needed is that neither fails; and the tail is the continuous law's",
-            both_inside,
-        )
+        Statement("two counts within their bounds", 1.0 - delta, inside(reach), inside(enough), both_inside, numbers)
     ]
 
 
@@ -213,29 +176,8 @@ def _of_laplace_tails() -> list[Statement]:
     stated = 2.0 * math.log(2.0 * outputs) / -math.log(2.0 * beta) + 2.0
     exact = 2.0 * math.log(outputs) / -math.log(beta) + 2.0
     return [
-        Statement(
-            "tail of Laplace noise",
-            CLAIM,
-            f"{_INVERSE}, Equation 8",
-            "P[|noise| <= b log(1/(2 beta))] >= 1 - beta; beta = 0.1",
-            1.0 - beta,
-            1.0 - 2.0 * beta,
-            "b log(1/beta), or 1 - 2 beta",
-            1.0 - beta,
-            "e^(-t/b) is the probability of both tails together",
-            within,
-        ),
-        Statement(
-            "inverse sensitivity against Laplace noise, in the worst case",
-            CLAIM,
-            f"{_INVERSE}, Equation 9",
-            "worse by the factor 2 log(2|Y|)/log(1/(2 beta)) + 2; |Y| = 100, beta = 0.1",
-            stated,
-            exact,
-            "2 log|Y|/log(1/beta) + 2",
-            exact,
-            "inherits Equation 8: inverse sensitivity looks worse than it is",
-        ),
+        Statement("tail of Laplace noise", 1.0 - beta, 1.0 - 2.0 * beta, 1.0 - beta, within),
+        Statement("inverse sensitivity against Laplace noise, in the worst case", stated, exact, exact),
     ]
 
 
@@ -255,20 +197,9 @@ def _of_another_selector() -> Statement:
         greatest = np.where(share < 0.5, np.log(2.0 * share), -np.log(2.0 * (1.0 - share))) * noise.scale
         return int(np.sum(noise.sample(runs, rng) + k + 1 > greatest))
 
-    return Statement(
-        "inverse sensitivity with report noisy max",
-        READING,
-        f"{_INVERSE}, Theorem 4 with the selector of note 7",
-        "|M(x) - f(x)| <= LS^k(x) with probability 1 - beta whatever the selector; median of "
-        f"{2 * k + 1} equal records, |Y| = {outputs}, beta = {beta}, epsilon = 1, report noisy max with Laplace noise",
-        1.0 - beta,
-        chance_of_the_lead(outputs, k + 1.0, 0.5),
-        "for that selector the least k with (|Y| - 1) (2 + g) e^-g / 4 <= beta, g = epsilon (k + 1) / 2: "
-        f"{enough} for {k}",
-        chance_of_the_lead(outputs, enough + 1.0, 0.5),
-        "the theorem is for the exponential mechanism; a difference of two Laplace variates has a heavier tail",
-        right,
-    )
+    least, most = (chance_of_the_lead(outputs, lead + 1.0, 0.5) for lead in (k, enough))
+    numbers = {"records": 2 * k + 1, "outputs": outputs, "beta": beta, "enough": enough, "k": k}
+    return Statement("inverse sensitivity with report noisy max", 1.0 - beta, least, most, right, numbers)
 
 
 def _of_shuffling() -> list[Statement]:
@@ -278,40 +209,14 @@ def _of_shuffling() -> list[Statement]:
     bound = closed_form(local, users, delta)
     k, alpha, epsilon = 100, 0.1, 0.01
     first = k**2 / (alpha**2 * math.expm1(epsilon) ** 2)
-    at = "local epsilon 5, 10^8 users, delta = 1e-6"
     return [
-        Statement(
-            "shuffling, large local epsilon",
-            CLAIM,
-            f"{_SHUFFLING}, (2)",
-            f"(1) is about log(1 + 8 sqrt(e^eps log(4/delta)/n)); {at}",
-            math.log1p(8.0 * root),
-            bound,
-            "16 in place of 8",
-            math.log1p(16.0 * root),
-            "(e^eps - 1)/(e^eps + 1) tends to 1, not to 1/2; nothing leaks, since (1) is an upper bound with room",
-        ),
-        Statement(
-            "shuffling, large local epsilon, first order",
-            CLAIM,
-            f"{_SHUFFLING}, (3)",
-            f"(1) is about 8 e^(eps/2) sqrt(log(4/delta)/n); {at}",
-            8.0 * root,
-            bound,
-            "16 in place of 8",
-            16.0 * root,
-            "inherits (2)",
-        ),
+        Statement("shuffling, large local epsilon", math.log1p(8.0 * root), bound, math.log1p(16.0 * root)),
+        Statement("shuffling, large local epsilon, first order", 8.0 * root, bound, 16.0 * root),
         Statement(
             "distribution learning, small local epsilon",
-            CLAIM,
-            f"{_SHUFFLING}, note to (4)",
-            f"the first term of (4) is just k/(alpha^2 eps^2); k = {k}, alpha = {alpha}, eps = {epsilon}",
             k / (alpha * epsilon) ** 2,
             first,
-            "k^2/(alpha^2 eps^2)",
             (k / (alpha * epsilon)) ** 2,
-            "(4) has k^2, and what the post derives from it needs k^2",
         ),
         _of_the_local_epsilon(),
     ]
@@ -330,15 +235,10 @@ def _of_the_local_epsilon() -> Statement:
 
     return Statement(
         "choice of the local epsilon before shuffling",
-        READING,
-        f"{_SHUFFLING}, (5)",
-        "for (eps, delta) after shuffling choose e^eps_L = eps^2 n/log(1/delta); two answers, eps = 1, n = 10^4, "
-        f"delta = 1e-6: eps_L = {chosen:.2f}",
         wanted,
         shuffled(chosen),
-        f"eps_L = {allowed:.2f}, the greatest that the numeric bound of the clones allows",
         shuffled(allowed),
-        "the source says that (5) ignores constants; what it gives is not (eps, delta)-DP",
+        numbers={"chosen": chosen, "allowed": allowed},
     )
 
 
@@ -351,16 +251,5 @@ def _of_the_least_output() -> Statement:
     def at_most_the_answer(runs: int, rng: np.random.Generator) -> int:
         return int(np.sum(published.sample(runs, rng) <= 0))
 
-    least = np.array([0])
-    return Statement(
-        "search whose answer is the least output",
-        CLAIM,
-        f"{_DOWN}, analysis of noisy_binary_search",
-        "M(x) <= f(x) with probability 1 - beta; nobody's maximum, Y = {0, 1, 2}, beta = 0.05",
-        1.0 - beta,
-        math.exp(float(published.log_density(least)[0])),
-        "start one place below Y, and count one comparison more where it needs one",
-        math.exp(float(corrected.log_density(least)[0])),
-        "the interval (i_min, i_max] never holds the first output",
-        at_most_the_answer,
-    )
+    chances = [math.exp(float(law.log_density(np.array([0]))[0])) for law in (published, corrected)]
+    return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)

@@ -16,8 +16,7 @@ from epsaudit.experiments.histogram_utility import (
     lead_of_noisy_counts,
     leads,
 )
-from epsaudit.experiments.published_claims import findings
-from epsaudit.experiments.published_page import page
+from epsaudit.experiments.published_claims import findings, page
 from epsaudit.experiments.published_statements import KINDS, MISTAKE, READING, checked, statements
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.histogram import StableHistogram
@@ -72,7 +71,7 @@ def test_few_audits_refute_a_corrected_variant():
 
 def test_every_row_says_what_it_is():
     """What a source warns of is no claim of its own, and what it does not say neither."""
-    kinds = {one.name: one.kind for one in (*FINDINGS, *STATEMENTS)}
+    kinds = {one.name: one.texts["kind"] for one in (*FINDINGS, *STATEMENTS)}
     assert len(kinds) == len(FINDINGS) + len(STATEMENTS)
     assert set(kinds.values()) == set(KINDS)
     assert {name for name, kind in kinds.items() if kind == MISTAKE} == {
@@ -185,12 +184,12 @@ def test_the_page_has_a_row_for_each_with_what_it_is():
     result = audit(finding.published, finding.pair, trials=20_000, confidence=0.999, seed=0, n_jobs=1)
     row = {**published_claims._row(finding, result), **published_claims._variant(finding, 200, 1, 0)}
     said = [checked(statement, runs=1000, seed=0) for statement in STATEMENTS]
-    utility, substitution = (list(coverage(50, 0)), errors(), leads(0.01)), [{"records": 2_000, "exact": 1.0209}]
-    lines = page([row], [result], said, utility, substitution, repeated=200, allowed=8, delta=0.01, seed=0).splitlines()
+    substitution = [{"records": 2_000, "exact": 1.0209}]
+    lines = page([row], said, list(coverage(50, 0)), errors(), leads(0.01), substitution, seed=0).splitlines()
     kinds = [
         line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith(tuple(f"| {k}" for k in KINDS))
     ]
-    assert kinds == [finding.kind, *(statement.kind for statement in STATEMENTS)]
+    assert kinds == [finding.kind, *(statement.texts["kind"] for statement in STATEMENTS)]
     assert sum("(50 of 50)" in line for line in lines) == 4
     text = " ".join(lines)
     for said_so in (
