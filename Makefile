@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test nightly results lint types docs check clean
+.PHONY: audit test slow results lint types docs check clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results/latest
@@ -15,10 +15,9 @@ test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
 	$(BIN)/python -m pytest -n auto --dist worksteal  # a worker has whole modules, and sets up what their tests share once
 
-# What is expensive and rarely breaks. With NIGHTLY_SECONDS=240 a test begins only if the seconds that its mark states fit
-# into four minutes; the order is of the day, so that each has its turn, and NIGHTLY_DAY=2026-01-31 repeats that of another.
-nightly: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto -m nightly
+# What takes long and rarely breaks: half an hour and more on two cores, once a week and before a release.
+slow: $(VENV)/installed
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 # Everything under results/, up to three hours on two cores, and the main table; library-bugs and hunts install released
 # libraries.

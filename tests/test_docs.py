@@ -42,7 +42,7 @@ LONG = {"docs/tutorials/audit-to-paper.md", "docs/how-to/flakiness-budget.md"}
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=name, marks=pytest.mark.nightly if name in LONG else ())
+        pytest.param(page, id=name, marks=pytest.mark.slow if name in LONG else ())
         for page in blocks.PAGES
         for name in [str(page.relative_to(ROOT))]
     ],
@@ -83,7 +83,7 @@ def test_an_output_that_changed_is_written_into_its_page(tmp_path):
     assert page.read_text(encoding="utf-8") == text.format(2)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_notebook_shows_what_it_says():
     """In a kernel of its own, which takes seconds to start: only there are figures shown as people see them."""
     stored = notebook.nbformat.read(notebook.PATH, as_version=4)
@@ -128,12 +128,6 @@ def test_every_constant_of_the_search_says_of_which_kind_it_is():
     assert [why for why in reasons if not re.match(r"\[(formula|measured|time|memory|chosen)\] ", why)] == []
 
 
-def test_a_constant_without_a_reason_is_found():
-    source = 'A = 1\n\nB = 2\n"""why"""\nC, D = 1.5, -2  # why, too\n# and why\nE = (1, 2)\nf = 3\nG = "text"\n'
-    found = {one.names: one.reason for one in constants.constants_of(source, "m")}
-    assert found == {("A",): "", ("B",): "why", ("C", "D"): "why, too", ("E",): "and why"}
-
-
 def test_every_refusal_is_on_the_page_of_messages():
     found = list(messages.messages())
     raised = {
@@ -164,13 +158,3 @@ class TestFindings:
         compile(script, page.name, "exec")
         assert len(script.splitlines()) <= 40
         assert re.search(r"^from scipy\.stats import (beta|binom)\b", script, re.MULTILINE)  # exact limits, or p-value
-
-    def test_a_row_that_is_not_stored_says_so(self):
-        bug = next(bug for bug in findings.findings() if bug.page == "diffprivlib-nanmean")
-        name = bug.cases[0].row.name
-        assert f"| `{name}` | affected | 1-DP | - | - | - | - | {findings.MISSING} |" in findings.facts(bug, {})
-        assert findings.UNREPORTED in findings.facts(bug, {})
-        row = findings.library_bugs.row(bug, bug.cases[0], {}, {name: ""})
-        known = {name: {**row, "certified": 1.5, "trials": 40_000, "event": "y is 1", "counts": "1 of 2"}}
-        assert "| epsilon ≥ 1.500 | 40,000 | y is 1: 1 of 2 |" in findings.facts(bug, known)
-        assert "| epsilon ≥ 1.500 | not reported yet |" in findings.overview(known)

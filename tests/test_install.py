@@ -130,7 +130,7 @@ def test_what_the_core_is_to_do_without_cannot_be_imported(user):
         assert "ModuleNotFoundError" in user("python", "-c", f"import {name}").stderr
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_pytest_with_the_fixture_works_without_the_extras(user):
     done = user("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -178,8 +178,6 @@ def audited(user):
     ("words", "extra"),
     [
         (["report", "out.json", "--html", "page.html"], "report"),
-        pytest.param(["report", "out.json", "--figure", "figure.png"], "report", marks=pytest.mark.nightly),
-        pytest.param(["experiment", "run", "inverse-accuracy", "--quick"], "report", marks=pytest.mark.nightly),
         (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
     ],
 )
@@ -191,7 +189,7 @@ def test_a_missing_extra_is_one_sentence(audited, words, extra):
     assert sentence.endswith(f" is not installed; pip install 'epsaudit[{extra}]'.")
 
 
-@pytest.mark.nightly(seconds=25)
+@pytest.mark.slow
 def test_a_study_works_with_the_extras(user):
     done = user("epsaudit", "experiment", "run", "inverse-accuracy", "--quick", "--out", "studies", extras=True)
     assert done.returncode == 0, done.stderr

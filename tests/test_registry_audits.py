@@ -3,7 +3,7 @@
 A right mechanism fails with probability 1e-6 at most. Its matched control is itself, claiming a quarter of its loss:
 that the control is refuted shows that the audit can fail. Where somebody could write it, there is a broken version,
 too, which must be refuted. Daily one mechanism of every module whose audits take two seconds at most is audited and the
-broken versions of `SOON`, nightly (``make nightly``) all others. That every claim is at least the exact value is seen
+broken versions of `SOON`, ``make slow`` all others. That every claim is at least the exact value is seen
 daily, for all, in ``tests/mechanisms/test_mechanism_registry.py``. ``--privacy-runs=1000000`` gives each audit as many
 runs.
 """
@@ -43,9 +43,7 @@ NEAR = {"broken/gaussian-classical", "broken/binary-search-published"}
 IN_BITS = {"broken/laplace-in-doubles"}
 """Leak in bits that a check takes for real numbers; audits with ``witnesses="all"`` see them."""
 SLOW = {"group-counts", "rappor", "rappor-one-time", "sparse-vector-1", "sparse-vector-2", "numerical-sparse-vector"}
-"""12 to 24 seconds each; where nothing in their module is faster, only the nightly set looks at it."""
-SECONDS = {"broken/sparse-vector-sessions-paid-once": 50, "group-counts": 40}
-"""Of a night; the others take less than 20."""
+"""12 to 24 seconds each; where nothing in their module is faster, only ``make slow`` looks at it."""
 LONGER = {"asinh-counts", "covariance-aware-mean"}
 """Two and four seconds, the first of their modules: daily their laws are compared with their draws and their claims."""
 RARE = {"filter-approx-zcdp", "laplace-parallel", "numerical-sparse-vector", "rappor", "stable-histogram-2"}
@@ -61,7 +59,7 @@ def first_of_each_module(entries_):
 
 
 def named(entries_, daily):
-    marks = [() if one.name in daily else pytest.mark.nightly(seconds=SECONDS.get(one.name, 20)) for one in entries_]
+    marks = [() if one.name in daily else pytest.mark.slow for one in entries_]
     params = [pytest.param(entry, id=entry.name, marks=mark) for entry, mark in zip(entries_, marks, strict=True)]
     return pytest.mark.parametrize("entry", params)
 

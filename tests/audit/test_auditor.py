@@ -25,7 +25,6 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.exact import exact_parameter
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair(0.0, 1.0)
 
@@ -79,24 +78,6 @@ class TestVerdicts:
         assert result.lower_bound > 3.0
         assert str(result.witness) in ("{y = 42} likelier under x'", "{y = (42,)} likelier under x'")
 
-    def test_a_refusal_is_an_outcome(self):
-        def refusing(data, rng):
-            return None if rng.random() < 0.1 + 0.6 * data else rng.normal()
-
-        result = audit(black_box(refusing, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1)
-        assert result.violates_claim
-        assert "None" in str(result.witness)
-
-    def test_an_exception_is_an_outcome(self):
-        def raising(data, rng):
-            if data and rng.random() < 0.3:
-                raise KeyError("bob")
-            return rng.normal()
-
-        result = audit(black_box(raising, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1)
-        assert result.violates_claim
-        assert "raises KeyError" in str(result.witness)
-
     def test_two_equal_laws_give_a_bound_of_zero_or_next_to_it(self):
         same = audit(vectorized(lambda _, size, rng: rng.laplace(size=size)), PAIR, epsilon=1.0, trials=50_000, seed=2)
         assert same.lower_bound < 0.05
@@ -141,11 +122,11 @@ AUDITS = 60
 @pytest.mark.parametrize(
     ("mechanism", "claim", "tight"),
     [
-        pytest.param(Laplace(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
-        pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.nightly),
-        pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.nightly),
+        pytest.param(Laplace(1.0), PureDP(1.0), True, marks=pytest.mark.slow),
+        pytest.param(RandomisedResponse(1.0), PureDP(1.0), True, marks=pytest.mark.slow),
+        pytest.param(Gaussian(1.0, 1e-3), ApproxDP(1.0, 1e-3), False, marks=pytest.mark.slow),
         # no teeth at 60 %: its two rates have half of the error probability each
-        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.nightly),
+        pytest.param(Gaussian(1.0, 1e-3), GaussianDP(1 / Gaussian(1.0, 1e-3).sigma), False, marks=pytest.mark.slow),
         (Finite(), Finite.claim, True),
     ],
 )
@@ -163,29 +144,6 @@ def test_coverage_of_the_whole_audit(mechanism, claim, tight):
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"trials": 0}, "trials is 0; it must be a whole number of at least 100"),
-            ({"trials": 1e3 + 0.5}, "trials is 1000.5"),
-            ({"confidence": 1.0}, "confidence is 1.0; it must be at least 0.5"),
-            ({"confidence": 5e-324}, "confidence is 5e-324; it must be at least 0.5"),
-            ({"confidence": "high"}, "confidence is 'high'"),
-            ({"seed": -3}, "seed is -3"),
-            ({"pairs": []}, "names no pairs"),
-            ({"pairs": [(0, 1, 2)]}, r"\(0, 1, 2\) is not a pair of datasets; write \(x, x_prime\)"),
-            ({"claim": "1-DP"}, "The claim of .* is '1-DP'"),
-            ({"witnesses": "everything"}, "witnesses is 'everything'"),
-            ({"witnesses": None}, "witnesses is None; it must be 'auto'"),
-            ({"witnesses": Tails()}, r"witnesses is Tails\(\); it must be 'auto'"),
-            ({"witnesses": [Tails]}, "Tails'> among the witnesses is no family"),
-            ({"witnesses": [Tails(), 3]}, "3 among the witnesses is no family"),
-        ],
-    )
-    def test_one_clear_sentence(self, options, message):
-        with pytest.raises(AuditError, match=message):
-            audit(noisy(), **options)
-
     def test_a_bare_function_is_wrapped_and_asked_for_its_claim_and_pairs(self):
         assert audit(lambda data, rng: data + rng.laplace(), (0, 1), epsilon=1.0, trials=100).claim == PureDP(1.0)
         with pytest.raises(AuditError, match=r"claim of <lambda> is None; give one, for instance epsilon=1\.0"):
@@ -200,14 +158,6 @@ class TestBadInput:
         mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
         with pytest.raises(AuditError, match="not adjacent: under add or remove one record"):
             audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
-
-    def test_a_mechanism_without_a_claim(self):
-        with pytest.raises(AuditError, match="give one, for instance"):
-            audit(vectorized(lambda d, n, rng: rng.random(n), pairs=[PAIR]))
-
-    def test_the_error_is_the_packages_own(self):
-        assert issubclass(AuditError, ValueError)
-        assert package.AuditError is AuditError
 
 
 def test_the_public_surface_is_that_of_the_design():

@@ -148,12 +148,6 @@ def test_certificates_survive_json(certificate):
     assert Certificate.from_dict(certificate.to_dict()) == certificate
 
 
-@pytest.mark.parametrize("data", [{}, {"kind": "Wald"}, {"kind": "Box", "corner": 1}, None])
-def test_what_is_no_certificate_is_refused(data):
-    with pytest.raises((AuditError, TypeError)):
-        Certificate.from_dict(data)
-
-
 class TestReach:
     def test_no_method_certifies_more_than_about_log_runs(self):
         for runs in (1000, 10**6):
@@ -216,7 +210,7 @@ def test_box_covers_claims_about_a_curve(claim, threshold):
     assert wrong <= int(binom.isf(1e-6, 2000, 0.05))
 
 
-@pytest.mark.parametrize("epsilon", [*(pytest.param(at, marks=pytest.mark.nightly) for at in (0.0, 0.5)), 1.5])
+@pytest.mark.parametrize("epsilon", [*(pytest.param(at, marks=pytest.mark.slow) for at in (0.0, 0.5)), 1.5])
 def test_game_covers_a_gaussian_at_a_tangent(epsilon):
     # {llr >= eps} and its mirror image attain the profile of mu = 1 at eps
     t = epsilon + 0.5
@@ -226,7 +220,7 @@ def test_game_covers_a_gaussian_at_a_tangent(epsilon):
         assert share_above(MembershipGame(epsilon), claim, counts) <= TOLERATED
 
 
-@pytest.mark.parametrize("epsilon", [0.0, pytest.param(0.5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("epsilon", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_game_covers_approximate_zcdp_where_half_of_the_runs_tell_all(epsilon):
     """Mixtures of N(1, 1) and N(0, 1), of weight a half, and two points: exactly 0.5-approximate 0.5-zCDP."""
     t = epsilon + 0.5

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import textwrap
 from decimal import Decimal
 
 import numpy as np
@@ -22,9 +21,7 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.independence import FIRST_RUNS
 from epsaudit.engine.provenance import digest
-from epsaudit.engine.workers import Chunk
 from epsaudit.outputs.as_json import block_from_json, block_to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
 from epsaudit.witnesses import Tails
@@ -68,33 +65,6 @@ def counts_of(rows):
 class TestResume:
     def test_a_checkpoint_changes_nothing(self, path):
         assert audit(count(), **OPTIONS, checkpoint=path).to_dict() == audit(count(), **OPTIONS).to_dict()
-
-    def test_what_training_showed_is_said_after_a_restart_too(self, path):
-        silent = count(function=lambda data, rng: 1)
-        whole = audit(silent, **OPTIONS, checkpoint=path)
-        assert records(path)[-1][1] == "result"
-        cut(path, len(records(path)) - 1)
-        assert len(whole.notes) == 1
-        assert "always gives the same output" in whole.notes[0]
-        assert records(path)[-1][1] == "counts"
-        assert audit(silent, **OPTIONS, checkpoint=path).notes == whole.notes
-
-    def test_a_finished_audit_is_not_run_again(self, path):
-        runs = []
-
-        def noted(data, rng):
-            runs.append(data)
-            return len(data) + rng.laplace()
-
-        mechanism = count(function=noted)
-        first = audit(mechanism, **OPTIONS, checkpoint=path)
-        before = path.read_bytes()
-        assert len(runs) == OPTIONS["trials"] - FIRST_RUNS
-        fresh = []
-        runs, noted.__closure__[0].cell_contents = fresh, fresh
-        assert audit(mechanism, **OPTIONS, checkpoint=str(path)) == first
-        assert fresh == []
-        assert path.read_bytes() == before
 
     def test_any_prefix_of_the_file_leads_to_the_same_result(self, path):
         whole = audit(count(), **OPTIONS, checkpoint=path).to_dict()
@@ -163,14 +133,6 @@ class TestResume:
         assert {key for key in fresh if key[0] == 0}.isdisjoint(done)
         assert len({key for key in fresh if key[0] == 0}) == trained - trained // 2
 
-    def test_training_is_written_if_drawing_it_takes_fifty_times_as_long(self, path):
-        # at 1e-8 seconds a byte, 1,000 numbers a side take 1.6e-4 seconds to write
-        outputs = np.zeros(1_000), np.zeros(1_000)
-        with Checkpoint(path, {"count": {}}, 1) as checkpoint:
-            for index, seconds in enumerate((0.5, 0.007, 0.009)):
-                checkpoint.section("count").record(Chunk((0, index), 1_000), outputs, seconds)
-        assert [key for _, _, key, _ in records(path)[1:]] == ["[0, 0, 1000]", "[0, 2, 1000]"]
-
 
 SEQUENTIAL = """
 import os, signal, sys
@@ -213,25 +175,7 @@ class TestSequential:
             assert audit_sequentially(self.mechanism(), **self.options, checkpoint=path).to_dict() == whole
             assert records(path) == known
 
-    def test_recorded_chunks_are_not_drawn_again(self, path):
-        keys = []
-
-        def noted(data, rng):
-            keys.append(rng.bit_generator.seed_seq.spawn_key)
-            return noisy(data, rng)
-
-        mechanism = self.mechanism(noted)
-        whole = audit_sequentially(mechanism, **self.options, checkpoint=path)
-        cut(path, 31)
-        done = {tuple(json.loads(key)[:-1]) for _, _, key, _ in records(path)[1:]}
-        fresh = []
-        keys, noted.__closure__[0].cell_contents = fresh, fresh
-        assert audit_sequentially(mechanism, **self.options, checkpoint=path) == whole
-        assert len(done) == 30
-        assert done.isdisjoint(fresh)
-        assert {key for key in fresh if key[0] == 2 and len(key) == 4}
-
-    @pytest.mark.nightly
+    @pytest.mark.slow
     def test_killed_and_begun_again(self, path):
         def run(how):
             words = [sys.executable, "-c", SEQUENTIAL, path, how]
@@ -244,30 +188,11 @@ class TestSequential:
         path.unlink()
         assert run("alone").stdout == again.stdout
 
-    def test_randomness_of_its_own_is_counted_once(self, path):
-        own = black_box(
-            lambda data: np.random.default_rng().laplace(len(data)),
-            claim=PureDP(1.0),
-            pairs=[PAIR],
-            fresh_randomness=True,
-        )
-        first = audit_sequentially(own, **self.options, checkpoint=path)
-        cut(path, len(records(path)) - 1)  # all but the result
-        assert audit_sequentially(own, **self.options, checkpoint=path).to_dict() == first.to_dict()
-
     def test_counts_of_other_events_are_refused(self, path, whole):
         path.write_bytes(whole[1].read_bytes())
         rewrite(path, lambda kind, data: {**data, "planned": "0"} if kind == "chunk" else data)
         cut(path, len(records(path)) - 1)
         with pytest.raises(AuditError, match=r"Training came to another event than the one that .* has counts of"):
-            audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
-
-    @pytest.mark.parametrize("change", [{"seen": [[1]]}, {"changed": [True]}, {"outputs": None}, {"outputs": [3, 4]}])
-    def test_records_that_make_no_sense(self, path, whole, change):
-        path.write_bytes(whole[1].read_bytes())
-        rewrite(path, lambda kind, data: {**data, **change} if kind == "chunk" else data)
-        cut(path, len(records(path)) - 1)
-        with pytest.raises(AuditError, match=r"of noisy in .* makes no sense"):
             audit_sequentially(self.mechanism(), **self.options, checkpoint=path)
 
     def test_another_kind_of_audit_is_refused(self, path):
@@ -300,29 +225,6 @@ class TestOutputsThatAreNotKept:
         assert not any(kind == "chunk" for _, kind, _, _ in records(path))
         cut(path, len(records(path)) // 2)
         assert audit(mechanism, **options, checkpoint=path).to_dict() == whole
-
-    def test_with_randomness_of_its_own_the_counts_of_another_event_are_refused(self, path):
-        def own(data):
-            return (RED, float(np.random.default_rng().normal(len(data))))
-
-        mechanism = black_box(own, claim=PureDP(1.0), pairs=[PAIR], fresh_randomness=True)
-        options = {"trials": 2_000, "seed": 1, "n_jobs": 1}
-        audit(mechanism, **options, checkpoint=path)
-
-        def another(kind, data):
-            if kind != "choice":
-                return data
-            unknown = {"kind": "LogRatio", "text": "log p(y) / p'(y)"}  # so that it is chosen again
-            choice = data["choice"]
-            for side in ("guess_x", "guess_x_prime"):
-                if choice["witness"][side]:
-                    choice["witness"][side]["feature"] = unknown
-            return data
-
-        rewrite(path, another)
-        cut(path, len(records(path)) - 1)
-        with pytest.raises(AuditError, match=r"Training came to another event than the one that .* has counts of"):
-            audit(mechanism, **options, checkpoint=path)
 
 
 KILLED = """
@@ -384,7 +286,7 @@ print("same")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_at_random_moments(path, tmp_path, times):
     # one process is killed so often, a fork of a warm interpreter each; the mechanism logs which chunks it drew
     log = tmp_path / "drawn.jsonl"
@@ -451,7 +353,7 @@ class TestRefusals:
         with pytest.raises(AuditError, match=r"version of epsaudit \(0\.0\.9 there, .* here\)"):
             audit(count(), **OPTIONS, checkpoint=path)
 
-    @pytest.mark.parametrize("times", [12, pytest.param(60, marks=pytest.mark.nightly(seconds=40))])
+    @pytest.mark.parametrize("times", [12])
     def test_damage_anywhere_is_a_sentence_or_changes_nothing(self, times, path, finished):
         content, whole = path.read_bytes(), audit(count(), **OPTIONS).to_dict()
         rng, said = random.Random(1), set()
@@ -472,13 +374,8 @@ class TestRefusals:
         ("kind", "key", "data", "words"),
         [
             ("counts", "0", [1, 2, 3], "The certification of count in .* makes no sense"),
-            ("counts", "-1", [1] * 6, "The certification of count in .* makes no sense"),
-            ("counts", "one", [1] * 6, "The certification of count in .* makes no sense"),
-            ("counts", str(1 << 40), [1] * 6, "The certification of count in .* makes no sense"),
-            ("counts", "0", [1 << 80] * 6, "The certification of count in .* makes no sense"),
             ("chunk", "[0, 0, 64]", {}, "The training of count in .* makes no sense"),
             ("chunk", "[0, 0, 64]", {"outputs": [{"npy": "AA"}] * 2}, "The training of count"),
-            ("chunk", "[0, 0, 64]", {"outputs": [{"outputs": [1]}] * 2}, "The training of count"),
             ("choice", "", {"exact": True}, "The choice of count in .* makes no sense"),
             ("result", "", {"mechanism": "count"}, "The result of count in .* makes no sense"),
             ("counts", "0", [9, 9, 0, 0, 0, 0], "holds 18 runs for chunks of 64"),
@@ -508,17 +405,6 @@ class TestRefusals:
         with pytest.raises(AuditError, match="is not a checkpoint of this version"):
             audit(count(), **OPTIONS, checkpoint=path)
         assert path.read_bytes() == content
-
-    def test_what_is_no_file(self, tmp_path):
-        with pytest.raises(AuditError, match="is not a file"):
-            audit(count(), **OPTIONS, checkpoint=tmp_path)
-        with pytest.raises(AuditError, match="is not a file"):
-            audit(count(), **OPTIONS, checkpoint="/dev/null")
-
-    def test_a_folder_that_cannot_be_written_to_is_said_before_any_run(self, tmp_path):
-        (tmp_path / "file").write_text("")
-        with pytest.raises(AuditError, match=r"cannot be opened \(Not a directory\)"):
-            audit(count(), **OPTIONS, checkpoint=tmp_path / "file" / "run.checkpoint")
 
     def test_two_audits_do_not_share_a_file(self, path, finished):
         program = (
@@ -583,16 +469,6 @@ class TestSuites:
         assert [result.to_dict() for result in self.run(path)] == whole
         assert all(name == "two" for name, _, _, _ in records(path)[before:])
 
-    def test_a_suite_of_others_is_refused(self, path):
-        self.run(path)
-        with pytest.raises(AuditError, match=r"mechanism \(one, two there, one here\)"):
-            self.run(path, self.entries[:1])
-        other = [self.entries[0], dataclasses.replace(self.entries[1], claim=PureDP(3.0))]
-        with pytest.raises(
-            AuditError, match=r"claim of two \(PureDP\(epsilon=1.0\) there, PureDP\(epsilon=3.0\) here\)"
-        ):
-            self.run(path, other)
-
 
 scalars = st.one_of(st.none(), st.booleans(), st.text(max_size=3), st.integers(-(2**70), 2**70), st.floats())
 symbols = st.recursive(
@@ -638,29 +514,6 @@ class Scaled:
 
 
 class TestFingerprints:
-    def test_equal_objects_agree_in_every_process(self):
-        program = textwrap.dedent(
-            """
-            import numpy as np
-            from epsaudit import PureDP, DatasetPair, vectorized
-            from epsaudit.engine.provenance import digest
-            def make(shift):
-                return lambda data, size, rng: data + shift + rng.laplace(size=size)
-            law = vectorized(make(2.0), claim=PureDP(1.0), pairs=[DatasetPair({"a", "b"}, np.arange(3))])
-            said = f"{digest(law)} {digest({'x', 'y', 'z'})} {digest(PureDP(1.0))}"
-            """
-        )
-        here = {}
-        exec(compile(program, "<string>", "exec"), here)
-        there = subprocess.run(
-            [sys.executable, "-c", f"{program}\nprint(said)"],
-            env={**os.environ, "PYTHONHASHSEED": "2"},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert there.stdout.strip() == here["said"].replace("__main__", "builtins")
-
     def test_parameters_code_closures_and_data_count(self):
         def make(shift):
             return lambda data, size, rng: data + shift + rng.laplace(size=size)
@@ -686,18 +539,3 @@ class TestFingerprints:
             [lambda a, b: a - b][0]
         )  # which have one name and no constants
         assert digest(vectorized(make(1.0))) == digest(vectorized(make(1.0)))
-
-    def test_a_cycle_ends_and_caches_do_not_count(self):
-        import functools
-
-        class Caching:
-            def __init__(self):
-                self.me = self
-
-            @functools.cached_property
-            def cached(self):
-                return 1
-
-        fresh, used = Caching(), Caching()
-        assert used.cached == 1
-        assert digest(fresh) == digest(used)

@@ -85,16 +85,6 @@ def test_impossible_on_one_side_only(claim):
     assert float(claim.least(allowed, 0.0)) == 0.0
 
 
-@every_claim
-def test_arrays_broadcast(claim):
-    p, q = np.array([[0.1], [0.5]]), np.array([0.2, 0.3, 0.5])
-    table = claim.least(p, q)
-    assert table.shape == (2, 3)
-    for i, j in itertools.product(range(2), range(3)):
-        assert table[i, j] == pytest.approx(float(claim.least(p[i, 0], q[j])), rel=1e-12)
-    assert claim.least_at(q, 0.01).shape == (3,)
-
-
 @given(inner_chances, inner_chances)
 def test_least_by_the_definition(p, q):
     likely, rare = max(p, q), min(p, q)
@@ -113,15 +103,6 @@ def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
     least = float(ZCDP(1.0).least(p, q))
     assert least <= max(float(fine), limit) * (1 + 1e-6)
     assert least >= float(fine) * (1 - 1e-3) - 1e-30
-
-
-@given(inner_chances, inner_chances, st.floats(1.0001, 1e3))
-def test_renyi_divergence_of_events(p, q, order):
-    value = float(bernoulli_renyi(order, p, q))
-    entropy = relative_entropy(p, q)
-    assert value >= entropy * (1 - 1e-7) - 1e-15
-    assert value <= float(PureDP(1.0).least(p, q)) * (1 + 1e-9) + 1e-15
-    assert float(bernoulli_renyi(1 + 1e-7, p, q)) == pytest.approx(entropy, rel=1e-4, abs=1e-15)
 
 
 def test_small_divergences_keep_their_digits():
@@ -179,20 +160,6 @@ def test_round_trip_through_approximate_dp(claim, delta):
         assert claim.profile(implied.epsilon) == pytest.approx(delta, rel=1e-5)
 
 
-def test_claims_that_imply_nothing_at_a_delta():
-    for claim, delta in (
-        (ApproxDP(0.0, 0.1), 0.01),
-        (ApproxDP(1.0, 1e-5), 0.0),
-        (ZCDP(1.0), 0.0),
-        (GaussianDP(1.0), 0.0),
-    ):
-        with pytest.raises(AuditError, match=f"delta = {delta:g}"):
-            claim.approximate(delta)
-    for claim in (PureDP(0.0), ZCDP(0.0), ApproxDP(0.0, 0.0)):
-        assert claim.approximate(0.0 if claim.claimed_point else 0.1).epsilon == 0.0
-    assert PureDP(2.0).approximate(0.0).epsilon == pytest.approx(2.0)
-
-
 @every_claim
 def test_nothing_is_needed_for_no_delta(claim):
     assert np.all(claim.least_at([0.0, 1.0], 0.0) == ([0.0, 1.0] if isinstance(claim, PureDP) else [0.0, 0.0]))
@@ -240,16 +207,6 @@ def test_a_curve_of_one_point_is_that_point_and_one_of_many_is_the_claim_they_ar
         curve, whole = TradeOff.of(GaussianDP(mu).profile), GaussianDP(mu)
         for at in (0.0, 0.25, 1.0, 1.1, 2.5):
             assert whole.profile(at) * (1 - 1e-9) <= curve.profile(at) <= whole.profile(at) * 1.05
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.4])
-def test_the_advantage_of_a_sample_is_its_rate(rate):
-    """Subsampling turns (log(1 + r (e^eps - 1)), r delta) into DP at each point (Balle, Barthe and Gaboardi 2018)."""
-    whole = GaussianDP(1.0)
-    sampled = TradeOff.of(whole.profile, np.linspace(0.0, 8.0, 801)).with_parameter(rate)
-    for epsilon in (0.0, 0.3, 1.0, 2.0):
-        at = math.log1p(rate * math.expm1(epsilon))
-        assert sampled.profile(at) == pytest.approx(rate * whole.profile(epsilon), rel=1e-4)
 
 
 @given(p=inner_chances, q=inner_chances, delta=st.floats(1e-9, 0.5))
@@ -334,54 +291,21 @@ def test_json_round_trip(claim):
     assert from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
 
 
-@every_claim
-def test_parameter_is_replaced_and_printed(claim):
-    changed = claim.with_parameter(0.125)
-    assert changed.parameter == 0.125
-    assert type(changed) is type(claim)
-    assert "0.125" in str(changed)
-
-
-def test_numbers_are_stored_as_plain_floats():
-    for given_as in (1, np.float32(1.0), np.int64(1)):
-        claim = PureDP(given_as)
-        assert type(claim.epsilon) is float
-        assert json.dumps(claim.to_dict()) == '{"kind": "PureDP", "epsilon": 1.0}'
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: PureDP(-1.0), "epsilon of the claim is -1.0"),
         (lambda: PureDP(math.nan), "nan"),
-        (lambda: PureDP(math.inf), "inf"),
-        (lambda: PureDP("much"), "'much'"),
-        (lambda: PureDP(None), "None"),
         (lambda: ApproxDP(1.0, 1.0), "delta of the claim is 1.0"),
-        (lambda: ApproxDP(1.0, -1e-9), "-1e-09"),
-        (lambda: ApproxDP(-2.0, 0.1), "epsilon of the claim is -2.0"),
-        (lambda: ApproxDP(1.0, math.nan), "nan"),
         (lambda: ZCDP(-0.5), "rho of the claim is -0.5"),
-        (lambda: RenyiDP(1.0, 0.5), "order of the claim is 1"),
-        (lambda: RenyiDP(0.5, 0.5), "order of the claim is 0.5"),
-        (lambda: RenyiDP(2.0, -0.5), "epsilon of the claim is -0.5"),
         (lambda: GaussianDP(-3.0), "mu of the claim is -3.0"),
-        (lambda: ApproxZCDP(0.5, 1.0), "delta of the claim is 1.0"),
         (lambda: TradeOff(()), "no points"),
         (lambda: TradeOff(((1.0, 1.5),)), "delta of a point is 1.5"),
-        (lambda: TradeOff((1.0, 2.0)), "must be pairs"),
-        (lambda: TradeOff(((1.0, 0.1),), -1.0), "advantage of the claim is -1.0"),
         (lambda: PureDP(1.0).profile(-0.25), "epsilon is -0.25"),
-        (lambda: ZCDP(1.0).profile(math.nan), "nan"),
         (lambda: GaussianDP(1.0).approximate(1.5), "delta is 1.5"),
-        (lambda: PureDP(1.0).with_parameter(-4.0), "-4.0"),
         (lambda: from_dict({"kind": "Secret"}), "Secret"),
-        (lambda: from_dict({"kind": "PureDP"}), "PureDP"),
-        (lambda: from_dict({"kind": []}), r"\[\]"),
-        (lambda: from_dict("PureDP"), "'PureDP'"),
         (lambda: from_dict({"kind": "ZCDP", "rho": "x"}), "'x'"),
         (lambda: from_dict({"kind": "TradeOff", "points": [[1.0, 0.1, 0.0]]}), "must be pairs"),
-        (lambda: from_dict({"kind": "TradeOff", "points": 3}), "must be pairs"),
     ],
 )
 def test_bad_numbers_are_named(make, words):

@@ -3,7 +3,6 @@
 A language whose toolchain is missing is skipped; Python's client needs none, and is tested every day.
 """
 
-import ast
 import dataclasses
 import importlib.util
 import json
@@ -13,8 +12,6 @@ import shutil
 import subprocess
 import sys
 import warnings
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +32,7 @@ RUNS = {
     "cpp": ["{out}/example"],
     "java": ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", "{out}", "Example"],
 }
-EVERY_NIGHT = [pytest.param(name, marks=pytest.mark.nightly) for name in RUNS]
+EVERY_LANGUAGE = [pytest.param(name, marks=pytest.mark.slow) for name in RUNS]
 REFUSED = [
     {"version": 2}, {"epsaudit": "result"}, {"combine": "median"}, {"bets": [[1.5, 1.0]]}, {"bets": [[0.0, 1.0]]},
     {"bets": [[0.5, 0.6], [0.25, 0.6]]}, {"bets": [[0.5, 2.0], [0.25, -1.5]]}, {"bets": []}, {"epsilon": None},
@@ -73,7 +70,7 @@ def example(tmp_path_factory):
     return words
 
 
-@pytest.mark.parametrize("language", EVERY_NIGHT)
+@pytest.mark.parametrize("language", EVERY_LANGUAGE)
 def test_the_protocol_carries_the_noise(example, language):
     def audited(which):
         name = f"{language}, {which}"
@@ -88,7 +85,7 @@ def test_the_protocol_carries_the_noise(example, language):
     assert right.lower_bound <= 1.0
 
 
-@pytest.mark.parametrize("language", EVERY_NIGHT)
+@pytest.mark.parametrize("language", EVERY_LANGUAGE)
 def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
     """What stands for a record counts as one, whatever JSON it is; the right noise has mean 0 and scale 1."""
     data = '["a\\\\\\"]\\u00e9\\ud83d\\ude00", {"k": [1, null, true]}, -1.5e-3, [], 1e-320, 1000000000000000000000, -0]'
@@ -106,23 +103,12 @@ def test_datasets_and_outputs_are_read_and_written_as_json(example, language):
         assert abs(sum(abs(one - mean) for one in found) / 4000 - 1.0) < 6 / math.sqrt(4000)
 
 
-@pytest.mark.parametrize("language", EVERY_NIGHT)
+@pytest.mark.parametrize("language", EVERY_LANGUAGE)
 def test_its_example_refutes_half_the_noise_and_passes_the_right_one(example, language):
     subprocess.run(example(language), cwd=CLIENTS / language, check=True)
 
 
-@pytest.mark.parametrize("language", EVERY_NIGHT)
-def test_a_check_fails_for_half_the_noise_alone(example, language):
-    """So the runner of before would have failed for a client that refutes nothing, or everything."""
-    status = [
-        subprocess.run([*example(language), "check", which, "../count.json"], cwd=CLIENTS / language).returncode
-        for which in ("right", "half")
-    ]
-    assert status[0] == 0
-    assert status[1] != 0
-
-
-@pytest.mark.parametrize("language", EVERY_NIGHT)
+@pytest.mark.parametrize("language", EVERY_LANGUAGE)
 def test_every_language_refuses_by_one_sentence_what_is_no_valid_test(example, language, tmp_path):
     path = tmp_path / "witness.json"
     data = json.loads((CLIENTS / "count.json").read_text(encoding="utf-8"))
@@ -143,53 +129,7 @@ def test_every_language_refuses_by_one_sentence_what_is_no_valid_test(example, l
     assert ran == []
 
 
-FIRST_NUMBER = {
-    "cpp": """
-#include "epsaudit.hpp"
-int main() {
-    std::cout << epsaudit::check(epsaudit::frozen("witness.json"), 1, [](const epsaudit::Json& data, epsaudit::Rng&) {
-        double first = data.parts[0].value;
-        return data.parts[1]["age"].value == first ? epsaudit::Json(first) : epsaudit::Json();
-    });
-}
-""",
-    "java": """
-import java.util.*;
-public final class Example {
-    public static void main(String[] words) throws Exception {
-        System.out.println(Epsaudit.check(Epsaudit.frozen("witness.json"), 1, (data, rng) -> {
-            List<?> parts = (List<?>) data;
-            return ((Map<?, ?>) parts.get(1)).get("age").equals((Double) parts.get(0)) ? parts.get(0) : null;
-        }));
-    }
-}
-""",
-}
-"""Programs that run a frozen test on the first number of a dataset, if its second part is an object with the same."""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("language", sorted(FIRST_NUMBER))
-def test_numbers_that_json_lacks_are_numbers_in_datasets(language, tmp_path):
-    """Every guess is right, so that the first look refutes."""
-    tool, build = BUILDS[language]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed on this machine")
-    for file in (CLIENTS / language).glob("[Ee]psaudit.*"):
-        shutil.copy(file, tmp_path)
-    source = {"cpp": "example.cpp", "java": "Example.java"}[language]
-    (tmp_path / source).write_text(FIRST_NUMBER[language], encoding="utf-8")
-    sides = {"x": [-math.inf, {"age": -math.inf}], "x_prime": [math.inf, {"age": math.inf}]}
-    dataclasses.replace(frozen.read(CLIENTS / "count.json"), false_alarm=1e-3, **sides).save(tmp_path / "witness.json")
-    words = [word.format(out=tmp_path) for word in build if word != "-Werror"]
-    subprocess.run(words, cwd=tmp_path, check=True)
-    words = [word.format(out=tmp_path) for word in RUNS[language]]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "refuted after 64 runs, 64 guessed right and 0 wrong" in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize("language", [*EVERY_NIGHT, "python"])
+@pytest.mark.parametrize("language", [*EVERY_LANGUAGE, "python"])
 @pytest.mark.parametrize("combine", ["sum", "max"])
 def test_every_language_guesses_and_bets_as_epsaudit_does(example, language, combine, tmp_path):
     test = several(combine)
@@ -202,7 +142,7 @@ def test_every_language_guesses_and_bets_as_epsaudit_does(example, language, com
     assert set(expected) == {-1, 0, 1}
 
 
-@pytest.mark.parametrize("language", [*EVERY_NIGHT, "python"])
+@pytest.mark.parametrize("language", [*EVERY_LANGUAGE, "python"])
 def test_every_language_reads_odd_outputs_as_epsaudit_does(example, language, tmp_path):
     """A number of one term with knots, which has a value for what is no number; nothing is ever a guess of x'."""
     lines = [
@@ -270,18 +210,6 @@ def _odd(number):
     return number if math.isfinite(number) else {"float": repr(number)}
 
 
-@pytest.mark.parametrize("name", ["java/Epsaudit.java", "cpp/epsaudit.hpp", "python/epsaudit_frozen.py"])
-def test_a_client_has_at_most_200_lines_and_no_dependency(name):
-    lines = (CLIENTS / name).read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 200
-    assert max(map(len, lines)) <= 120
-    if name.endswith(".py"):
-        nodes = list(ast.walk(ast.parse("\n".join(lines), feature_version=(3, 8))))
-        names = {one.name for node in nodes if isinstance(node, ast.Import) for one in node.names}
-        names |= {node.module.split(".")[0] for node in nodes if isinstance(node, ast.ImportFrom)}
-        assert names <= sys.stdlib_module_names
-
-
 class TestPython:
     """What the other clients leave to their languages: verdicts, outputs of libraries, files that are refused."""
 
@@ -324,28 +252,6 @@ class TestPython:
         )
         assert abs(np.sum(sides)) < 6 * math.sqrt(len(drawn))
 
-    def test_outputs_of_libraries_are_read_as_epsaudit_does(self):
-        whole = frozen.read(CLIENTS / "count.json")
-        one = [
-            2, True, np.float64(2), np.float32(2.5), np.int64(1), np.bool_(True), np.array(3.0), np.array([3.0]),
-            np.array([[3.0]]), [np.array(3.0)], [np.array([3.0])], Decimal("0.5"), Decimal("nan"),
-            Fraction(7, 2), 10**400, -(10**400), "3", b"3", None, {"a": 3.0}, {3.0}, (), [3.0, 3.0], np.array([]),
-            np.array(["3"]), np.array([None]), [[3.0]], 3 + 1j, np.ma.array([1.0], mask=[True]),
-        ]  # fmt: skip
-        two = [
-            np.array([1.0, 2.0]), np.array([[1.0], [2.0]]), np.array([[1.0, 2.0]], order="F"), [1, Decimal(2)],
-            (np.float32(1), np.int8(2)), [1, None], np.array([1, 2], np.uint8), [[1.0, 2.0]], [[1.0], [2.0]], 1.0,
-        ]  # fmt: skip
-        terms = ({"coordinate": 0, "slope": 1.0}, {"coordinate": 1, "slope": 1.0})
-        odd = {"knots": [0.0], "values": [1.0], "below": 1.0, "above": 3.0, "missing": 3.0}
-        missing = dataclasses.replace(whole, terms=({"coordinate": 0, **odd},))
-        pairs = dataclasses.replace(whole, coordinates=2, terms=terms)
-        for test, outputs in ((whole, one), (missing, one), (pairs, two)):
-            client = CLIENT.FrozenTest(**dataclasses.asdict(test))
-            expected = [int(test.guesses(pack([output]))[0]) for output in outputs]
-            assert list(map(client.guess, outputs)) == expected
-            assert len(set(expected)) > 1
-
     @pytest.mark.parametrize(
         "change",
         [
@@ -367,17 +273,6 @@ class TestPython:
             said.append(str(refused.value).split(" (")[0])
         assert said[0] == said[1]
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"terms": [{"coordinate": -1, "slope": 1.0}]}, {"epsilon": 1e4}, {"learnt": [1, 2]}],
-        ids=str,
-    )
-    def test_it_refuses_what_the_format_has_not(self, change, tmp_path):
-        data = json.loads((CLIENTS / "count.json").read_text(encoding="utf-8"))
-        (tmp_path / "witness.json").write_text(json.dumps(data | change), encoding="utf-8")
-        with pytest.raises(ValueError, match=r"witness.json is not a frozen test of version 1 \(.+\)\.$"):
-            CLIENT.read(tmp_path / "witness.json")
-
     def test_no_run_sees_what_another_did_to_its_dataset(self, tmp_path):
         data = {"x": [[1.0, {"float": "inf"}]], "x_prime": [{"name": "ann", "ages": [1, 2]}]}
         dataclasses.replace(frozen.read(CLIENTS / "count.json"), runs=64, **data).save(tmp_path / "witness.json")
@@ -398,7 +293,3 @@ class TestPython:
         path = CLIENTS / "count.json"
         expected = float(frozen.read(path).log_wealth(tally))
         assert CLIENT.read(path).log_wealth(tally) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-    def test_what_was_learnt_from_no_run_is_not_stale(self):
-        test = dataclasses.replace(CLIENT.read(CLIENTS / "count.json"), learnt=[0, 0, 0], runs=10)
-        assert test.check(lambda data, rng: 0.0, seed=1).endswith(" wrong")

@@ -114,7 +114,7 @@ class TestBefore:
         assert found.to_dict() == audit(noisy(), **options, n_jobs=1).to_dict()
 
 
-@pytest.mark.nightly(seconds=40)
+@pytest.mark.slow
 class TestCluster:
     """Each process of it imports for seconds."""
 

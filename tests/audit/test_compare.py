@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.results.compare import compare, p_value, recount
@@ -117,34 +117,6 @@ def test_what_cannot_be_compared_is_said(before):
     assert "only in the new results" in str(compare([], [before]))
 
 
-def test_results_that_are_there_several_times_are_compared_in_their_order(before):
-    again, other = (recount(before, noisy(1.0), seed=seed, n_jobs=1) for seed in (2, 3))
-    drift = compare([before, again], [again, other], error=0.001)
-    assert [(c.old, c.new) for c in drift.comparisons] == [(before, again), (again, other)]
-    assert drift.not_compared == ()
-    assert not drift.moved
-    fewer = compare([before, again], [other])
-    assert [(c.old, c.new) for c in fewer.comparisons] == [(before, other)]
-    assert fewer.not_compared == ("noisy, 1-DP: there are fewer such results now",)
-    more = compare([before], [again, other])
-    assert [(c.old, c.new) for c in more.comparisons] == [(before, again)]
-    assert more.not_compared == ("noisy, 1-DP: only in the new results",)
-
-
-def test_every_result_is_compared_or_said_not_to_be(before):
-    elsewhere = audit(noisy(1.0), claim=PureDP(2.0), trials=20_000, seed=5, n_jobs=1)
-    drift = compare([before], [before, elsewhere])
-    assert len(drift.comparisons) == 1
-    assert drift.not_compared == ("noisy, 2-DP: only in the new results",)
-    tangent = dataclasses.replace(before, certificate=MembershipGame(0.2))
-    other = dataclasses.replace(before, certificate=MembershipGame(0.3))
-    assert "now, MembershipGame(tangent=0.3, share=0.03), not" in str(compare([tangent], [other]))
-
-
-def test_one_seed_for_both_is_said(before):
-    assert "not independent" in str(compare([before], [before]))
-
-
 def test_recounting_refuses_what_would_not_be_a_fair_sample(before):
     with pytest.raises(AuditError, match="Seed 1 is that of the old audit"):
         recount(before, noisy(1.0), seed=1)
@@ -173,28 +145,3 @@ def test_the_command_recounts_registered_mechanisms(tmp_path, capsys):
     assert main(["recount", str(tmp_path / "audit.json"), "--seed", "4", "--jobs", "1", "--out", str(new)]) == 0
     assert main(["compare", str(tmp_path / "audit.json"), str(new)]) == 0
     assert "laplace, 1-DP" in capsys.readouterr().out
-
-
-def test_the_command_prints_a_table_of_80_columns(before, tmp_path, capsys, monkeypatch):
-    """Sequential results are told by their runs: the same seed and code give the same counts."""
-    monkeypatch.setenv("COLUMNS", "80")
-    name = "tests/privacy/test_counts.py::test_that_a_count_of_people_is_private[laplace]"
-    first, again, less, other = (
-        dataclasses.replace(audit_sequentially(noisy(scale), trials=500, seed=seed, n_jobs=1), mechanism=name)
-        for scale, seed in ((1.0, 1), (1.0, 1), (0.9, 1), (1.0, 2))
-    )
-    for new, moved, sentence in (
-        (again, "no, the same runs", ""),
-        (less, "other counts", "the same seed and budget gave other counts than before"),
-        (other, "not tested", "both bounds hold, each at its own confidence"),
-    ):
-        save([before, first], tmp_path / "old.json")
-        save([before, new], tmp_path / "new.json")
-        assert main(["compare", str(tmp_path / "old.json"), str(tmp_path / "new.json")]) == 0
-        table, notes = capsys.readouterr().out.split("└")
-        assert {len(line) for line in table.splitlines()} == {80}
-        assert all(word in table for word in ("old bound", "new bound", "difference", "moved", moved, "no, p = 1"))
-        assert sentence in notes
-        assert "One seed for both" in notes
-    save([first], tmp_path / "old.json")
-    assert main(["compare", str(tmp_path / "old.json"), str(tmp_path / "old.json")]) == 0

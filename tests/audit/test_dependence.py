@@ -1,19 +1,15 @@
 """Runs that depend on one another are refused, and independent ones are not: the tests' level and their power."""
 
-import functools
-import random
-
 import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.engine.independence import CONSTANT, LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
 from epsaudit.experiments import plumbing
 
 RUNS = [audit, audit_sequentially]
 PAIRS = [DatasetPair(0, 1)]
-SYSTEM = random.SystemRandom()
 KEPT = {}
 
 LAWS = {
@@ -98,55 +94,7 @@ def remembered(data, rng):
     return KEPT.setdefault(data, data + rng.laplace())
 
 
-@functools.lru_cache
-def remembered_without_rng(data):
-    return data + SYSTEM.expovariate(1.0) - SYSTEM.expovariate(1.0)
-
-
-def response_in(answers):
-    def respond(data, rng):
-        if data not in answers:
-            answers[data] = data if rng.random() < np.e / (1 + np.e) else 1 - data
-        return answers[data]
-
-    return respond
-
-
-def one_draw(data, size, rng):
-    return np.full(size, data + rng.laplace())
-
-
-def made_anew(data, rng):
-    return data + np.random.default_rng(rng.bit_generator.seed_seq).laplace()
-
-
-class Exhausted:
-    def __init__(self):
-        self.left = 600
-
-    def __call__(self, data, rng):
-        self.left -= 1
-        return data + rng.laplace() if self.left > 0 else 0.0
-
-
-@pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize(
-    ("mechanism", "words"),
-    [
-        (lambda: black_box(remembered), "keeps a draw"),
-        (lambda: black_box(remembered_without_rng), "draws its noise once"),
-        (lambda: black_box(response_in({})), "keeps a draw"),
-        (lambda: vectorized(one_draw), "depend on one another"),
-        (lambda: black_box(made_anew), "depend on one another"),
-        (lambda: black_box(Exhausted()), "depend on one another"),
-    ],
-)
-def test_dependent_runs_are_refused(run, mechanism, words):
-    with pytest.raises(AuditError, match=words):
-        run(mechanism(), PAIRS, claim=PureDP(1.0), trials=8_000, confidence=0.9999, seed=0, n_jobs=1)
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_vectorised_function_that_counts_its_calls_is_not_refuted(seed):
     """x was always asked before x', so that the number of the call told them apart."""
     for kind in ("fixed", "sequential"):
@@ -170,19 +118,6 @@ def test_a_function_without_randomness_is_reported_as_that(run):
     assert noisy.notes == ()
 
 
-def test_what_cannot_be_copied_and_never_changes_its_answer_is_refused():
-    import threading
-
-    lock = threading.Lock()
-
-    def locked(data, rng):
-        with lock:
-            return data
-
-    with pytest.raises(AuditError, match="cannot be copied to see"):
-        audit(black_box(locked, claim=PureDP(1.0)), PAIRS, trials=4_000, seed=1, n_jobs=1)
-
-
 def test_dependence_that_begins_in_certification_is_refused(tmp_path):
     calls = iter(range(10**9))
 
@@ -198,7 +133,7 @@ SLOW = {"column of a frame changed", "database made in every run", "noise from a
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.nightly if name in SLOW else ()) for name in plumbing.CASES]
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in plumbing.CASES]
 )
 def test_no_sound_plumbing_is_refuted(name):
     assert plumbing.verdict(name, plumbing.SOUND, "fixed", 1) != "violated"

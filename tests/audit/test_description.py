@@ -1,13 +1,12 @@
 """Neighbours from a description of the data: complete, in order, and labelled with what holds for them."""
 
 import itertools
-import json
 import math
 
 import numpy as np
 import pytest
 
-from epsaudit import AddRemove, AuditError, MaxChange, Substitution
+from epsaudit import AddRemove, AuditError, MaxChange
 from epsaudit.hunting.description import (
     CROWD,
     AddRemovePerson,
@@ -33,11 +32,8 @@ VISITS = Table(
 )
 TABLES = [
     numbers(0, 1, missing=True),
-    numbers(-5, 5, integer=True, form="array"),
     symbols("yes", "no", "perhaps"),
     symbols("yes", "no", form="counts"),
-    symbols("yes", "no", form="one"),
-    Table([Column("a"), Column("b")], form="array", norm=1.0),
     Table([Column("a", bounds=(0, 1)), Column("b", "boolean", missing=True)], form="frame"),
     Table([Column("a", bounds=(0, 1)), Column("n", "integer")], form="columns", least=2),
     VISITS,
@@ -56,13 +52,6 @@ def test_every_label_is_what_holds_and_the_order_is_fixed(table):
     assert len(shown) == len({*shown})
     for relation in table.relations:
         assert any(relation in one.adjacencies for one in found), f"no pair under {relation}"
-
-
-@pytest.mark.parametrize("table", [TABLES[0], VISITS])
-def test_a_relation_keeps_its_own_pairs_in_the_same_order(table):
-    relation = table.relations[-1]
-    kept = [one.tries for one in table.pairs() if relation in one.adjacencies]
-    assert [one.tries for one in table.pairs(relation)] == kept
 
 
 def test_what_the_issue_lists_is_tried():
@@ -111,29 +100,6 @@ def test_no_dataset_that_the_description_excludes():
             assert max(len([*group]) for _, group in itertools.groupby(sorted(row[1] for row in rows))) <= 2
 
 
-@pytest.mark.parametrize(
-    ("table", "empty", "one"),
-    [
-        (numbers(0, 1), [], [1.0]),
-        (numbers(0, 1, integer=True, form="array"), np.zeros(0, np.int64), np.ones(1, np.int64)),
-        (numbers(0, 1, form="records"), [], [{"value": 1.0}]),
-        (numbers(0, 1, form="columns"), {"value": []}, {"value": [1.0]}),
-        (symbols("a", "b", form="counts"), {}, {"a": 1}),
-        (Table([Column("a"), Column("b")], form="array"), np.zeros((0, 2)), np.ones((1, 2))),
-    ],
-)
-def test_datasets_have_the_form_that_the_mechanism_takes(table, empty, one):
-    shown = [repr(pair) for pair in ((found.pair.x, found.pair.x_prime) for found in table.pairs())]
-    assert repr((empty, one)) in shown
-
-
-def test_a_frame_keeps_its_columns_and_types_without_rows():
-    table = Table([Column("age", "integer"), Column("sex", "category", categories=("f", "m"))], form="frame")
-    empty, one = (table.dataset(rows) for rows in ((), ((30, "f"),)))
-    assert list(empty.columns) == ["age", "sex"]
-    assert list(map(str, empty.dtypes)) == list(map(str, one.dtypes)) == ["int64", "object"]
-
-
 def test_persons():
     add, substitute = AddRemovePerson(), SubstitutePerson()
     ann, bob = [("ann", 1), ("ann", 2)], [("bob", 1)]
@@ -179,89 +145,18 @@ def test_parameters_are_joined_with_pairs_the_usual_values_first():
     assert all(one.adjacencies == (AddRemove(),) for one in found)
 
 
-def test_parameters_from_a_strategy():
-    from hypothesis import strategies as st
-
-    found = candidates(symbols("a", "b"), {"k": st.integers(1, 100)})
-    drawn = list(dict.fromkeys(one.parameters["k"] for one in found))
-    assert 2 <= len(drawn) <= 9
-    assert drawn == list(
-        dict.fromkeys(one.parameters["k"] for one in candidates(symbols("a", "b"), {"k": st.integers(1, 100)}))
-    )
-
-
-def test_a_schema_file_says_the_same(tmp_path):
-    content = {
-        "data": {
-            "columns": [
-                {"name": "age", "type": "integer", "bounds": {"parameter": "bounds"}},
-                {"name": "sex", "type": "category", "categories": ["f", "m"]},
-            ],
-            "form": "records",
-        },
-        "parameters": {"bounds": [[0, 120], [1000, 1001]]},
-        "adjacency": "substitution",
-    }
-    as_json, as_toml = tmp_path / "data.json", tmp_path / "data.toml"
-    as_json.write_text(json.dumps(content))
-    as_toml.write_text(
-        """
-        adjacency = "substitution"
-        [parameters]
-        bounds = [[0, 120], [1000, 1001]]
-        [data]
-        form = "records"
-        [[data.columns]]
-        name = "age"
-        type = "integer"
-        bounds = {parameter = "bounds"}
-        [[data.columns]]
-        name = "sex"
-        type = "category"
-        categories = ["f", "m"]
-        """
-    )
-    by_hand = candidates(
-        lambda values: Table(
-            [Column("age", "integer", values["bounds"]), Column("sex", "category", categories=("f", "m"))], "records"
-        ),
-        {"bounds": [[0, 120], [1000, 1001]]},
-        Substitution(),
-    )
-    for path in (as_json, as_toml):
-        assert [repr(one.pair) for one in candidates(*read_schema(path))] == [repr(one.pair) for one in by_hand]
-
-
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda: numbers(1, 1), r"bounds of column 'value' are \(1, 1\); they must be \(low, high\)"),
         (lambda: Column("age", "int"), "type of column 'age' is 'int'; it must be 'float', 'integer'"),
-        (lambda: symbols("a"), "has one category, 'a'"),
-        (lambda: Table([]), r"columns of the table are \[\]"),
-        (lambda: Table([Column("a"), Column("a")]), "each of a name of its own"),
-        (lambda: Table([Column("a", role="owner"), Column("b", role="owner")]), "name the owner"),
         (lambda: Table([Column("a"), Column("b")], form="counts"), "one column are counted"),
         (lambda: numbers(0, 1).pairs(MaxChange(1.0)), "has no neighbours under 'query answers within 1'; it has under"),
-        (lambda: candidates(numbers(0, 1), {"k": 3}), r"values of parameter 'k' are 3; write a list, as \[3\]"),
-        (lambda: read_schema({"date": {}}), "describes no data"),
         (lambda: read_schema({"data": {"colums": []}}), "it needs one of numbers, symbols, columns"),
-        (lambda: read_schema({"data": {"columns": [{"nam": 1}]}}), "A column has no 'nam'.*Did you mean 'name'"),
         (lambda: read_schema({"data": {"numbers": [0, 1]}, "adjacency": "add-remov"}), "Did you mean 'add-remove'"),
-        (lambda: read_schema({"data": {"numbers": {"parameter": "b"}}}), "refers to the parameter 'b'; there are none"),
-        (lambda: read_schema({"data": {"numbers": [0]}}), "write a list of two"),
         (lambda: read_schema("nowhere.json"), "cannot be read"),
-        (lambda: WithinNorm(1.0, "l3"), "norm is 'l3'"),
     ],
 )
 def test_what_is_wrong_is_said(make, words):
     with pytest.raises(AuditError, match=words):
         make()
-
-
-def test_one_line_descriptions_take_what_tables_do():
-    within = read_schema({"data": {"numbers": [0, 1], "beyond": False, "least": 1}})
-    datasets = [side for one in candidates(*within) for side in (one.pair.x, one.pair.x_prime)]
-    assert all(datasets)
-    assert {0.0 <= value <= 1.0 for data in datasets for value in data} == {True}
-    assert all(one.pair.x for one in candidates(symbols("a", "b", least=1)))

@@ -1,29 +1,13 @@
 """Every run sees its dataset as it was given, whatever runs do to it; what cannot be given twice is refused."""
 
-import dataclasses
-import sqlite3
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.data.neighbours import Dataset, is_constant
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine.sampling import COPIED
 
 RUNS = [audit, audit_sequentially]
-
-
-@dataclasses.dataclass
-class Record:
-    values: list
-
-
-class Slotted:
-    __slots__ = ("value",)
-
-    def __init__(self, value):
-        self.value = value
 
 
 def add_to_array(data, rng):
@@ -36,11 +20,6 @@ def add_to_frame(data, rng):
     return float(data["v"].iloc[0])
 
 
-def add_to_slot(data, rng):
-    data.value += rng.laplace()
-    return data.value
-
-
 def eat(data, rng):
     count = 0
     while data:
@@ -49,30 +28,15 @@ def eat(data, rng):
     return count + rng.laplace()
 
 
-def eat_record(data, rng):
-    return eat(data.values, rng)
-
-
 CHANGERS = {
     "array": (add_to_array, np.array([0.0]), np.array([1.0])),
     "frame": (add_to_frame, pd.DataFrame({"v": [0.0, 5.0]}), pd.DataFrame({"v": [1.0, 5.0]})),
-    "slots": (add_to_slot, Slotted(0.0), Slotted(1.0)),
     "consumed": (eat, [1, 2], [1, 2, 3]),
-    "dataclass": (eat_record, Record([1, 2]), Record([1, 2, 3])),
 }
 
 
 @pytest.mark.parametrize(
-    ("run", "changer"),
-    [
-        pytest.param(
-            run,
-            changer,
-            marks=() if changer != "frame" and (run is audit or changer == "array") else pytest.mark.nightly,
-        )
-        for run in RUNS
-        for changer in CHANGERS
-    ],
+    ("run", "changer"), [(audit, "array"), (audit, "consumed"), (audit_sequentially, "array"), (audit, "frame")]
 )
 def test_who_changes_its_dataset_is_audited_as_if_it_did_not(run, changer):
     """Refuted, or with bound 0 where the first run had used the data up, while runs shared their dataset."""
@@ -114,7 +78,7 @@ class Late:
         return answer
 
 
-@pytest.mark.parametrize("since", [3, 500, 12_000])
+@pytest.mark.parametrize("since", [3, 12_000])
 def test_a_change_that_comes_late_spoils_no_run(since):
     pairs = [DatasetPair([0.0], [1.0])]
     late, never = (
@@ -156,45 +120,3 @@ def test_every_call_of_a_vectorised_function_sees_the_dataset_as_given():
         result = run(mechanism, trials=20_000, confidence=0.9999, seed=1)
         assert 0.8 < result.lower_bound <= 1.0
         assert COPIED in result.notes
-
-
-@pytest.mark.parametrize(
-    ("dataset", "named"),
-    [
-        (iter([1]), "a list_iterator"),
-        ((value for value in (1, 2)), "a generator"),
-        ({"ages": map(int, "12")}, "a map"),
-        (sqlite3.connect(":memory:").execute("select 1"), "a Cursor"),
-        (sqlite3.connect(":memory:"), "a Connection"),
-    ],
-)
-@pytest.mark.parametrize("run", RUNS)
-def test_what_the_first_run_uses_up_is_refused_by_name(run, dataset, named):
-    mechanism = black_box(lambda data, rng: rng.laplace(), claim=PureDP(1.0))
-    with pytest.raises(AuditError, match=f"{named}: the first run would use it up"):
-        run(mechanism, DatasetPair(dataset, 1), trials=400)
-
-
-def test_open_files_and_what_cannot_be_copied_are_refused(tmp_path):
-    (tmp_path / "data").write_text("1\n2\n")
-    with open(tmp_path / "data") as file, pytest.raises(AuditError, match="an open file"):
-        Dataset(file)
-    import threading
-
-    with pytest.raises(AuditError, match="cannot be copied"):
-        Dataset([threading.Lock()])
-
-
-@pytest.mark.parametrize("value", [3, "a", (1, ("b", None)), np.float64(2.0), frozenset([1]), range(3)])
-def test_constants_are_handed_out_as_they_are(value):
-    data = Dataset(value)
-    assert is_constant(value)
-    assert data.shared() is value
-    assert data.copy() is value
-    assert not is_constant([value])
-
-
-def test_old_results_without_notes_are_read():
-    result = audit(black_box(eat, claim=PureDP(1.0)), DatasetPair([1], [1, 2]), trials=400, seed=1, n_jobs=1)
-    old = {key: value for key, value in result.to_dict().items() if key != "notes"}
-    assert AuditResult.from_dict(old).notes == ()

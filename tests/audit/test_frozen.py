@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsaudit import ZCDP, ApproxDP, AuditError, Claim, DatasetPair, GaussianDP, PureDP, black_box, vectorized
+from epsaudit import ZCDP, ApproxDP, AuditError, Claim, DatasetPair, GaussianDP, PureDP, vectorized
 from epsaudit.cli.main import main
 from epsaudit.errors import PowerWarning
 from epsaudit.outputs.normal_form import pack
@@ -34,27 +34,7 @@ def sums(scale):
     )  # fmt: skip
 
 
-def whole(scale):
-    odds = 1.0 - math.exp(-1.0 / scale)
-    return vectorized(
-        lambda data, size, rng: len(data) + rng.geometric(odds, size=size) - rng.geometric(odds, size=size),
-        name="whole", claim=PureDP(1.0), pairs=[PAIR],
-    )  # fmt: skip
-
-
-def smallest(scale):
-    """The minimum is all that tells: of ten numbers, a tenth of the noise is on the least."""
-
-    def several(data, size, rng):
-        others = rng.uniform(10.0, 11.0, size=(size, 10))
-        least = len(data) + rng.laplace(scale=scale, size=size)
-        others[np.arange(size), rng.integers(10, size=size)] = least
-        return others
-
-    return vectorized(several, name="least", claim=PureDP(1.0), pairs=[PAIR])
-
-
-@pytest.mark.parametrize("mechanism", [count, sums, whole, smallest])
+@pytest.mark.parametrize("mechanism", [count, sums])
 def test_a_test_learnt_from_the_right_mechanism_refutes_half_the_noise(mechanism, tmp_path):
     """False alarms have a probability below 1e-6 each."""
     frozen.freeze(mechanism(1.0), trials=12_000, seed=1).save(tmp_path / "witness.json")
@@ -161,16 +141,6 @@ def test_other_noise_is_said_to_make_the_test_stale():
     assert (verdict.refuted, verdict.stale) == (False, True)
 
 
-def test_outputs_of_another_kind_and_events_never_seen_make_a_test_stale():
-    test = frozen.freeze(count(1.0), trials=4_000, runs=2_000, seed=1)
-    names = vectorized(lambda data, size, rng: np.full(size, "yes"), name="names", claim=PureDP(1.0), pairs=[PAIR])
-    with pytest.warns(PowerWarning, match="2000 runs, 0 guessed right and 0 wrong; stale: "):
-        test.check(names, seed=1)
-    middle = vectorized(lambda data, size, rng: np.full(size, 1.5), name="middle", claim=PureDP(1.0), pairs=[PAIR])
-    with pytest.warns(PowerWarning, match="2000 runs, 0 guessed right and 0 wrong; stale: .* was frozen$"):
-        test.check(middle, seed=1)
-
-
 def test_datasets_that_json_cannot_tell_are_given_again():
     pair = (np.zeros(3), np.array([0.0, 0.0, 1.0]))
 
@@ -179,26 +149,6 @@ def test_datasets_that_json_cannot_tell_are_given_again():
 
     test = frozen.freeze(total, pair, epsilon=1.0, trials=4_000, seed=1)
     assert test.check(total, pair, seed=1).refuted
-
-
-def test_what_outputs_a_test_cannot_read_is_refused_in_a_sentence():
-    words = black_box(lambda data, rng: "yes" if rng.random() < 0.5 else "no", name="words", pairs=[PAIR])
-    with pytest.raises(AuditError, match=r"words gives .*; a frozen test reads numbers, and vectors of numbers"):
-        frozen.freeze(words, epsilon=1.0, trials=400, seed=1)
-
-
-def test_many_lost_runs_leave_no_wealth_and_no_warning():
-    test = frozen.read(Path(__file__).parents[2] / "docs/clients/count.json")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert float(test.log_wealth((0, 10**6, 0))) == -math.inf
-        assert float(test.log_wealth((0, 0, 0))) == pytest.approx(0.0, abs=1e-12)
-
-
-def test_what_nothing_tells_apart_is_refused_in_a_sentence():
-    noise = vectorized(lambda data, size, rng: rng.normal(size=size), name="noise", claim=PureDP(1.0), pairs=[PAIR])
-    with pytest.raises(AuditError, match="Nothing tells the two datasets apart that a frozen test can write down"):
-        frozen.freeze(noise, trials=400, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -216,18 +166,6 @@ def test_a_file_that_is_no_valid_test_is_refused(change, tmp_path):
         frozen.read(tmp_path / "witness.json")
 
 
-def test_datasets_of_numbers_that_json_lacks_are_those_that_were_frozen(tmp_path):
-    def noisy(data, rng):
-        assert data in ((math.inf,), (math.inf, 1.0))
-        return len(data) + rng.laplace()
-
-    frozen.freeze(black_box(noisy, claim=PureDP(1.0)), ((math.inf,), (math.inf, 1.0)), trials=4_000, seed=1).save(
-        tmp_path / "witness.json"
-    )
-    test = frozen.read(tmp_path / "witness.json")
-    assert not test.check(noisy, seed=1).refuted
-
-
 def test_the_command_writes_a_test(tmp_path, capsys):
     out = tmp_path / "witness.json"
     assert main(["freeze", "laplace", "--trials", "4000", "--seed", "1", "--out", str(out)]) == 0
@@ -235,30 +173,3 @@ def test_the_command_writes_a_test(tmp_path, capsys):
     assert frozen.read(out).coordinates == 1
     assert main(["freeze", "--out", str(out)]) == 2
     assert "freeze needs one mechanism" in capsys.readouterr().err
-
-
-def test_a_check_of_single_runs_draws_no_more_than_it_counts():
-    calls, right = [], count(1.0)
-
-    def halved(people, rng):
-        calls.append(1)
-        return len(people) + rng.laplace(scale=0.5)
-
-    test = frozen.freeze(right, trials=12_000, seed=1)
-    verdict = test.check(halved, seed=2)
-    assert verdict.refuted
-    assert verdict.runs == len(calls)
-
-
-def test_the_command_takes_a_function_with_its_pair_and_its_claim(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "frozen_mine.py").write_text("def count(people, rng):\n    return len(people) + rng.laplace()\n")
-    words = ["freeze", "frozen_mine:count", "--pair", "[1]", "[1, 2]", "--trials", "2000", "--seed", "1", "--out", "w"]
-    assert main([*words, "--epsilon", "1"]) == 0
-    test = frozen.read("w")
-    assert (test.x, test.x_prime, test.text.partition(",")[0]) == ([1], [1, 2], "count")
-    capsys.readouterr()
-    assert main(words) == 2
-    assert "frozen_mine:count needs a claim to audit, one of: --epsilon" in capsys.readouterr().err
-    assert main([*words[:2], "--epsilon", "1", "--out", "w"]) == 2
-    assert "frozen_mine:count needs two neighbouring datasets, for instance --pair" in capsys.readouterr().err

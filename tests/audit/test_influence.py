@@ -6,11 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, vectorized
-from epsaudit.data.neighbours import leave_one_out
-from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.exact import exact_parameter, most_influential
 from epsaudit.mechanisms.laws import FiniteLaw
-from epsaudit.mechanisms.queries import NumericQuery
 
 
 class Biased:
@@ -56,63 +53,6 @@ def test_infinite_loss_wins_whatever_the_order():
     certain, likely = DatasetPair(1.0, 0.5), DatasetPair(0.9, 0.1)
     assert most_influential(Biased(), [certain, likely]) is certain
     assert most_influential(Biased(), [likely, certain]) is certain
-
-
-def test_of_equal_candidates_the_first_wins():
-    same = [DatasetPair(0.6, 0.3, "first"), DatasetPair(0.3, 0.6, "mirrored"), DatasetPair(0.6, 0.3, "again")]
-    assert str(most_influential(Biased(), same)) == "first"
-    count = NumericQuery()
-    assert str(most_influential(Laplace(1.0, count), leave_one_out("abc"))).endswith("'a'")
-
-
-def test_a_single_candidate_without_any_loss_is_still_the_best():
-    pair = DatasetPair(0.5, 0.5)
-    assert most_influential(Biased(), [pair]) is pair
-
-
-def test_a_dataset_that_pairs_share_is_prepared_once(monkeypatch):
-    computed = []
-
-    def counted(*arguments):
-        computed.append(arguments)
-        return exact_parameter(*arguments)
-
-    monkeypatch.setattr("epsaudit.mechanisms.exact.values.exact_parameter", counted)
-    mechanism, records = Biased(AddRemove()), tuple("abcde")
-    most_influential(mechanism, leave_one_out(records))
-    assert mechanism.asked.count(records) == 1
-    assert len(mechanism.asked) == 1 + 5
-    assert len(computed) == 1  # everybody's absence has the same law
-
-
-def test_laws_that_cannot_be_compared_are_each_computed():
-    class Unhashable(FiniteLaw):
-        knots = ()
-        __hash__ = None
-
-    class Wayward(Biased):
-        def __call__(self, dataset):
-            return Unhashable(("yes", "no"), np.log([dataset, 1.0 - dataset]))
-
-    mild, wild = DatasetPair(0.5, 0.4), DatasetPair(0.9, 0.1)
-    assert most_influential(Wayward(), [mild, wild, mild]) is wild
-
-
-@pytest.mark.parametrize("support", [[(0, "a"), (1, "b")], np.array([0.5, 1.5]), ("yes", None)])
-def test_outcomes_may_be_of_any_kind(support):
-    class Kind(Biased):
-        def __call__(self, dataset):
-            law = FiniteLaw(list(support), np.log([dataset, 1.0 - dataset]))
-            object.__setattr__(law, "support", support)
-            return law
-
-    mild, wild = DatasetPair(0.5, 0.4), DatasetPair(0.9, 0.1)
-    assert most_influential(Kind(), [mild, wild]) is wild
-
-
-def test_no_candidates():
-    with pytest.raises(AuditError, match="no candidate pairs for biased"):
-        most_influential(Biased(), [])
 
 
 def test_an_unknown_law_is_not_estimated():

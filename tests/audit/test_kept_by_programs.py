@@ -1,6 +1,5 @@
 """Programs whose single release is private and that keep a draw are refused, never refuted; true leaks still are."""
 
-import subprocess
 import sys
 
 import pytest
@@ -41,13 +40,12 @@ def too_little_of_a_seed(data, seed): return len(data) + 0.4 * laplace(random.Ra
 def none(data): return len(data)
 """
 PAIRS = [((1,), (1, 1))]
-NIGHTLY = pytest.mark.nightly
-KEEPING = ["caches", "draws_at_import", "keeps_most", "caches_what_a_seed_gave"]
 RUNS = {"audit": audit, "sequentially": audit_sequentially}
-DAILY = [
-    pytest.param(one, run, marks=() if (one, run) in (("caches", "audit"), ("keeps_most", "sequentially")) else NIGHTLY)
-    for one in KEEPING
-    for run in RUNS
+KEEPING = [
+    ("caches", "audit"),
+    ("keeps_most", "sequentially"),
+    pytest.param("draws_at_import", "audit", marks=pytest.mark.slow),
+    pytest.param("caches_what_a_seed_gave", "sequentially", marks=pytest.mark.slow),
 ]
 
 
@@ -72,7 +70,7 @@ def program(function):
     return command([sys.executable, serve.__file__, f"programs.py:{function}"], claim=PureDP(1.0), timeout=60.0)
 
 
-@pytest.mark.parametrize(("function", "run"), DAILY)
+@pytest.mark.parametrize(("function", "run"), KEEPING)
 def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
     """It is refuted for certain where it is not refused, which fails with probability below 1e-6: 16 processes must all
     hold a draw by which the event tells 1 + N from 2 + N, and each does with probability 0.4 at most.
@@ -89,15 +87,7 @@ def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
     assert "started anew answer otherwise" in found.attempts[0].failure
 
 
-def test_the_command_hunts_what_a_factory_makes():
-    """It could hunt one object alone, whose answers all runs shared."""
-    words = "hunt programs.py:Client --fresh --epsilon 1 --trials 4000 --seed 1 --jobs 1 --confidence 0.9999 --pair"
-    run = [sys.executable, "-m", "epsaudit", *words.split(), "[1]", "[1, 1]"]
-    found = subprocess.run(run, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
-
-
-@pytest.mark.parametrize("run", [pytest.param("audit", marks=pytest.mark.nightly), "sequentially"])
+@pytest.mark.parametrize("run", ["sequentially"])
 def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
     """Independent runs are refused with probability below 1e-9, sound ones refuted with one of 1e-6."""
     for function, claim, verdict, more in (
@@ -115,12 +105,7 @@ def test_leaks_are_refuted_and_only_they_start_processes(run, starts):
         assert (CONSTANT in result.notes) == (function == "none")
 
 
-@pytest.mark.nightly
-def test_a_finding_says_that_no_randomness_was_seen():
-    found = hunt(served("programs.py:none"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1))
-    assert CONSTANT in found.findings[0].result.notes
-
-
+@pytest.mark.slow
 def test_a_program_that_is_started_for_every_run_may_keep_what_it_likes():
     """The same program is refused above; here it is as private as it says, and a leak is still certified."""
     for function, leaks in (("keeps_most", False), ("too_little", True)):

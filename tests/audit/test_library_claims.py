@@ -58,36 +58,6 @@ def test_what_is_not_known_is_a_sentence():
         claim_of(Thing(output_measure=type("Thing", (), {})(), privacy_function=lambda d: d))
 
 
-def test_accountants_and_readers():
-    assert claim_of(Thing(total=lambda: (1.5, 0))) == PureDP(1.5)
-    assert claim_of(Thing(total=lambda: (1.5, 1e-5))) == ApproxDP(1.5, 1e-5)
-    assert claim_of(Thing(_total_epsilon=1, _total_delta=1e-6)) == ApproxDP(1.0, 1e-6)
-    asked = []
-    reader = Thing(get_privacy_cost=lambda query: asked.append(query) or (2.0, 0.0))
-    assert claim_of(reader, "SELECT COUNT(*) FROM people") == PureDP(2.0)
-    assert asked == ["SELECT COUNT(*) FROM people"]
-
-
-@pytest.mark.parametrize(
-    ("measure", "loss", "claim"),
-    [
-        ("PureDP", Exact(Fraction(1, 3)), PureDP(math.nextafter(1 / 3, 1))),
-        ("ApproxDP", (Exact(Fraction(1, 2)), Exact(Fraction(1, 4))), ApproxDP(0.5, 0.25)),
-        ("RhoZCDP", Exact(Fraction(1, 8)), ZCDP(0.125)),
-    ],
-)
-def test_tumult_rounds_up(measure, loss, claim):
-    of_measure = type(measure, (), {})()
-    assert claim_of(Thing(output_measure=of_measure, privacy_function=lambda d_in: loss)) == claim
-
-
-def test_dp_accounting_itself():
-    dp_accounting = pytest.importorskip("dp_accounting")
-    claim = claim_of(dp_accounting.LaplaceDpEvent(1.0), 1e-9)
-    assert claim.epsilon == pytest.approx(1.0, abs=1e-3)
-    assert claim.delta == 1e-9
-
-
 @pytest.mark.parametrize(
     ("said", "numbers"),
     [

@@ -1,12 +1,10 @@
 """epsaudit audit --library: what is audited, what is said of one that cannot be installed, and with what status."""
 
-import json
-
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
 from epsaudit.adapters import registry
-from epsaudit.adapters.registry import Entry, Library, matching
+from epsaudit.adapters.registry import Entry, Library
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.cli.main import main
@@ -61,12 +59,6 @@ class TestAudit:
         assert main(["audit", "--library", "toy", *QUICK]) == SURPRISED
         assert "Not as expected (!): toy-1.0/unexpected" in " ".join(capsys.readouterr().out.split())
 
-    def test_they_may_stop_early(self, capsys):
-        words = ["--library", "toy", "noisy", "half", "--stop-early", "--trials", "1000", "--seed", "1", "--json"]
-        assert main(["audit", *words]) == AS_EXPECTED
-        found = json.loads(capsys.readouterr().out)["results"]
-        assert [one["stopped"] for one in found] == ["runs", "refuted"]
-
     def test_a_library_that_cannot_be_installed_is_never_passed_over_in_silence(self, capsys):
         assert main(["audit", "--library", "gone", *QUICK]) == BAD_INPUT
         assert GONE in capsys.readouterr().err
@@ -74,27 +66,6 @@ class TestAudit:
         out, err = capsys.readouterr()
         assert "toy-1.0/noisy: 1-DP claimed" in out
         assert GONE in err
-
-    @pytest.mark.parametrize(
-        ("words", "says"),
-        [
-            (["--library", "nothing"], "'nothing' is not a library; there are toy, gone."),
-            (["--library", "toy", "laplace"], "'laplace' names none of toy-1.0/noisy, toy-1.0/half"),
-            (["--library", "toy", "--command", "true"], "--command and what goes with it are another way"),
-            (["--library", "toy", "--cluster", "tcp://somewhere"], "does not go with --cluster"),
-        ],
-    )
-    def test_bad_input_is_a_sentence(self, words, says, capsys):
-        assert main(["audit", *words, *QUICK]) == BAD_INPUT
-        assert says in capsys.readouterr().err
-
-    def test_patterns_take_names_with_the_version_or_without(self, known):
-        def names(*patterns):
-            return [row.name for rows in matching(list(known.values()), patterns).values() for row in rows]
-
-        assert names("noisy") == ["toy-1.0/noisy", "gone-2.0/noisy"]
-        assert names("toy-*") == ["toy-1.0/noisy", "toy-1.0/half", "toy-1.0/unexpected"]
-        assert names("h*", "half") == ["toy-1.0/half"]
 
 
 class TestListAndVerify:
@@ -108,20 +79,6 @@ class TestListAndVerify:
         assert "toy-1.0/half        1-DP, violated" in printed
         assert "half the noise" in printed
         assert "gone" not in printed
-
-    def test_a_claim_that_cannot_be_calculated_says_why_and_hides_nothing_else(self, capsys, known):
-        class WithoutClaim(Row):
-            @property
-            def stated_claim(self):
-                raise AuditError("It needs a calculator.")
-
-        entry = noisy("toy-2.0/noisy", 1.0)
-        rows = (WithoutClaim(entry.name, entry.mechanism, entry.claim), entry)
-        known["toy"] = Library("toy", "toy-2.0", rows, lambda: None, list)
-        assert main(["list", "--library", "toy"]) == AS_EXPECTED
-        assert [
-            line.partition("  ")[2] for line in capsys.readouterr().out.splitlines() if line.startswith("toy-2.0/")
-        ] == ["(It needs a calculator.), consistent", "1-DP, consistent"]
 
     def test_a_result_is_run_again_by_its_own_name(self, capsys, tmp_path):
         assert main(["audit", "--library", "toy", "half", *QUICK, "--out", str(tmp_path)]) == AS_EXPECTED

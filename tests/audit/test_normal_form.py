@@ -61,7 +61,7 @@ def same(first, second):
     return type(first) is type(second) and (first == second or first != first)
 
 
-@pytest.mark.parametrize("examples", [300, pytest.param(30_000, marks=pytest.mark.nightly(seconds=360))])
+@pytest.mark.parametrize("examples", [300, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_the_normal_form_of_an_output_does_not_depend_on_its_block(examples):
     tried = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     tried(given(st.lists(outputs_of_any_kind, min_size=1, max_size=6))(normal_form_does_not_depend_on_the_block))()
@@ -100,7 +100,7 @@ def membership_alone(event, pool):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("examples", [4, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_membership_alone_is_membership_in_any_block_and_after_json(name, examples):
     tried = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))

@@ -2,7 +2,6 @@
 
 import json
 import math
-import statistics
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.stats import binom
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run import (
     Bonferroni,
-    CanaryMechanism,
     Fixed,
     GuessRule,
     SeparateHalf,
@@ -22,7 +20,6 @@ from epsaudit.audits.one_run import (
     planned_guesses,
 )
 from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
-from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500
@@ -84,7 +81,7 @@ class TestCoverage:
             (SUM, "planned", "auto"),
             (APPROXIMATE_SUM, "planned", "binomial"),
             *(
-                pytest.param(*case, marks=pytest.mark.nightly)
+                pytest.param(*case, marks=pytest.mark.slow)
                 for case in (
                     (SUM, "bonferroni", "auto"),
                     (APPROXIMATE_SUM, "half", "auto"),
@@ -122,16 +119,7 @@ class TestCoverage:
         )
         assert above <= binom.ppf(0.999, 300, 0.05)
 
-    def test_a_total_leak_is_reported_and_saved(self):
-        result = audit_one_run(
-            lambda included, rng: included * 1.0, canaries=2000, claim=PureDP(0.1), guesses=Threshold(0.5), seed=1
-        )
-        assert result.to_dict()["delta_lower"] == pytest.approx(0.05)
-
-    def test_a_conspiracy_of_all_of_two_thousand_is_as_likely_as_delta(self):
-        assert ConspiringResponse(0.1, 0.04, 2000, 2000).reached == pytest.approx(0.04)
-
-    @pytest.mark.nightly
+    @pytest.mark.slow
     def test_forgetting_delta_is_seen(self):
         # the incorrect variant that must fail: the same mechanism audited as if delta were 0
         # 6.8 % are above, so it takes 6,000 to see it
@@ -184,8 +172,8 @@ class TestCoverage:
         ("layout", "score"),
         [
             (np.sort, np.zeros_like),  # the one that one order for all audits fails
-            pytest.param(np.sort, np.sign, marks=pytest.mark.nightly),
-            pytest.param(alternating, np.zeros_like, marks=pytest.mark.nightly),
+            pytest.param(np.sort, np.sign, marks=pytest.mark.slow),
+            pytest.param(alternating, np.zeros_like, marks=pytest.mark.slow),
         ],
     )
     def test_guesses_among_ties_are_right_by_chance_at_every_size(self, layout, score):
@@ -232,11 +220,7 @@ def guessed_right(size, layout, score, rng, seeds):
     """How many of eight guesses are right, in all audits together, one for every seed."""
     return sum(
         audit_scores(
-            layout(rng.random(size) < 0.5),
-            score(rng.standard_normal(size)),
-            claim=PureDP(1.0),
-            guesses=8,
-            seed=seed,
+            layout(rng.random(size) < 0.5), score(rng.standard_normal(size)), claim=PureDP(1.0), guesses=8, seed=seed
         )
         .counts[0]
         .correct
@@ -256,30 +240,6 @@ class TestSees:
         result = audit_one_run(ResponsePerRecord(2.0, 100_000), guesses=EVERYBODY, seed=0)
         assert 1.96 < result.lower_bound < 2.03
 
-    @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])
-    def test_the_known_gap_of_gaussian_noise(self, mu):
-        # one run certifies about half of epsilon, and up to three quarters where the whole curve is claimed
-        truth = GaussianDP(mu).approximate(1e-5).epsilon
-        point, curve = (
-            statistics.median(found)
-            for found in zip(
-                *(
-                    (
-                        audit_one_run(NoisyVectorSum(mu, 100_000, delta=1e-5), seed=seed).lower_bound,
-                        audit_one_run(NoisyVectorSum(mu, 100_000), seed=seed).implied_epsilon(1e-5),
-                    )
-                    for seed in range(7)
-                ),
-                strict=True,
-            )
-        )
-        assert 0.4 * truth < point < 0.75 * truth
-        assert point < curve < 0.85 * truth
-
-    def test_mechanisms_of_this_package_are_canary_mechanisms(self):
-        for mechanism in (RESPONSE, SPILLING, CONSPIRING, SUM):
-            assert isinstance(mechanism, CanaryMechanism)
-
 
 class TestRules:
     included = np.array([True, False, True, False, True, False])
@@ -294,21 +254,6 @@ class TestRules:
 
     def test_a_threshold_guesses_everybody(self):
         assert self.counts(Threshold(2.5)) == (GuessCounts(6, 3, 3, 2, 2),)
-
-    def test_infinite_scores_are_extremes(self):
-        scores = np.array([np.inf, 0.0, 1.0, -np.inf, 2.0, 3.0])
-        assert audit_scores(self.included, scores, claim=PureDP(1.0), guesses=2).counts == (GuessCounts(6, 1, 1, 1, 1),)
-
-    def test_scores_that_no_float_holds_are_compared_as_they_are(self):
-        small = np.array([5, 4, 3, 2, 1, 0])
-        for scores in (
-            2**60 + small,
-            2**63 + small.astype(np.uint64),
-            small > 2,
-            1 + small * np.finfo(np.longdouble).eps,
-        ):
-            (counts,) = audit_scores(self.included, scores, claim=PureDP(1.0), guesses=(3, 3)).counts
-            assert (counts.correct_in, counts.correct_out) == (2, 2)
 
     def test_a_separate_half_guesses_about_the_other_half_only(self):
         rng = np.random.default_rng(0)
@@ -341,16 +286,6 @@ class TestRules:
     def test_the_plan_could_refute_the_claim(self):
         chosen = planned_guesses(10_000, GuessBound(ApproxDP(4.0, 1e-5), "sharp", 0.95))
         assert bounds.epsilon_bound(10_000, chosen, chosen, 1e-5, 0.95) > 1.25 * 4.0
-
-    def test_expected_accuracy_is_that_of_drawn_scores(self):
-        rng = np.random.default_rng(2)
-        included = rng.random(400_000) < 0.5
-        scores = included + rng.standard_normal(400_000) / 1.5
-        for share in (1.0, 0.1):
-            number = int(share * 400_000)
-            (counts,) = audit_scores(included, scores, claim=PureDP(1.0), guesses=number).counts
-            expected = float(gaussian_accuracy(np.array([share]), 1.5)[0])
-            assert counts.correct / counts.guesses == pytest.approx(expected, abs=4 * 0.5 / math.sqrt(number))
 
     def test_several_numbers_share_the_error(self):
         rng = np.random.default_rng(0)
@@ -397,20 +332,6 @@ class TestResult:
         assert not result.violates_claim
         assert seen == [(4, 1)]
 
-    def test_the_text_says_what_was_played_and_paid(self):
-        text = str(audit_one_run(CONSPIRING, guesses="half", seed=1))
-        for part in (
-            "conspires",
-            "300, each in by a fair coin",
-            "half of the canaries",
-            "95%",
-            "set aside for delta",
-            "1",
-        ):
-            assert part in text
-        text = str(audit_one_run(RESPONSE, guesses="bonferroni", seed=1))
-        assert "best of 3 sets of guesses, each at 98.3%" in text
-
     def test_too_few_guesses_say_so(self):
         result = audit_one_run(ResponsePerRecord(5.0, 100), guesses=50, seed=0)
         assert "could not have refuted the claim" in str(result)
@@ -434,31 +355,6 @@ class TestResult:
         with pytest.raises(AuditError, match="no claim of Gaussian DP"):
             audit_one_run(RESPONSE, seed=1).implied_epsilon(1e-5)
 
-    def test_epsilon_at_another_delta_is_bounded_by_the_same_counts(self):
-        result = audit_one_run(APPROXIMATE_SUM, seed=1)
-        counts = result.best
-        assert result.epsilon_lower == result.lower_bound
-        assert result.epsilon_at(1e-4) == bounds.epsilon_bound(300, counts.guesses, counts.correct, 1e-4, 0.95)
-
-    def test_methods_that_do_not_fit_the_claim_or_the_rule_are_refused_wherever_they_come_from(self):
-        curve, half = audit_one_run(SUM, seed=1), audit_one_run(APPROXIMATE_SUM, guesses="half", seed=1)
-        for result, method in ((curve, "sharp"), (curve, "binomial"), (half, "trade-off")):
-            with pytest.raises(AuditError):
-                result.by(method)
-            stored = OneRunResult.from_dict({**result.to_dict(), "method": method})
-            with pytest.raises(AuditError):
-                _ = stored.lower_bound
-        stored = OneRunResult.from_dict({**audit_one_run(RESPONSE, seed=1).to_dict(), "claim": ZCDP(0.5).to_dict()})
-        with pytest.raises(AuditError, match="PureDP, ApproxDP or GaussianDP"):
-            _ = stored.lower_bound
-
-    @pytest.mark.parametrize(
-        "change", [{"kind": "other"}, {"method": "guess"}, {"counts": []}, {"rule": {"kind": "x"}}]
-    )
-    def test_other_files_are_refused(self, change):
-        with pytest.raises(AuditError):
-            OneRunResult.from_dict({**audit_one_run(RESPONSE, seed=1).to_dict(), **change})
-
 
 class TestErrors:
     @pytest.mark.parametrize(
@@ -467,14 +363,10 @@ class TestErrors:
             ({"claim": ZCDP(0.5)}, "PureDP, ApproxDP or GaussianDP"),
             ({"claim": None}, "The claim is None"),
             ({"guesses": "best"}, "guesses is 'best'"),
-            ({"guesses": 501}, "give 1 to 500"),
             ({"guesses": 0}, "give 1 to 500"),
-            ({"guesses": (-1, 5)}, "number of canaries to guess in"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
-            ({"confidence": 0.3}, "confidence is 0.3; it must be at least 0.5"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
-            ({"claim": GaussianDP(1.0), "guesses": "half"}, "whole curve"),
             ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),
             ({"canaries": 0}, "number of canaries"),
             ({"canaries": None}, "How many canaries"),
@@ -504,46 +396,10 @@ class TestErrors:
         with pytest.raises(AuditError, match="True or False"):
             audit_scores(np.array([0.0, 0.5]), np.zeros(2), claim=PureDP(1.0))
 
-    def test_a_mechanism_knows_how_many_canaries_it_has(self):
-        assert audit_one_run(RESPONSE, 500, seed=1) == audit_one_run(RESPONSE, seed=1)
-        with pytest.raises(AuditError, match="has 500 canaries"):
-            audit_one_run(RESPONSE, 400)
-
-    def test_a_claim_that_is_given_is_not_asked_for(self):
-        class Unaccounted:
-            name, canaries = "unaccounted", 50
-
-            @property
-            def claim(self):
-                raise AssertionError("its own claim may not be asked for")
-
-            def scores(self, included, rng, progress=None):
-                return included * 1.0
-
-        assert audit_one_run(Unaccounted(), claim=PureDP(1.0), guesses=20, seed=1).violates_claim
-
-    def test_what_is_no_mechanism_is_refused(self):
-        with pytest.raises(AuditError, match="no mechanism with canaries"):
-            audit_one_run(3, 10, claim=PureDP(1.0))
-
     def test_counts_that_cannot_be_are_refused(self):
         for numbers in ((10, 5, 5, 6, 0), (10, 6, 5, 0, 0), (10, 5, 5, -1, 0)):
             with pytest.raises(AuditError):
                 GuessCounts(*numbers)
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            lambda: ResponsePerRecord(0.0, 10),
-            lambda: SpillingResponse(1.0, 0.1, 100, 5),
-            lambda: ConspiringResponse(1.0, 0.5, 100, 50),
-            lambda: NoisyVectorSum(1.0, 0),
-            lambda: NoisyVectorSum(1.0, 10, delta=0.0),
-        ],
-    )
-    def test_mechanisms_refuse_what_makes_no_sense(self, make):
-        with pytest.raises(AuditError):
-            make()
 
     def test_a_function_that_spoils_its_argument_changes_nothing(self):
         def spoil(included, rng):

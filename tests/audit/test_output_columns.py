@@ -1,15 +1,12 @@
 """What is read of outputs of one shape, column by column, is what is read of each output by itself."""
 
-import gc
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit.outputs import columns
-from epsaudit.outputs.columns import columns_of, inside, is_atom
-from epsaudit.outputs.normal_form import join, normal, pack
+from epsaudit.outputs.columns import columns_of
+from epsaudit.outputs.normal_form import normal, pack
 from epsaudit.witnesses.features import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
 
 parts = st.one_of(
@@ -47,28 +44,6 @@ def test_columns_say_what_outputs_say(values):
     for feature in FEATURES:
         np.testing.assert_array_equal(feature(together), feature(outputs), str(feature))
         np.testing.assert_array_equal(feature(together[1::2]), feature(outputs[1::2]), str(feature))
-
-
-@pytest.mark.parametrize("other", [None, (1.0,), {"b": 1, "a": "no"}, {"a": 1}, {"a": 1, "c": 2}, ("a", "b"), [[1, 2]]])
-def test_other_shapes_have_no_columns(other):
-    assert columns_of(pack([{"a": 1, "b": "no"}, {"b": 2, "a": "yes"}])) is not None
-    mixed = columns_of(pack([{"a": 1, "b": "no"}, other]))
-    assert (mixed is None) == (other != {"b": 1, "a": "no"})
-
-
-def test_a_key_that_equals_no_key_is_looked_for_one_by_one():
-    assert columns_of(pack([{float("nan"): 1, "a": "no"}] * 2)) is None
-
-
-def test_columns_are_made_once_of_an_array_and_go_with_it():
-    gc.collect()
-    before = len(columns._KNOWN)
-    outputs = join([pack([("a", float(i)) for i in range(10)]), pack([("b", 3.5)])])
-    assert inside(outputs[:5], (1,)).base is inside(outputs[5:], (1,)).base
-    assert len(columns._KNOWN) == before + 1
-    assert is_atom(inside(outputs, (0,)), ("b",)).sum() == 1
-    del outputs
-    assert len(columns._KNOWN) == before
 
 
 @pytest.mark.parametrize("feature", [*(Reduced(name, 2) for name in STATISTICS), Place(2)])

@@ -9,7 +9,6 @@ import math
 import sys
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -17,8 +16,7 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.outputs.as_json import from_json, to_json
-from epsaudit.outputs.columns import describe_atoms
-from epsaudit.outputs.normal_form import normal, normal_array, pack, values_of, written
+from epsaudit.outputs.normal_form import normal, normal_array, pack, values_of
 
 PAIR = DatasetPair(0, 1)
 CLAIM = PureDP(1.0)
@@ -33,11 +31,10 @@ def whole_numbers_beside_rare_floats(data, rng):
     return 0.5 if u < 0.001 + 0.04 * (math.e if data else 1.0) else 0
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (1, 2, 3))])
-def test_numbers_of_two_types_in_one_block(seed):
+def test_numbers_of_two_types_in_one_block():
     sound = black_box(whole_numbers_beside_rare_floats, claim=CLAIM, pairs=[PAIR])
-    assert not audit(sound, trials=50_000, confidence=0.9999, seed=seed, n_jobs=1).violates_claim
-    assert audit_sequentially(sound, trials=20_000, confidence=1 - 1e-6, seed=seed, n_jobs=1).stopped != "refuted"
+    assert not audit(sound, trials=50_000, confidence=0.9999, seed=0, n_jobs=1).violates_claim
+    assert audit_sequentially(sound, trials=20_000, confidence=1 - 1e-6, seed=0, n_jobs=1).stopped != "refuted"
 
 
 def short_floats_beside_refusals(data, rng):
@@ -77,14 +74,7 @@ def leaky_mapping():
 
 
 @pytest.mark.parametrize(
-    "function",
-    [
-        leaky(lambda: np.zeros(1)),
-        leaky(lambda: [0.0]),
-        pytest.param(leaky(lambda: [0.0, "a"]), marks=pytest.mark.nightly),
-        leaky_mapping(),
-    ],
-    ids=["array", "list", "list of two types", "mapping"],
+    "function", [leaky(lambda: np.zeros(1)), leaky(lambda: [0.0]), leaky_mapping()], ids=["array", "list", "mapping"]
 )
 def test_an_object_that_is_filled_again_for_every_run(function):
     mechanism = black_box(function, claim=CLAIM, pairs=[PAIR])
@@ -103,23 +93,6 @@ def test_a_buffer_that_is_filled_again_for_every_call(dtype):
     mechanism = vectorized(function, claim=CLAIM, pairs=[PAIR])
     assert audit(mechanism, trials=8_000, confidence=0.9999, seed=1, n_jobs=1).violates_claim
     assert audit_sequentially(mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1).stopped == "refuted"
-
-
-class Shouted(str):
-    """A string that equals only itself."""
-
-    __slots__ = ()
-
-    def __eq__(self, other):
-        return self is other
-
-    def __hash__(self):
-        return id(self)
-
-
-def test_a_string_that_compares_as_it_likes_is_the_string_that_it_is():
-    mechanism = black_box(lambda data, rng: Shouted("yes" if data else "no"), claim=CLAIM, pairs=[PAIR])
-    assert audit(mechanism, trials=1_000, seed=1).violates_claim
 
 
 UNLIKE = {
@@ -196,14 +169,3 @@ def test_an_output_without_a_normal_form_is_refused_in_a_sentence(make):
     for function, adapter in [(lambda data, rng: make(), black_box), (lambda data, rng: [1.0, make()], black_box)]:
         with pytest.raises(AuditError, match="cannot be compared; return numbers"):
             adapter(function)(0).sample(1, np.random.default_rng(0))
-
-
-LONG = [10**5000, Fraction(1, 10**5000), (1, {"a": -(10**5000)}), np.longdouble("1e-4900")]
-
-
-@pytest.mark.parametrize("value", LONG, ids=["int", "fraction", "inside", "long double"])
-def test_a_number_too_long_to_print_in_decimals_is_written_and_read(value):
-    form = normal(value)
-    assert 2_000 < len(written(form)) < 20_000
-    assert describe_atoms("", [form]).startswith("y = ")
-    assert from_json(json.loads(json.dumps(to_json(form)))) == form

@@ -3,13 +3,8 @@
 Right mechanisms at 99.9 %: each is refuted by chance once in a thousand times.
 """
 
-import enum
-import functools
-import math
-import secrets
 import threading
 
-import numpy as np
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially
@@ -57,39 +52,9 @@ def kept_by_a_class(data, rng):
     return Kept()(data, rng)
 
 
-@functools.cache
-def offset(size):
-    return float(np.random.default_rng(secrets.randbits(60)).laplace())
-
-
-class Cached:
-    @functools.cache  # noqa: B019
-    def own(self, size):
-        return offset.__wrapped__(size)
-
-    @staticmethod
-    @functools.cache
-    def static(size):
-        return offset.__wrapped__(size)
-
-    def named(self, size):
-        return offset(size)
-
-    def by_own(self, data, rng):
-        return len(data) + self.own(len(data)) + 0.02 * rng.laplace()
-
-    def by_static(self, data, rng):
-        return len(data) + Cached.static(len(data)) + 0.02 * rng.laplace()
-
-    def by_named(self, data, rng):
-        return len(data) + self.named(len(data)) + 0.02 * rng.laplace()
-
-
 @pytest.fixture(autouse=True)
 def nothing_kept():
     Kept.offsets, Pool.drawn = {}, None
-    for cached in (offset, Cached.own, Cached.static):
-        cached.cache_clear()
 
 
 @either
@@ -109,27 +74,6 @@ def test_draws_that_a_class_keeps_are_refused(run, function):
         audited(run, function)
 
 
-@either
-@pytest.mark.parametrize("name", ["by_own", "by_static", "by_named"])
-def test_caches_that_a_method_reaches_through_another_are_emptied_for_copies(run, name):
-    with pytest.raises(AuditError, match=r"a copy that was never called|Copies of the function answer otherwise"):
-        audited(run, getattr(Cached(), name))
-
-
-def test_a_generator_on_a_class_goes_on_from_training_to_certification():
-    class Drawn:
-        rng = np.random.default_rng(0)
-
-    seen = []
-
-    def noisy(data, rng):
-        seen.append(Drawn.rng.laplace())
-        return len(data) + seen[-1]
-
-    audited(audit, noisy, trials=2_000)
-    assert len(set(seen)) == len(seen)
-
-
 def test_it_is_said_of_a_function_that_cannot_be_copied():
     lock = threading.Lock()
 
@@ -140,34 +84,3 @@ def test_it_is_said_of_a_function_that_cannot_be_copied():
     for run in (audit, audit_sequentially):
         assert any(note.startswith("the function cannot be copied") for note in audited(run, locked).notes)
         assert not any(note.startswith("the function cannot be copied") for note in audited(run, Count()).notes)
-
-
-class Box:
-    def __init__(self, size):
-        self.size = size
-
-
-class Answer(enum.Enum):
-    NO = 0
-    YES = 1
-
-
-def of_a_box(data, rng):
-    if not isinstance(data, Box):
-        raise TypeError("no box")
-    return data.size + rng.laplace()
-
-
-def of_an_answer(data, rng):
-    told = rng.random() < math.e / (1.0 + math.e)
-    return (data is Answer.YES) == told
-
-
-@either
-@pytest.mark.parametrize(
-    ("function", "pair"), [(of_a_box, (Box(0), Box(1))), (of_an_answer, (Answer.NO, Answer.YES))], ids=["box", "enum"]
-)
-def test_datasets_of_own_classes_are_what_a_function_takes_them_for(run, function, pair):
-    found = audited(run, function, pair, adjacency=None)
-    assert not found.violates_claim
-    assert found.lower_bound > 0.5

@@ -84,60 +84,6 @@ def test_a_check_is_limited(suite, pytester):
     assert "(default 60)" in pytester.runpytest_inprocess("--help").stdout.str()
 
 
-def test_fixtures_of_every_scope_may_ask(suite):
-    body = """
-    @pytest.fixture(scope="session")
-    def audited(privacy_audit):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
-
-    @pytest.fixture(scope="module", params=["a", "b"])
-    def by_module(privacy_audit, request):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
-
-    @pytest.fixture
-    def by_test(privacy_audit):
-        return privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
-
-    def test_first(audited, by_module, by_test):
-        print("SEEDS", audited.seed, by_module.seed, by_test.seed)
-
-    def test_second(audited, by_module, by_test, privacy_audit):
-        again = privacy_audit.check(count, PAIR, epsilon=1.0, runs=200, seconds=1e-9)
-        print("SEEDS", audited.seed, by_module.seed, by_test.seed, again.seed)
-        assert again.confidence > by_test.confidence == audited.confidence
-    """
-    both = {line for line in suite(body, "-s").stdout.lines if "SEEDS" in line}
-    assert len({seed for line in both for seed in line.split("SEEDS ")[1].split()}) == 1 + 2 + 4 + 2
-    alone = {line for line in suite(body, "-s", "-k", "second").stdout.lines if "SEEDS" in line}
-    strip = {line.split("SEEDS ")[1] for line in both}
-    assert {line.split("SEEDS ")[1] for line in alone} <= strip  # no test's seed depends on which others ran
-
-
-def test_a_test_that_is_run_again_does_the_same_again(suite, pytester):
-    pytester.makeconftest("""
-        from _pytest.runner import runtestprotocol
-
-        def pytest_runtest_protocol(item, nextitem):
-            runtestprotocol(item, nextitem=nextitem, log=False)
-            item._initrequest()
-            runtestprotocol(item, nextitem=nextitem)
-            return True
-    """)
-    result = suite(
-        """
-    SEEDS = []
-
-    def test_again(privacy_audit):
-        SEEDS.append(privacy_audit.check(count, PAIR, epsilon=1.0, runs=200).seed)
-        assert len(set(SEEDS)) == 1
-        print("RUNS", len(SEEDS))
-    """,
-        "-rP",
-    )
-    result.assert_outcomes(passed=1)
-    assert "RUNS 2" in result.stdout.str()
-
-
 def test_under_given_examples_share_the_false_alarms_and_repeat_themselves(suite):
     result = suite("""
     def drift(number, size, rng):
@@ -211,28 +157,6 @@ def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
     ):
         assert words in text
     assert "epsaudit/" not in text.replace("\\", "/")
-
-
-def test_a_failure_pastes_as_an_issue_and_says_where_long_datasets_differ(suite):
-    result = suite("""
-    def last(people, size, rng):
-        return people[-1] + rng.laplace(scale=0.3, size=size)
-
-    def test_leak(privacy_audit):
-        privacy_audit.check(last, ([0] * 99, [0] * 98 + [1]), epsilon=1.0)
-    """)
-    result.stdout.fnmatch_lines(
-        [
-            "last leaks more than its claim of 1-DP.",
-            "",
-            "    claim      1-DP: epsilon = 1",
-            "    pair       [[]0, 0, 0, *... against [[]0, 0,*",
-            "    versions   epsaudit *, numpy *, python *",
-            "    reproduce  pytest *",
-        ]
-    )
-    said = " ".join(result.stdout.str().split())
-    assert "; record 98 is 0 against 1 (99 against 99 records) event {y <= " in said
 
 
 def test_a_session_writes_what_it_certified_and_two_are_compared(suite, pytester, capsys):
@@ -324,21 +248,6 @@ def test_a_frozen_test_that_tests_nothing_or_has_no_time_or_is_a_control_says_so
     assert "assert privacy_audit.check(slow, witness=witness, seconds=0.01).runs == 64  # mine" in said
 
 
-@pytest.mark.parametrize(
-    ("asked", "sentence"),
-    [
-        ("epsilon=1.0, witness=witness", "holds what it tests, and how; epsilon cannot be given with it"),
-        ("witness='nowhere.json'", "nowhere.json is not a frozen test of version 1"),
-    ],
-)
-def test_what_a_frozen_test_does_not_take_is_refused(suite, asked, sentence):
-    result = suite(
-        FROZEN + f"\n    def test_asked(privacy_audit, witness):\n        privacy_audit.check(count, {asked})\n"
-    )
-    result.assert_outcomes(failed=1)
-    assert sentence in result.stdout.str()
-
-
 def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
     result = suite("""
     @pytest.fixture
@@ -365,27 +274,3 @@ def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
     """)
     result.assert_outcomes(passed=2, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["4 privacy audits; *", "The suite's total false-alarm probability is at most 2e-06."])
-
-
-def test_notes_are_told_and_checks_of_one_test_are_told_apart(suite):
-    result = suite(
-        """
-    def test_constant(privacy_audit):
-        privacy_audit.check(lambda people: 3, PAIR, epsilon=1.0, runs=500)
-
-    def test_two(privacy_audit):
-        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
-        privacy_audit.check(lambda people: len(people), PAIR, epsilon=1.0, runs=500)
-    """,
-        "-rA",
-    )
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(
-        [
-            "    check      number 2 of this test",
-            "    note       the function always gives the same output on each dataset: no",
-            "test_mine.py::test_constant: <lambda>, 1-DP, *; *no randomness was seen",
-            "test_mine.py::test_two, check 2: <lambda>, 1-DP, *: caught; *no randomness was seen",
-            "test_mine.py::test_two: count, 1-DP, *",
-        ]
-    )

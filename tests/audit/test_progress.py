@@ -1,17 +1,13 @@
 """Progress: speed, bound and time left, from a clock that the test turns."""
 
 import io
-import pickle
 import sys
 
 import pytest
 from recorded import cut, records
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.adapters.registry import Entry
-from epsaudit.audits import suite
 from epsaudit.certificates import Counts
-from epsaudit.engine.independence import FIRST_RUNS
 from epsaudit.engine.sampling import Progress
 from epsaudit.reporting.progress import Display, Lines, Pace
 
@@ -38,30 +34,6 @@ class TestPace:
         clock.now = 10.0
         assert pace.describe(step(200)) == "20 runs/s, bound so far 0.9876, 0:00:40 left"
 
-    @pytest.mark.parametrize(
-        ("done", "speed"), [(950, "950"), (45_300, "45k"), (2_340_000, "2.3M"), (250_000_000, "250M"), (3, "3")]
-    )
-    def test_speeds_are_short_and_days_are_hours(self, done, speed):
-        clock = Clock()
-        pace = Pace(clock)
-        clock.now = 1.0
-        said = pace.describe(step(done, total=done + 49 * 3600 * done))
-        assert said == f"{speed} runs/s, bound so far 0.9876, 49:00:00 left"
-
-    def test_what_a_checkpoint_held_is_no_speed(self):
-        clock = Clock()
-        pace = Pace(clock)
-        clock.now = 10.0
-        assert pace.describe(step(900, before=800)).startswith("10 runs/s")
-
-    def test_each_stage_has_its_own(self):
-        clock = Clock()
-        pace = Pace(clock)
-        clock.now = 1.0
-        assert pace.describe(Progress("training", 500, 500)) == "500 runs/s"
-        clock.now = 2.0
-        assert pace.describe(step(100)).startswith("100 runs/s")
-
 
 class TestLines:
     def test_a_line_every_so_often(self):
@@ -76,10 +48,6 @@ class TestLines:
             "epsaudit: certification, 910 of 1,000 runs (91%), 10 runs/s, bound so far 0.9876, 0:00:09 left",
         ]
 
-    def test_a_short_audit_is_silent(self, capsys):
-        audit(NOISE, trials=20_000, seed=1, progress=Lines())
-        assert capsys.readouterr().err == ""
-
 
 class TestCallback:
     @pytest.mark.parametrize("jobs", [1, 2])
@@ -92,13 +60,6 @@ class TestCallback:
         assert last.lower_bound == result.lower_bound
         assert {step.stage for step in steps} == {"training", "certification"}
         assert all(step.lower_bound is None for step in steps if step.stage == "training")
-
-    def test_training_is_told_as_one_stage(self):
-        steps = []
-        result = audit(NOISE, trials=1_000_000, seed=1, progress=steps.append)
-        training = [step for step in steps if step.stage == "training"]
-        assert [step.runs_done for step in training] == sorted(step.runs_done for step in training)
-        assert training[-1].runs_done == result.training_runs - FIRST_RUNS <= training[-1].runs_total
 
     def test_a_resumed_audit_says_what_it_did_not_run(self, tmp_path):
         path = tmp_path / "run.checkpoint"
@@ -121,26 +82,3 @@ class TestDisplay:
         with Display() as display:
             display.of("[b]:c")(step(250))
         assert "[b]:c: certification, 250 of 1,000 runs (25%)" in screen.getvalue()
-
-    def test_many_are_counted_wherever_they_run(self, monkeypatch):
-        monkeypatch.setattr(sys, "stderr", screen := Terminal())
-        entries = [Entry(name, NOISE, NOISE.claim) for name in ("first", "second")]
-        with Display(2) as display:
-            for _ in suite.run(entries, trials=20_000, seed=1, n_jobs=2, progress=display.of):
-                display.ended()
-        assert "2 of 2 audits, 0:00:" in screen.getvalue()  # how often it is drawn between depends on the machine
-
-    def test_in_a_log_each_audit_prints_its_own_lines_also_from_another_process(self, capsys):
-        with Display(2) as display:
-            lines = pickle.loads(pickle.dumps(display.of("mine")))
-            display.say("too soon")
-        lines(step(10))
-        assert lines.name == "mine"
-        assert capsys.readouterr().err == ""
-
-    def test_nothing_is_shown_where_quiet_is_asked_for(self, monkeypatch):
-        monkeypatch.setattr(sys, "stderr", screen := Terminal())
-        with Display(quiet=True) as display:
-            assert display.of("one") is None
-            display.say("screen")
-        assert screen.getvalue() == ""

@@ -3,10 +3,7 @@
 import dataclasses
 import getpass
 import json
-import math
-import os
 import platform
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,11 +13,8 @@ from pathlib import Path
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
-from epsaudit.adapters.registry import Entry
-from epsaudit.audits import suite
 from epsaudit.audits.verify import load
 from epsaudit.engine.provenance import command, execution, provenance
-from epsaudit.mechanisms.additive import Laplace
 from epsaudit.results.result import comparable, save
 
 
@@ -37,43 +31,6 @@ def test_versions_are_those_installed_and_the_commit_is_gits():
     folder = str(Path(__file__).parent)
     in_git = subprocess.run(["git", "-C", folder, "rev-parse"], capture_output=True).returncode == 0
     assert ("commit" in found) == in_git
-
-
-GIT = """#!/bin/sh
-echo git >> {log}
-case "$*" in *status*) exec sleep 600;; esac
-exec {git} "$@"
-"""
-WATCHED = """
-import sys
-from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
-
-def noisy(data, rng):
-    with open(sys.argv[1], "a") as log:
-        log.write("run\\n")
-    return data + rng.laplace()
-
-mechanism = black_box(noisy, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
-for run in (audit, audit_sequentially):
-    print(run(mechanism, trials=100, seed=1, n_jobs=1).provenance)
-"""
-
-
-@pytest.mark.skipif(shutil.which("git") is None or os.name != "posix", reason="needs git and a shell")
-def test_a_git_that_hangs_is_asked_before_the_runs_and_ends_no_audit(tmp_path):
-    log, git = tmp_path / "log", tmp_path / "git"
-    git.write_text(GIT.format(log=log, git=shutil.which("git")))
-    git.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    words = [sys.executable, "-c", WATCHED, log]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    happened = log.read_text().split()
-    first = happened.index("run")
-    assert "git" in happened[:first]
-    assert "git" not in happened[first:]
-    if "commit" in provenance():
-        assert done.stdout.count("unknown, as git did not say (TimeoutExpired)") == 2
 
 
 def test_time_and_machine_are_in_files_and_nowhere_in_results(result, tmp_path):
@@ -124,10 +81,3 @@ def test_a_command_is_written_as_it_would_be_typed(monkeypatch, given, argv, wri
     assert command().startswith(written)
     assert "/x" not in command()
     assert "/y" not in command()
-
-
-def test_a_suite_knows_the_command_that_its_workers_do_not():
-    entries = [Entry(f"laplace-{i}", Laplace(1.0), PureDP(1.0)) for i in range(2)]
-    for found in suite.run(entries, trials=1_000, n_jobs=2):
-        assert found.execution["command"] == command()
-        assert math.isfinite(found.seconds)

@@ -71,19 +71,3 @@ def test_curves_of_one_result(file, tmp_path, kind, name):
 def test_figures_in_every_format(file, tmp_path, ending, start):
     assert main(["report", str(file), "--figure", str(tmp_path / f"f.{ending}")]) == 0
     assert (tmp_path / f"f.{ending}").read_bytes().startswith(start)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "Say what to write"),
-        (["--only", "nobody", "--latex"], "has no result named 'nobody'"),
-        (["--figure", "f.jpg"], "must end in one of .png, .pdf, .svg"),
-        (["--figure", "f.pdf", "--kind", "profile"], "draws one result; choose one by --only of laplace"),
-    ],
-)
-def test_errors_are_sentences(file, capsys, monkeypatch, tmp_path, arguments, sentence):
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", str(file), *arguments]) == 2
-    assert sentence in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

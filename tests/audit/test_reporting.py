@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.text import Text
 
 from epsaudit import ApproxDP, PureDP
-from epsaudit.adapters.registry import Entry, registered
+from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
 from epsaudit.experiments import front
@@ -81,14 +80,6 @@ class TestTable:
             assert text.count(lower(result.lower_bound)) == 2
         assert ("exact" in text) == (width >= 60)
 
-    def test_runs_that_differ_are_shown_where_there_is_room(self, results):
-        other = [results[0], replace(results[1], trials=1_234_567)]
-        for width in (30, 40, 60, 80, 100):
-            text = tables.render(other, width).plain
-            assert all(len(line) <= width for line in text.splitlines())
-            assert ("1,234,567" in text) == (width > 40)
-            assert ("20k" in tables.render(results, width).plain) == (width >= 100)
-
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
         assert "(!)" in tables.render(flipped).plain
@@ -132,18 +123,6 @@ class TestFigure:
         plain = figures.certified_against_proven(results, 0.95).legends[0].get_texts()
         assert "exact: infinite" not in {text.get_text() for text in plain}
 
-    def test_claims_of_nothing_alone_fill_a_picture(self, results):
-        alone = [replace(result, claim=PureDP(0.0), mechanism=f"m{n}") for n, result in enumerate(results)]
-        (axes,) = figures.certified_against_proven(alone, 0.95).axes
-        assert [label.get_text() for label in axes.get_yticklabels()] == ["m0", "m1"]
-        drawn = {
-            float(np.ravel(line.get_xdata())[0])
-            for line in axes.lines
-            if line.get_marker() in ("o", "s") and len(line.get_xdata())
-        }
-        assert drawn == {result.lower_bound for result in alone}
-        assert max(drawn) < axes.get_xlim()[1]
-
     def test_every_row_of_the_registry_is_drawn(self):
         stored = load(Path(__file__).parents[2] / "results" / "audit.json")
         panels = figures.certified_against_proven(stored, 0.95).axes
@@ -157,31 +136,6 @@ class TestFigure:
         verdicts = {f"certified, {result.verdict}" for result in shown}
         exact = {"exact for the pair"} if 0 in chosen else set()
         assert legend == verdicts | exact | {"proven"}
-
-    def test_many_results_stand_in_two_columns_on_equal_axes_and_all_are_there(self, results):
-        many = [replace(results[number % 4 == 0], mechanism=f"m{number}") for number in range(2 * figures.ROWS)]
-        panels = figures.certified_against_proven(many, 0.95).axes
-        names = [label.get_text() for axes in panels for label in axes.get_yticklabels()]
-        assert len(panels) == 4
-        assert sorted(names) == sorted(result.mechanism for result in many)
-        assert [axes.get_xlim() for axes in panels[::2]] == [axes.get_xlim() for axes in panels[1::2]]
-
-    def test_the_front_page_names_rows_of_the_registry_and_shows_their_numbers(self, results):
-        assert set(front.TELLING) <= set(registered())
-        told = [replace(results[name.startswith("broken")], mechanism=name) for name in front.TELLING]
-        drawn = front.front([*results, *told], 0.95)
-        assert drawn.get_size_inches()[0] * 160 == 800
-        words = [text.get_text() for text in drawn.axes[1].texts]
-        assert words.count(f"≥ {lower(told[0].lower_bound, 3)}") == sum(
-            t.lower_bound == told[0].lower_bound for t in told
-        )
-        assert len(drawn.axes[0].get_yticklabels()) == len(told)
-        assert all(text.get_fontsize() >= 6.5 for text in drawn.findobj(Text) if text.get_text())
-
-    def test_the_same_results_give_the_same_bytes(self, results):
-        for kind in ("png", "pdf", "svg"):
-            first, second = (style.render(figures.certified_against_proven(results, 0.95), kind) for _ in range(2))
-            assert first == second
 
 
 def test_labels_are_drawn_as_they_are():

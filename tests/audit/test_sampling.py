@@ -6,12 +6,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from scipy.stats import binom
 
-from epsaudit import AuditError, PureDP, audit, black_box, vectorized
-from epsaudit.engine.sampling import Progress, certification_counts, draw, training_outputs
-from epsaudit.engine.workers import STAGES, Workers, entropy, stream
+from epsaudit import PureDP, audit, black_box, vectorized
+from epsaudit.engine.sampling import Progress, certification_counts, training_outputs
+from epsaudit.engine.workers import STAGES, Workers, stream
 from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -29,27 +28,6 @@ def count(runs=50_000, seed=5, progress=None, **options):
 
 
 class TestDeterminism:
-    @pytest.mark.parametrize(
-        ("prefer", "jobs"),
-        [
-            ("threads", 1),
-            ("threads", 2),
-            ("threads", 5),
-            ("processes", 1),
-            ("processes", 2),
-            pytest.param("processes", 5, marks=pytest.mark.nightly),
-        ],
-    )
-    def test_counts_do_not_depend_on_who_counts(self, prefer, jobs):
-        assert count(n_jobs=jobs, prefer=prefer) == count(n_jobs=1)
-
-    def test_counts_do_not_depend_on_the_backend_in_force(self):
-        with parallel_config(backend="threading", n_jobs=3):
-            assert count() == count(n_jobs=1)
-
-    def test_another_seed_gives_other_counts(self):
-        assert count(seed=6) != count(seed=5)
-
     def test_streams_are_all_different(self):
         assert len(set(STAGES.values())) == len(STAGES)
         first = {stream(1, stage, i).random() for stage in STAGES for i in range(50)}
@@ -111,7 +89,7 @@ class Instant:
         return self.outputs[:size]
 
 
-@pytest.mark.parametrize(("jobs", "chunks"), [(1, 600), pytest.param(2, 4_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("jobs", "chunks"), [(1, 600), pytest.param(2, 4_000, marks=pytest.mark.slow)])
 def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     """A float kept of each chunk would take 32 bytes of it, and of each block or run far more.
 
@@ -141,28 +119,11 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
 
 
 class TestMisbehaviour:
-    def test_too_few_outputs(self):
-        short = vectorized(lambda data, size, rng: rng.random(size - 1))
-        with pytest.raises(AuditError, match=r"shape \(9,\) for 10 outputs"):
-            draw(short(None), 10, np.random.default_rng(0))
-
-    def test_a_vectorised_mechanism_that_raises(self):
-        def broken(data, size, rng):
-            raise ZeroDivisionError("no noise left")
-
-        with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\)"):
-            draw(vectorized(broken)(None), 10, np.random.default_rng(0))
-
     def test_shapes_that_differ_between_the_datasets_tell(self):
         wide = vectorized(lambda data, size, rng: rng.random((size, data)))
         first, second = training_outputs((wide(2), wide(3)), 10, 0, 0)
         assert {len(row) for row in first} == {2}
         assert {len(row) for row in second} == {3}
-
-    @pytest.mark.parametrize("seed", [-1, 1.5, "one", True])
-    def test_seeds_are_whole_numbers(self, seed):
-        with pytest.raises(AuditError, match="seed is"):
-            entropy(seed)
 
 
 @pytest.mark.parametrize("kind", ["array", "record"])

@@ -101,48 +101,25 @@ def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
 
 FIXED = [
     ("mechanism", ...),
-    ("confidence", "high"),
     ("confidence", 0.2),
-    ("claim", "1-DP"),
-    ("claim.kind", "Secret"),
     ("claim.epsilon", ...),
-    ("claim.sigma", 2.0),
     ("pair.x", [1]),
-    ("trials", True),
     ("trials", 10**400),
     ("training_runs", 3_999),
     ("counts.guess_x_on_x", 10**6),
-    ("counts.events", 3),
-    ("certificate.kind", 3),
     ("witness.guess_x", {"kind": "Region"}),
-    ("witness.guess_x.intervals", "everywhere"),
-    ("witness.guess_x.feature", {"kind": "Nothing"}),
     ("lower_bound", "inf"),
-    ("exact", "large"),
     ("verdict", lambda said: {"violated": "consistent", "consistent": "violated"}[said]),
-    ("seed", -1),
-    ("notes", "none"),
     ("execution", {"seconds": "long"}),
     ("comment", "hello"),
-    ("kind", "other"),
 ]
 SEQUENTIAL = [
-    ("rounds.0", "first"),
     ("rounds.0.strategies", []),
-    ("rounds.0.strategies.0.looks.0", [1, 2]),
     ("rounds.0.strategies.0.counts.runs_x", 10**6),
     ("stopped", "tired"),
-    ("path.0", 3),
     ("log_evidence", 99.0),
 ]
-ONE_RUN = [
-    ("canaries", 3),
-    ("rule.kind", "Guess"),
-    ("rule", "planned"),
-    ("method", "magic"),
-    ("counts.0.correct_in", ...),
-    ("delta_lower", 0.5),
-]
+ONE_RUN = [("canaries", 3), ("counts.0.correct_in", ...), ("delta_lower", 0.5)]
 MALFORMED = [
     (kind, path, value)
     for kind, cases in (("fixed", FIXED), ("sequential", SEQUENTIAL), ("one run", ONE_RUN))
@@ -176,23 +153,6 @@ def test_what_is_malformed_or_edited_is_refused_in_one_sentence_that_names_the_f
     assert len(told.err) < 400
     named = [SAID.get(part, part) for part in path.split(".") if not part.isdigit()]
     assert re.search("|".join(named), told.err)
-
-
-@pytest.mark.parametrize(
-    ("kind", "field", "value"),
-    [
-        ("sequential", "expected", "violated"),
-        ("one run", "expected", "violated"),
-        ("one run", "notes", ["proved"]),
-        *((kind, "epsilon", 9.0) for kind in ("fixed", "sequential", "one run")),
-    ],
-)
-def test_fields_that_no_such_result_has_are_refused(found, tmp_path, capsys, kind, field, value):
-    file = tmp_path / "audit.json"
-    file.write_text(json.dumps({"schema": 1, "results": [{**found[kind], field: value}]}), encoding="utf-8")
-    for options in (["report", str(file), "--csv"], ["verify", str(file)]):
-        assert main(options) == 2
-        assert f"{field} is not known here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])

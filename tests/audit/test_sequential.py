@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -26,21 +25,21 @@ from epsaudit import (
     black_box,
     vectorized,
 )
-from epsaudit.audits.sequential import MOST_REMEMBERED, betting
+from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts, point
-from epsaudit.audits.sequential.learning import Plan, fastest
+from epsaudit.audits.sequential.learning import Plan
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.witnesses import DEFAULT_FAMILIES, Interval, Region, Tails, Witness, candidate_scores
+from epsaudit.witnesses import Interval, Region, Witness
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4), ApproxZCDP(0.3, 0.01), TradeOff(((0.0, 0.3), (1.0, 0.1)))]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]
 
 
-def slow(*values, seconds=20):
-    """A parameter for the nightly tests: the profile of zCDP, for one, takes seconds to invert."""
-    return pytest.param(*values, marks=pytest.mark.nightly(seconds=seconds), id=str(values[0]))
+def slow(*values):
+    """A slow parameter: the profile of zCDP, for one, takes seconds to invert."""
+    return pytest.param(*values, marks=pytest.mark.slow, id=str(values[0]))
 
 
 def untruthful(data, rng):
@@ -48,13 +47,7 @@ def untruthful(data, rng):
     return data[0]
 
 
-@given(
-    st.floats(0.0, 6.0),
-    st.floats(0.0, 1.0),
-    st.sampled_from([1, 2]),
-    st.floats(0.0, 1.0),
-    st.floats(0.0, 1.0),
-)
+@given(st.floats(0.0, 6.0), st.floats(0.0, 1.0), st.sampled_from([1, 2]), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 @settings(max_examples=300, deadline=None)
 def test_no_bet_gains_on_average_where_the_inequality_holds(epsilon, delta, events, share, guessing):
     wrong = guessing * share / (1.0 + math.exp(epsilon))
@@ -107,22 +100,6 @@ def test_dividing_moves_wealth_and_makes_none(seed, parameters):
     assert np.all(after >= before + math.log(1.0 - betting.DIVIDED) - 1e-9)
 
 
-@given(st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.floats(0.0, 3.0), st.floats(0.0, 0.2), st.integers(0, 10**7))
-@settings(max_examples=100, deadline=None)
-def test_wealth_goes_to_bets_by_what_the_past_would_have_made_of_them(guessing, odds, epsilon, delta, runs):
-    """The more, the faster the bet grows; evenly without a past, and against a parameter that is not bet against."""
-    correct, wrong = guessing * odds, guessing * (1.0 - odds)
-    factors = betting.log_factors([epsilon], [delta], 2)
-    shares, growth = betting.shares(correct, wrong, runs, factors)
-    assert np.allclose(shares.sum(axis=-1), 1.0)
-    assert np.all(shares >= (1.0 - betting.RECOMMENDED) / 60 - 1e-12)
-    grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], factors, 1)[0]
-    assert np.all(np.diff(shares[0, np.argsort(grows)]) >= -1e-12)
-    assert growth == max(grows.max(), 0.0)
-    for even in (betting.shares(correct, wrong, 0, factors), betting.shares(correct, wrong, runs, 0.0 * factors)):
-        assert np.allclose(even[0], 1.0 / 60)
-
-
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of_the_bets(claim):
     """Against the claim and all above it, over rounds whose plans are arbitrary; an incorrect variant wins."""
@@ -148,40 +125,6 @@ def test_no_wealth_grows_on_average_if_the_claim_holds_whatever_the_past_made_of
         accounts.close(rng.multinomial(20, [0.5, 0.3, 0.2], 2).astype(float))
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "claim", "size", "share"),
-    [
-        (LaplaceHalfNoise(1.0), PureDP(1.0), 500, 0.6),
-        (GaussianSensitivityOffByTwo(1.0, 1e-5), ApproxDP(1.0, 1e-5), 10_000, 0.5),
-    ],
-    ids=["common", "rare"],
-)
-def test_the_witness_is_nearly_the_one_against_which_the_claim_loses_fastest(mechanism, claim, size, share):
-    """Judged on 400,000 fresh outputs, beside the best two-sided cut; where both sides have one law there is none."""
-    rng = np.random.default_rng(0)
-    pair = mechanism.worst_pairs()[0]
-    laws = [mechanism(pair.x), mechanism(pair.x_prime)]
-    witness = fastest(list(candidate_scores(DEFAULT_FAMILIES, *(law.sample(size, rng) for law in laws))), claim)
-    fresh = [law.sample(200_000, rng) for law in laws]
-
-    def grows(witness):
-        (right, wrong_prime), (wrong, right_prime) = (witness.count(side) for side in fresh)
-        return betting.growth(
-            (right + right_prime) / 400_000, (wrong + wrong_prime) / 400_000, *claim.claimed_point, witness.events
-        )
-
-    upper, lower = np.quantile(fresh, np.linspace(0.75, 0.9999, 12)), np.quantile(fresh, np.linspace(1e-4, 0.25, 12))
-    toward_x = np.mean(fresh[0]) < np.mean(fresh[1])
-    best = 0.0
-    for low in lower:
-        for high in upper:
-            down, up = Region(intervals=(Interval(high=low),)), Region(intervals=(Interval(low=high),))
-            best = max(best, grows(Witness(down, up) if toward_x else Witness(up, down)))
-    assert grows(witness) >= share * best > 0.0
-    same = [laws[0].sample(size, rng) for _ in range(2)]
-    assert fastest(list(candidate_scores(DEFAULT_FAMILIES, *same)), claim) is None
-
-
 def test_evidence_agrees_with_the_verdict():
     """Refuting the claim rejects every lesser parameter, whatever was won against each of them."""
     grid = np.array([0.5, 1.0, 2.0])
@@ -196,7 +139,7 @@ def test_evidence_agrees_with_the_verdict():
     [
         (RandomisedResponse(1.0), RandomisedResponse(2.0), 0),
         slow(Laplace(1.0), LaplaceHalfNoise(1.0), 0),
-        slow(Gaussian(1.0, 0.05), GaussianSensitivityOffByTwo(1.0, 0.05), 1, seconds=40),
+        slow(Gaussian(1.0, 0.05), GaussianSensitivityOffByTwo(1.0, 0.05), 1),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -260,35 +203,6 @@ def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
     assert one.rounds != audit_sequentially(Laplace(1.0), trials=3_000, seed=4, n_jobs=1).rounds
 
 
-class Counted:
-    """A family that notes from how many outputs it is learnt: half of what there is."""
-
-    def __init__(self):
-        self.sizes = []
-
-    def fit(self, outputs, outputs_prime):
-        self.sizes.append(len(outputs) + len(outputs_prime))
-        return Tails().fit(outputs, outputs_prime)
-
-
-def test_events_are_chosen_in_every_third_round_and_their_rates_follow_all_runs():
-    family = Counted()
-    result = audit_sequentially(Laplace(1.0), trials=20_000, seed=3, n_jobs=1, witnesses=[family])
-    assert all(3.0 < later / sooner < 4.0 for sooner, later in pairwise(family.sizes))
-    assert len(family.sizes) == 5  # of 18 rounds
-    before = np.cumsum([round_.runs for round_ in result.rounds])[:-1]
-    past = [[strategy.past for strategy in round_.strategies] for round_ in result.rounds[1:]]
-    np.testing.assert_allclose(past, np.repeat(before[:, None], 2, axis=1), rtol=0.1, atol=8)
-
-
-@pytest.mark.nightly
-def test_what_is_remembered_of_a_long_audit_does_not_depend_on_the_workers():
-    """100,000 runs are kept to learn from: a round in which they are reached, and one after it."""
-    one, several = (audit_sequentially(Laplace(1.02), trials=200_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
-    assert one == several
-    assert one.rounds[-1].strategies[0].past == pytest.approx(MOST_REMEMBERED, rel=0.05)
-
-
 def test_the_path_rises_and_the_record_recomputes_its_evidence():
     result = audit_sequentially(LaplaceHalfNoise(1.0), trials=20_000, seed=0, n_jobs=1, confidence=0.99)
     runs, bounds = zip(*result.path, strict=True)
@@ -330,7 +244,7 @@ def test_it_is_said_what_would_have_been_caught(consistent):
     assert "would have caught epsilon >= 1." in str(consistent)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_would_have_caught_is_kept(consistent):
     """What is said to be caught 9 times in 10 is caught (of 5, 1 or fewer: below 1e-3)."""
     caught = [
@@ -400,15 +314,9 @@ def test_of_many_pairs_the_worst_is_bet_on():
     [
         ({"trials": 10}, "trials is 10"),
         ({"confidence": 1.0}, "confidence is 1.0"),
-        ({"confidence": 0.4}, "confidence is 0.4"),
         ({"near": -1.0}, "near is -1.0"),
-        ({"seconds": "soon"}, "seconds is 'soon'"),
-        ({"claim": "private"}, "claim of Laplace is 'private'"),
         ({"claim": PureDP(1000.0)}, "as weak as 1000-DP; its epsilon must be at most 100"),
         ({"claim": ApproxDP(1.0, 1 - 1e-12)}, "its delta, .* at most 1 - 1e-9"),
-        ({"claim": GaussianDP(50.0)}, "as weak as 50-GDP"),
-        ({"claim": ZCDP(400.0)}, "as weak as 400-zCDP"),
-        ({"claim": RenyiDP(2.0, 650.0)}, "as weak as "),
     ],
 )
 def test_errors_are_sentences(arguments, words):
@@ -424,17 +332,3 @@ def test_the_weakest_claims_are_bet_against(claim):
     result = audit_sequentially(Laplace(5.0), claim=claim, trials=2_000, seed=0, n_jobs=1)
     assert 0.0 < result.lower_bound <= result.exact
     assert max(epsilon for epsilon, _ in betting.tangents(claim)) <= 100.0
-
-
-def test_a_function_has_no_claim():
-    with pytest.raises(AuditError, match="claim of untruthful is None"):
-        audit_sequentially(untruthful, (0, 1))
-
-
-def test_malformed_records_are_refused():
-    data = audit_sequentially(Laplace(1.0), trials=200, seed=0, n_jobs=1).to_dict()
-    with pytest.raises(AuditError, match="stopped is 'tired'"):
-        SequentialResult.from_dict({**data, "stopped": "tired"})
-    del data["rounds"]
-    with pytest.raises(AuditError, match="rounds"):
-        SequentialResult.from_dict(data)

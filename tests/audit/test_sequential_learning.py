@@ -1,41 +1,17 @@
 """What a sequential audit learns, and how often: little where nothing is wrong, no less where something is."""
 
 import re
-import subprocess
-import sys
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
-from epsaudit.audits.sequential import learning
-from epsaudit.audits.sequential.learning import (
-    Learner,
-    Middles,
-    Nearness,
-    Sums,
-    Within,
-    candidates_of,
-    sequential_families,
-    table_of,
-    trees_of,
-)
-from epsaudit.witnesses import DEFAULT_FAMILIES, CandidateScore, Classifiers, Tails, Witness, encode
+from epsaudit.audits.sequential.learning import Nearness, Sums, Within, table_of, trees_of
+from epsaudit.witnesses import Witness
 from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
 from epsaudit.witnesses.learning import interacting
-from epsaudit.witnesses.screening import screen, statistic_of
-from epsaudit.witnesses.selection import Monotone
 
 LENGTH = 20
-
-
-def noisy_vector(shift: float = 1.0):
-    pair = DatasetPair(np.zeros(LENGTH), shift * np.eye(LENGTH)[0])
-    return vectorized(
-        lambda data, size, rng: data + rng.laplace(size=(size, LENGTH)), name="vector", claim=PureDP(1.0), pairs=[pair]
-    )
 
 
 def product(data, size, rng):
@@ -44,32 +20,6 @@ def product(data, size, rng):
     sign = np.where(rng.random(size) < 0.85, 1.0, -1.0) * (1 if data else -1)
     outputs[:, 3] = np.abs(outputs[:, 3]) * sign * np.sign(outputs[:, 11])
     return outputs
-
-
-def test_a_passing_audit_of_vectors_plants_no_tree_and_learns_from_the_first_outputs(monkeypatch):
-    """A true claim, refuted with probability 1e-6; seed fixed."""
-    tables, planted = [], []
-
-    def counted(*sides, **options):
-        tables.append(len(sides[0]))
-        return encode(*sides, **options)
-
-    monkeypatch.setattr(learning, "encode", counted)
-    monkeypatch.setattr(learning, "planted", lambda *of: planted.append(of) or ())
-    result = audit_sequentially(noisy_vector(), trials=30_000, confidence=1 - 1e-6, seed=3, n_jobs=1)
-    assert not result.violates_claim
-    assert planted == []
-    assert max(tables) <= learning.MOST_FOR_AGGRESSIVE
-    assert len(tables) <= 14  # of 19 rounds, in each of which both strategies once had a table of their own
-
-
-@pytest.mark.parametrize("length", [3, 20, 300])
-def test_sums_are_learnt_of_the_same_features_without_those_to_look_at_one_by_one(length):
-    x, x_prime = np.random.default_rng(5).laplace(size=(2, 200, length))
-    whole, learnt = (table_of(x, x_prime, learnt=only).features for only in (False, True))
-    assert learnt.groups == whole.groups
-    assert whole.alone != ()
-    assert learnt.alone == ()
 
 
 def test_lines_are_summed_together_to_the_same_numbers_as_one_by_one():
@@ -81,26 +31,6 @@ def test_lines_are_summed_together_to_the_same_numbers_as_one_by_one():
     outputs[:64], outputs[64:128] = knots[:, 0], knots[:, 1]
     for some in (outputs, outputs[:1], np.where(outputs > 3.0, np.inf, outputs)):
         assert np.array_equal(Additive(terms)(some), sum(term(some) for term in terms))
-
-
-def test_the_feature_whose_counts_differ_most_is_screened_first():
-    """Of numbers with and without atoms, infinite and missing ones."""
-    x, x_prime = np.random.default_rng(7).laplace(size=(2, 300, 4))
-    features = [Coordinate(i) for i in range(4)]
-    for odd in (1.5, np.inf, np.nan):
-        statistic, free = np.array([statistic_of(one, (x, x_prime)) for one in features]).T
-        best = int(np.argmax((statistic - free) / np.sqrt(2 * free)))
-        assert screen(features, x, x_prime, 1) == features[best : best + 1]
-        x[:20, 0] = odd
-    assert screen(features, x, x_prime, 1) == features[:1], "20 of 300 against none"
-
-
-def test_an_audit_of_numbers_imports_no_scikit_learn():
-    code = (
-        "import sys; from epsaudit import audit_sequentially; from epsaudit.mechanisms.additive import Laplace; "
-        "audit_sequentially(Laplace(1.0), trials=2_000, seed=1, n_jobs=1); assert 'sklearn' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2], timeout=120)
 
 
 def test_a_product_of_two_coordinates_is_refuted_in_a_few_hundred_runs():
@@ -152,17 +82,7 @@ def test_events_of_a_middle_have_no_output_in_common_and_say_what_the_score_says
         assert np.count_nonzero(lower != (values <= low)) <= 1
 
 
-def test_tails_are_cut_only_where_they_are_heavy():
-    rng = np.random.default_rng(10)
-    light, heavy = (
-        rng.laplace(size=(2, 5_000)),
-        rng.laplace(size=(2, 5_000)) / np.maximum(rng.random((2, 5_000)), 1e-9) ** 3,
-    )
-    number = [len(list(Middles().candidates(encode(*sides)))) for sides in (light, heavy)]
-    assert number[0] == 2 < number[1]
-
-
-@pytest.mark.parametrize(("length", "shift"), [(300, 0.1), pytest.param(2_000, 0.08, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("length", "shift"), [(300, 0.1)])
 def test_small_shifts_of_all_coordinates_of_a_longer_vector_are_learnt(length, shift):
     """A third of them down. Share of fresh outputs told right: 0.73 and 0.79, where only 64 coordinates are learnt
     from 0.59 and 0.66."""
@@ -173,28 +93,6 @@ def test_small_shifts_of_all_coordinates_of_a_longer_vector_are_learnt(length, s
     fresh, fresh_prime = (best.score(rng.laplace(size=(2_000, length)) + side * shifts) for side in (0, 1))
     middle = float(np.median(np.concatenate([fresh, fresh_prime])))
     assert (np.mean(fresh > middle) + np.mean(fresh_prime <= middle)) / 2 > 0.69
-
-
-@dataclass(frozen=True)
-class OwnClassifiers(Classifiers):
-    """A family of somebody's own that says what it finds."""
-
-    def candidates(self, data):
-        return iter([CandidateScore.of(Monotone(Value(), 1), data.outputs[data.row], data.group, data.weight)])
-
-
-def test_every_family_yields_its_own_candidates_and_no_others():
-    data, claim = encode(*np.random.default_rng(12).laplace(size=(2, 500))), PureDP(1.0)
-    own = candidates_of([OwnClassifiers()], data, claim, [])
-    assert [type(one.score) for one in own] == [Monotone]
-    assert {type(one.score) for one in candidates_of([Tails()], data, claim, [])} == {Monotone}
-    assert {type(one.score) for one in candidates_of([Tails(), Middles()], data, claim, [])} == {Monotone, Nearness}
-
-
-def test_distances_from_the_median_are_bet_on_only_where_they_are_asked_for():
-    claim = PureDP(1.0)
-    assert Middles() not in Learner([Tails()], claim, 0.05).simple
-    assert Middles() in Learner(sequential_families(DEFAULT_FAMILIES), claim, 0.05).simple
 
 
 def test_a_refutation_by_a_learnt_score_names_an_event_that_reads_well():

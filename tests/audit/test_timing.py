@@ -1,8 +1,6 @@
 """Times as outputs: only where asked for, in steps, with a control of the clock."""
 
-import pytest
-
-from epsaudit import AuditError, PureDP, audit, black_box
+from epsaudit import PureDP, audit, black_box
 from epsaudit.adapters.functions import same_twice, timed
 
 PAIR = (["ann"], ["ann", "bob"])
@@ -55,9 +53,3 @@ def test_a_drifting_clock_is_not_taken_for_a_leak():
     mechanism = black_box(timed(count, 0.001, clock=clock), claim=PureDP(0.1), pairs=[PAIR])
     assert audit(mechanism, trials=10_000, confidence=0.9999, seed=1, n_jobs=1).lower_bound == 0.0
     assert clock.now > 10.0
-
-
-@pytest.mark.parametrize("resolution", [0.0, -1.0, float("nan"), "fast"])
-def test_a_step_is_positive(resolution):
-    with pytest.raises(AuditError, match=r"resolution is .*; it must be a finite number of at least 1e-09"):
-        timed(len, resolution)

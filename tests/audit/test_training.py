@@ -9,7 +9,7 @@ from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.training import train
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.outputs.normal_form import join
-from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, Interval, LikelihoodRatio, Region
+from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, LikelihoodRatio
 
 TRIALS = 1_000_000
 CHANCE = {"plain": 0.354, "plain'": 0.646, "rare": 0.0065, "rare'": 0.0025, "loud": 0.1, "loud'": 0.9}
@@ -47,7 +47,7 @@ class TestEvents:
 
 
 class TestPairs:
-    @pytest.mark.parametrize("pairs", [(PLAIN, RARE), pytest.param((RARE, PLAIN), marks=pytest.mark.nightly)])
+    @pytest.mark.parametrize("pairs", [(PLAIN, RARE)])
     def test_the_rarer_and_larger_loss_is_found(self, pairs):
         # the first round sees the rare event some 160 times against 60; losses are 0.956 and 0.601
         # measured over 80 seeds: found by 8 in 10; 13 of 20 are missed once in 30 streams, and these are fixed
@@ -105,55 +105,13 @@ class TestRareOutputs:
     def alone(self):
         return self.trained((1.0, -0.5))
 
-    @pytest.mark.parametrize(
-        ("stray", "on"),
-        [
-            ("refused", (0,)),
-            ((1, 2, 3), (0, 1)),
-            *(pytest.param(*case, marks=pytest.mark.nightly) for case in (("refused", (1,)), (("a", 0.5), (0,)))),
-        ],
-    )
+    @pytest.mark.parametrize(("stray", "on"), [("refused", (0,)), ((1, 2, 3), (0, 1))])
     def test_vectors_are_learnt_again_without_them(self, alone, stray, on):
         among = self.trained((1.0, -0.5), stray, on)
         assert alone.runs == among.runs == 60_000
         assert alone.choice.learnt
         # what is left out moves later outputs to other folds; learnt from a third of them, it would be below 2.5
         assert among.choice.predicted > 0.95 * alone.choice.predicted
-
-    def test_numbers_too(self):
-        alone, among = self.trained(1.0), self.trained(1.0, "refused")
-        assert alone.runs == among.runs == 60_000
-        assert among.choice.predicted == pytest.approx(alone.choice.predicted, rel=0.01)
-
-
-class Memory:
-    """Memorises its fitting outputs: to 0.1 y it adds 1000 where it has seen y on x, and -1000 where on x'."""
-
-    learnt = True
-
-    def __init__(self):
-        self.known = np.empty(0), np.empty(0)
-
-    def fit(self, outputs, outputs_prime):
-        self.known = outputs, outputs_prime
-        return [self]
-
-    def __call__(self, outputs):
-        on_x, on_x_prime = (np.isin(outputs, known) for known in self.known)
-        return np.rint(0.1 * outputs) + 1000.0 * on_x - 1000.0 * on_x_prime
-
-    def at_least(self, threshold):
-        return Region(intervals=(Interval(low=threshold),))
-
-    def at_most(self, threshold):
-        return Region(intervals=(Interval(high=threshold),))
-
-
-def test_a_learnt_score_is_judged_by_held_out_outputs():
-    law = vectorized(lambda data, size, rng: 10 * data - rng.laplace(scale=100.0, size=size))
-    training = train([(law(0), law(1))], [Memory()], PureDP(1.0), TRIALS, 0.95, 1)
-    assert training.runs == 300_000  # so it was learnt again, from all
-    assert training.choice.predicted < 0.1
 
 
 def test_every_round_has_streams_of_its_own():

@@ -22,8 +22,7 @@ class Pool:
         return self.level + self.rng.laplace()
 
 
-@pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("size", [50, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("run", "size"), [(audit, 50), (audit_sequentially, 1000)])
 def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
     # with all runs on x of a chunk before those on x', the sequential audit refuted two of the three
     mechanism = black_box(Pool(size), claim=PureDP(0.1), pairs=PAIRS, name="pool")
@@ -31,7 +30,7 @@ def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
         run(mechanism, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
 
 
-@pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
 def test_turns_alone_keep_a_pool_from_being_a_leak(run, monkeypatch):
     for module in ("epsaudit.engine.sampling", "epsaudit.audits.sequential"):
         monkeypatch.setattr(f"{module}.refuse", lambda finding, side: None)

@@ -24,12 +24,10 @@ from epsaudit import (
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.one_run import Threshold, audit_scores
 from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.learning import MOST_FOR_AGGRESSIVE
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.cli.main import main
-from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.results.compare import compare as compare_results
 from epsaudit.results.compare import recount
 from epsaudit.results.result import save
@@ -67,10 +65,6 @@ class TestRecompute:
         assert not found.holds
         assert name in found.differences[0]
 
-    def test_another_version_of_scipy_may_differ_in_the_last_digits(self, changed):
-        changed["lower_bound"] *= 1 + 1e-12
-        assert recompute(changed).holds
-
     def test_every_count_matters(self, changed):
         for name in changed["counts"]:
             other = copy.deepcopy(changed)
@@ -103,13 +97,6 @@ def forged(stored, **changes):
     return json.loads(json.dumps(result.to_dict()))
 
 
-def paths(node, path=()):
-    """Yield the path of every field and entry below a JSON value."""
-    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
-        yield (*path, key)
-        yield from paths(node[key], (*path, key))
-
-
 def with_at(node, path, value):
     """Put a copy with another value at the path, or without it for `ABSENT`, in place of a JSON value."""
     changed = parent = copy.deepcopy(node)
@@ -123,7 +110,6 @@ def with_at(node, path, value):
 
 
 ABSENT = object()
-DESCRIBES = {"mechanism", "pair", "expected", "seed", "reproducible", "provenance"}
 
 
 @pytest.fixture(scope="module")
@@ -210,41 +196,6 @@ class TestForgeries:
                 assert EXACT in recompute(changed, other).unchecked
         for never in (-1.0, math.nan):
             assert "exact value is" in recompute({**stored, "exact": never}).differences[0]
-
-    @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.nightly)], ids=["some", "every"])
-    @pytest.mark.parametrize("claim", [PureDP(1.0), GaussianDP(1.0)], ids=str)
-    @pytest.mark.parametrize("kind", ["fixed size", "sequential", "one run"])
-    def test_every_field_is_needed_and_of_its_type(self, kind, claim, every):
-        """But for words, and an exact value where there is one, none may be absent, or be what it cannot be.
-
-        Daily each field is absent, and takes one of the other values in turn.
-        """
-        if kind == "fixed size":
-            stored = audit(noisy(), claim=claim, trials=5_000, seed=1, n_jobs=1).to_dict()
-        elif kind == "sequential":
-            stored = audit_sequentially(noisy(), claim=claim, trials=100, seed=1, n_jobs=1).to_dict()
-        else:
-            coins = np.arange(2_000) % 2
-            stored = audit_scores(coins, coins, claim=claim, guesses="bonferroni", seed=1).to_dict()
-        stored = json.loads(json.dumps(stored))
-        assert recompute(stored).holds
-        values = (ABSENT, "x", 10**400) if kind == "sequential" else (ABSENT, None, "x", -1, 10**400, math.nan, [], {})
-        last = len(stored.get("rounds", ())) - 1
-        for number, path in enumerate(paths(stored)):
-            if path[0] == "rounds" and len(path) > 1 and path[1] < last:
-                continue  # they are as the last one
-            for value in values if every else (ABSENT, values[1 + number % (len(values) - 1)]):
-                changed = with_at(stored, path, value)
-                only_describes = path[0] in DESCRIBES and (len(path) > 1 or value is not ABSENT)
-                assert only_describes or changed == stored or not believed(changed), (path, value)
-
-
-def believed(stored):
-    """Whether a stored result is one that holds; whatever else it is, it is a sentence."""
-    try:
-        return recompute(stored).holds
-    except AuditError:
-        return False
 
 
 EVENTS = {
@@ -333,10 +284,6 @@ class TestPairs:
 
         return vectorized(draw, claim=PureDP(1.0), pairs=self.pairs, name="sums")
 
-    def test_they_print_alike(self):
-        first, second = map(str, self.pairs)
-        assert first == second
-
     def test_a_result_is_of_the_one_whose_data_it_digests(self):
         found = [audit(self.mechanism(), [pair], trials=2_000, seed=1, n_jobs=1) for pair in self.pairs]
         assert [one.among(self.pairs) for one in found] == self.pairs
@@ -368,23 +315,11 @@ class TestRerun:
         found = rerun(stored, Entry("noisy", noisy(0.9), PureDP(1.0)))
         assert any(difference.startswith("counts was") for difference in found.differences)
 
-    def test_all_witnesses_are_asked_for_again(self):
-        result = audit(noisy(), trials=4_000, seed=4, witnesses="all", n_jobs=1).to_dict()
-        assert rerun(result, Entry("noisy", noisy(), PureDP(1.0))).holds
-
-    def test_families_of_ones_own_cannot_be_had_from_a_file(self, changed):
-        changed["families"] = "own"
-        with pytest.raises(AuditError, match="families of its own"):
-            rerun(changed, Entry("noisy", noisy(), PureDP(1.0)))
-
     def test_without_a_seed_the_event_is_counted_again(self):
         def loud(scale):
             source = np.random.default_rng(5)
             return black_box(
-                lambda data: float(data + source.laplace(scale=scale)),
-                claim=PureDP(1.0),
-                pairs=PAIRS,
-                name="loud",
+                lambda data: float(data + source.laplace(scale=scale)), claim=PureDP(1.0), pairs=PAIRS, name="loud"
             )
 
         result = audit(loud(1.0), trials=4_000, seed=5)
@@ -417,12 +352,6 @@ class TestRerun:
             assert "No run chose the event, and 400 counted it: no audit has such sizes" in found.differences[0]
         save([lucky], tmp_path / "lucky.json")
         assert load(tmp_path / "lucky.json") == [lucky], "which compare reads"
-
-    def test_a_number_changed_by_hand_is_found_without_running(self, stored):
-        found = rerun({**stored, "lower_bound": 7.0}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
-        assert found.differences[0].startswith("lower_bound is stored as 7.0")
-        impossible = rerun({**stored, "confidence": 0.2}, Entry("noisy", noisy(), PureDP(1.0)), n_jobs=1)
-        assert not impossible.possible
 
 
 class TestCommand:
@@ -472,41 +401,6 @@ class TestCommand:
             assert "BEYOND THE TRUTH: the lower bound, 1." in printed
             assert "exceeds the exact value of this pair, 1. Of bounds at 98.3% confidence" in printed
 
-    def test_a_number_changed_by_hand_fails(self, file, capsys):
-        data = json.loads(file.read_text())
-        data["results"][1]["lower_bound"] += 0.01
-        file.write_text(json.dumps(data))
-        assert main(["verify", str(file)]) == 1
-        printed = capsys.readouterr().out
-        assert "gaussian-gdp: mu" in printed
-        assert "DIFFERENT" in printed
-        assert "2 of 3" in printed
-        assert main(["verify", str(file), "laplace"]) == 0
-
-    def test_an_exact_value_changed_by_hand_fails_where_the_laws_are_known(self, file, capsys):
-        data = json.loads(file.read_text())
-        data["results"][0]["exact"] = 0.5
-        file.write_text(json.dumps(data))
-        assert main(["verify", str(file), "laplace"]) == 1
-        assert "exact is stored as 0.5, and is " in capsys.readouterr().out
-        data["results"][0]["mechanism"] = "laplace of somebody else"
-        file.write_text(json.dumps(data))
-        assert main(["verify", str(file), "laplace*"]) == 0
-        printed = capsys.readouterr().out
-        assert "recomputed from its counts, exact not checked: as stored" in printed
-        assert "Not checked: the exact value." in printed
-
-    def test_what_no_audit_can_have_given_has_no_bound(self, file, capsys):
-        data = json.loads(file.read_text())
-        data["results"][0]["confidence"] = 5e-324
-        file.write_text(json.dumps(data))
-        assert main(["verify", str(file), "laplace"]) == 1
-        assert "laplace: no audit can have given this: DIFFERENT" in capsys.readouterr().out
-        del data["results"][0]["confidence"]
-        file.write_text(json.dumps(data))
-        assert main(["verify", str(file), "laplace"]) == 2
-        assert "confidence is missing" in capsys.readouterr().err
-
     def test_counts_changed_with_their_bound_are_found_by_running_again(self, file, capsys):
         data = json.loads(file.read_text())
         counts = data["results"][0]["counts"]
@@ -517,30 +411,6 @@ class TestCommand:
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 0
         assert main(["verify", str(file), "laplace", "--rerun", "--jobs", "1"]) == 1
-
-    def test_ones_own_mechanism_is_named(self, tmp_path, monkeypatch, capsys):
-        source = (
-            "from epsaudit import DatasetPair, PureDP, vectorized\n"
-            "def draw(d, n, rng):\n    return d + rng.laplace(size=n)\n"
-            "mine = vectorized(draw, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name='mine')\n"
-        )
-        (tmp_path / "verified.py").write_text(source)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.syspath_prepend(tmp_path)
-        import verified
-
-        save([audit(verified.mine, trials=5_000, seed=1, n_jobs=1)], tmp_path / "audit.json")
-        assert main(["verify", "audit.json", "--rerun"]) == 2
-        assert "'mine' is not registered" in capsys.readouterr().err
-        assert main(["verify", "audit.json", "--rerun", "--mechanism", "verified:mine"]) == 0
-
-    @pytest.mark.parametrize(
-        ("arguments", "sentence"),
-        [(["nowhere.json"], "cannot be read"), (["FILE", "nobody"], "has no result named 'nobody'")],
-    )
-    def test_errors_are_sentences(self, file, capsys, arguments, sentence):
-        assert main(["verify", *(str(file) if argument == "FILE" else argument for argument in arguments)]) == 2
-        assert sentence in capsys.readouterr().err
 
 
 class TestOtherKinds:
@@ -592,15 +462,10 @@ def with_bound(stored, bound):
     return changed
 
 
-def seeds(count):
-    """The first daily, the others by night."""
-    return [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, count))]
-
-
 SEQUENTIAL_CLAIMS = [
     PureDP(1.0),
     ApproxDP(1.0, 0.05),
-    pytest.param(ZCDP(0.5), marks=pytest.mark.nightly),  # four seconds each: its profile is slow to invert
+    pytest.param(ZCDP(0.5), marks=pytest.mark.slow),  # four seconds each: its profile is slow to invert
     GaussianDP(1.0),
 ]
 
@@ -613,18 +478,15 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             assert recompute(stored).differences == ()
 
     @pytest.mark.parametrize("claim", [*SEQUENTIAL_CLAIMS, PureDP(0.0)], ids=str)
-    @pytest.mark.parametrize("seed", seeds(2))
-    def test_audits_of_several_pairs_hold(self, claim, seed):
+    def test_audits_of_several_pairs_hold(self, claim):
         pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5), DatasetPair(0.0, -1)]
-        result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=seed, n_jobs=1)
+        result = audit_sequentially(noisy(2.0), pairs, claim=claim, trials=500, seed=0, n_jobs=1)
         assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
-    @pytest.mark.parametrize("seed", seeds(3))
-    @pytest.mark.parametrize("scale", [0.5, pytest.param(2.0, marks=pytest.mark.nightly)])  # it runs to the end
-    def test_every_other_bound_is_refused(self, claim, seed, scale):
+    def test_every_other_bound_is_refused(self, claim):
         """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
-        result = audit_sequentially(noisy(scale), claim=claim, trials=2_000, seed=seed, n_jobs=1)
+        result = audit_sequentially(noisy(0.5), claim=claim, trials=2_000, seed=0, n_jobs=1)
         stored, grid = json.loads(json.dumps(result.to_dict())), [0.0, *betting.parameter_grid(claim)]
         place = grid.index(result.lower_bound)
         assert recompute(stored).differences == ()
@@ -646,14 +508,6 @@ class TestWhatNoSequentialAuditCanHaveGiven:
         said = " ".join(recompute(changed).differences)
         sentences = ["log_evidence is stored", "evidence says otherwise"]
         assert any(sentence in said for sentence in sentences)
-
-    def test_a_file_of_before_bets_were_stored(self, refuted):
-        old = copy.deepcopy(refuted)
-        for round_ in old["rounds"]:
-            for strategy in round_["strategies"]:
-                del strategy["looks"]
-        with pytest.raises(AuditError, match=r"looks is missing"):
-            recompute(old)
 
     @pytest.mark.parametrize(
         ("change", "sentence"),
@@ -743,49 +597,13 @@ class TestSequentialForgeries:
 
     @pytest.mark.parametrize(
         "options",
-        [
-            pytest.param({"near": 0.5}, marks=pytest.mark.nightly),
-            {"near": 5.0},
-            {"seconds": 1e-9},
-            {"seconds": 0.05},
-        ],
+        [pytest.param({"near": 0.5}, marks=pytest.mark.slow), {"near": 5.0}, {"seconds": 1e-9}, {"seconds": 0.05}],
         ids=str,
     )
     def test_other_reasons_to_stop_are_believed(self, options):
         for seed in range(4):
             pairs = [DatasetPair(0, 1), DatasetPair(0, 0.5)][: 1 + seed % 2]
             result = audit_sequentially(noisy(1.2), pairs, trials=3_000, seed=seed, n_jobs=1, **options)
-            assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
-
-    @pytest.mark.parametrize(
-        ("length", "trials"),
-        [(0, 30_000), pytest.param(20, 100_000, marks=pytest.mark.nightly)],
-    )
-    def test_a_check_that_passes_is_read_by_every_command(self, length, trials, tmp_path, capsys):
-        """As saved by ``--privacy-report``: its rates rest on more runs than events are learnt from."""
-
-        def draw(data, size, rng):
-            return data * np.eye(20)[0] + rng.laplace(size=(size, 20)) if length else data + rng.laplace(size=size)
-
-        mechanism = vectorized(draw, claim=PureDP(1.1), pairs=PAIRS, name="passes")
-        result = audit_sequentially(mechanism, trials=trials, confidence=1 - 5e-7, seed=1, n_jobs=1)
-        assert result.rounds[-1].strategies[1].past > 2 * MOST_FOR_AGGRESSIVE
-        assert not result.violates_claim
-        file = str(tmp_path / "passes.json")
-        save([result], file)
-        assert main(["verify", file]) == 0
-        assert main(["compare", file, file]) == 0
-        assert main(["report", file, "--markdown"]) == 0
-        assert load(file)[0] == result
-        capsys.readouterr()
-        assert main(["reproduce", file]) == 2
-        assert "The claim of passes is not refuted" in capsys.readouterr().err
-
-    @pytest.mark.nightly
-    def test_long_audits_whose_memory_is_full_are_believed(self):
-        for pairs in (PAIRS, [*PAIRS, DatasetPair(0, 0.5)]):
-            result = audit_sequentially(noisy(1.1), pairs, trials=300_000, seed=1)
-            assert result.rounds[-1].strategies[0].past > 90_000
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
 
@@ -804,12 +622,6 @@ class TestWhatNoOneRunAuditCanHaveGiven:
     @pytest.mark.parametrize("guesses", RULES, ids=str)
     def test_what_every_rule_stored_holds_as_read_from_a_file(self, guesses):
         assert recompute(self.stored(guesses)).differences == ()
-
-    def test_what_another_method_made_of_a_plan_holds(self):
-        rng = np.random.default_rng(1)
-        coins = rng.random(2_000) < 0.5
-        result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=ApproxDP(1.0, 1e-4), method="trade-off")
-        assert recompute(result.by("sharp").to_dict()).holds
 
     @pytest.mark.parametrize("guesses", RULES, ids=str)
     @pytest.mark.parametrize(
@@ -845,14 +657,6 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         stored = self.stored("bonferroni")
         stored["rule"]["shares"][1] = 0.5
         assert not recompute(stored).holds
-
-
-def test_every_kind_of_claim_survives(tmp_path):
-    gaussian = Gaussian(1.0, 1e-3)
-    mechanisms = [(gaussian, claim) for claim in gaussian.claims] + [(Laplace(1.0), GaussianDP(2.0))]
-    for mechanism, claim in mechanisms:
-        result = audit(mechanism, claim=claim, trials=10_000, seed=2, n_jobs=1)
-        assert recompute(json.loads(json.dumps(result.to_dict()))).holds
 
 
 def test_a_hunt_has_sizes_that_hunts_have(changed):

@@ -2,23 +2,19 @@
 
 import ast
 import csv
-import dataclasses
-import sys
 
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
 from epsaudit.adapters.registry import Entry, registered
 from epsaudit.experiments import hunts
-from epsaudit.experiments.hunts import answer, hunted_from_schema
 from epsaudit.experiments.hunts_bugs import bugs
 from epsaudit.experiments.hunts_sound import sound
-from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import findings, libraries
 from epsaudit.hunting.parameters import candidates, read_schema
 
 each_target = pytest.mark.parametrize("target", [*bugs(), *sound()], ids=lambda target: target.name)
-LITTLE = "sum(data) + random.expovariate(1) - random.expovariate(1)"
 MOST_LINES = 15
 """Of Opacus, whose training is ten of them; all others have `USUAL_LINES` at most."""
 USUAL_LINES = 10
@@ -53,16 +49,6 @@ def test_names_are_unique_and_thirty_sound_mechanisms_are_of_libraries():
     assert len(of_libraries) >= 30
 
 
-@pytest.mark.nightly
-def test_a_bug_is_found_from_its_schema(monkeypatch):
-    """The whole way, in this environment: a sum of values up to 2 with noise for 1."""
-    monkeypatch.setattr(Environment, "python", lambda environment: sys.executable)
-    data = {"numbers": [0, 2], "integer": True}
-    target = dataclasses.replace(bugs()[0], imports="import random", line=LITTLE, data=data, adjacency="add-remove")
-    found = hunted_from_schema(target, confidence=0.999, seed=1, n_jobs=1, audits=1, steps=5)
-    assert found.refuted
-
-
 def test_the_table_is_written_before_a_false_refutation_is_an_error(tmp_path, monkeypatch):
     mechanism = vectorized(half, claim=PureDP(1.0), pairs=[DatasetPair(0.0, 1.0)], name="half")
     monkeypatch.setattr(hunts, "_sound", lambda quick: iter([Entry("half", mechanism, PureDP(1.0))]))
@@ -71,27 +57,3 @@ def test_the_table_is_written_before_a_false_refutation_is_an_error(tmp_path, mo
         hunts.main(tmp_path, seed=1, quick=True)
     (row,) = csv.DictReader((tmp_path / "data.csv").open(encoding="utf-8"))
     assert (row["kind"], row["name"], row["verdict"]) == ("sound", "half", "refuted")
-
-
-def test_what_cannot_be_hunted_is_said_and_counted_for_nothing(monkeypatch):
-    def failing(target, **settings):
-        raise AuditError("no such thing")
-
-    monkeypatch.setattr(hunts, "hunted_from_schema", failing)
-    row, results = hunts._hunted(bugs()[0], 1, confidence=0.99)
-    assert (row["verdict"], results) == ("not hunted: no such thing", ())
-    found = {"kind": "bug", "verdict": "refuted", "seconds": 30.0, "records": 3, "needs": 0, "parts": 2}
-    rows = [
-        {"kind": "bug", **row},
-        found,
-        {**found, "records": 4},
-        {**found, "records": 5, "needs": 5},
-        {**found, "parts": None},
-        {"kind": "sound", "verdict": "not refuted"},
-        {"kind": "sound", "verdict": "not hunted: no such thing"},
-    ]
-    assert answer(rows) == (
-        "Of 5 affected rows 4 are found (80%), in 30 seconds of processor time at the median; 2 of them are shrunk to "
-        "at most 3 records, or as many as the bug needs, and events of at most 2 thresholds or outputs. "
-        "Of 1 sound mechanisms 0 are refuted."
-    )

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from epsaudit import PureDP
-from epsaudit.experiments import sequential
-from epsaudit.experiments.sequential import Case, answer, fastest_growth
-from epsaudit.experiments.sequential_published import LEAST_SIZE, NoisyMean, published
+from epsaudit.experiments.sequential import Case, fastest_growth
+from epsaudit.experiments.sequential_published import LEAST_SIZE, NoisyMean
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 
 
@@ -31,19 +30,3 @@ def test_the_least_number_of_runs_is_that_of_the_page_on_power():
     """Half of the noise: 70 runs at 5 %, from 200,000 draws."""
     growth = fastest_growth(Case("half", LaplaceHalfNoise(1.0), PureDP(1.0)))
     assert math.log(20.0) / growth == pytest.approx(70.0, rel=0.01)
-
-
-def test_others_figures_are_said_to_be_quoted():
-    rows = {row.name: row for row in published()}
-    assert len(rows) == 12
-    assert rows["NonDPLaplace1, epsilon 0.1"].quoted == "Kutta et al. 228; González et al. 1,840"
-    assert rows["NonDPGaussian2, epsilon 0.1"].quoted == "González et al. 9,552 (5% refuted)"
-    assert rows["NonDPGaussian2, epsilon 0.1"].others == ()
-    assert any(column.heading == "quoted, not measured" for column in sequential.COLUMNS)
-
-
-def test_an_average_of_ours_is_compared_with_the_least_of_theirs():
-    row = {"case": "a", "alpha": 0.05, "ratio": 2.0, "mean": 200.0, "others": (173.0, 662.0)}
-    assert answer([row]).endswith("Of 1 rows of others' tables the mean here is at most the least figure that they "
-                                  "print in 0.")  # fmt: skip
-    assert answer([row | {"mean": 173.0}]).endswith("print in 1.")

@@ -6,20 +6,9 @@ import numpy as np
 import pytest
 
 from epsaudit.experiments import shuffled_learning
-from epsaudit.experiments.shuffled_learning import EPSILON, distance, needed, onto_simplex, parts_for, power, row_for
+from epsaudit.experiments.shuffled_learning import EPSILON, power, row_for
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.response import HadamardResponse
-
-
-def test_the_nearest_law_is_one_and_is_the_nearest():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(0.3, 0.5, (20, 4))
-    found = onto_simplex(rows)
-    assert found.sum(axis=1) == pytest.approx(1.0)
-    assert found.min() >= 0.0
-    others = rng.dirichlet(np.ones(4), 3000)
-    for row, one in zip(rows, found, strict=True):
-        assert np.sum((row - one) ** 2) <= np.sum((row - others) ** 2, axis=1).min() + 1e-12
 
 
 @pytest.mark.parametrize(("model", "epsilon"), [("central", None), ("local", 1.0), ("shuffled, public coin", 3.0)])
@@ -39,17 +28,3 @@ def test_models_come_in_their_order_and_the_numeric_bound_is_kept():
     # 'ignoring pesky constants': more than twice the epsilon that is wanted, exactly
     assert row["exact at (5)"] > 2.6 * EPSILON
     assert row["local epsilon, (5)"] > row["local epsilon"] > row["local epsilon, closed form"]
-
-
-def test_a_count_of_users_is_needed_if_no_greater_one_fails():
-    row = {**row_for(400, 50, seed=3), "power, local": 0.9}
-    worse, better = {**row, "users": 500, "power, local": 0.1}, {**row, "users": 600, "power, local": 0.8}
-    assert needed([row, worse, better])["a power of 2/3"]["local"] == 600
-    assert needed([row, worse])["a power of 2/3"]["local"] is None
-
-
-def test_estimates_improve_with_users():
-    rng = np.random.default_rng(4)
-    for model, epsilon in (("central", None), ("local", 1.0)):
-        assert distance(model, epsilon, 100_000, 20, rng) < 0.6 * distance(model, epsilon, 10_000, 20, rng)
-    assert parts_for(0.1) == 2

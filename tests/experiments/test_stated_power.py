@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstwo
 
 from epsaudit.experiments import library_rules
-from epsaudit.experiments.stated_power import answer, audited, kinds, most_rejected
+from epsaudit.experiments.stated_power import audited, kinds
 from epsaudit.testing import plugin
 
 
@@ -32,26 +32,8 @@ def test_constants_are_those_of_the_sources():
     assert (library_rules.RUNS, library_rules.FALSE_ALARM) == (plugin.RUNS, plugin.FALSE_ALARM)
 
 
-def test_googles_tester_finds_a_bin_that_one_dataset_alone_reaches():
-    rng = np.random.default_rng(1)
-    x = rng.laplace(size=10_000)
-    assert library_rules.violates(np.where(rng.random(10_000) < 0.2, 30.0, x), rng.laplace(size=10_000) + 1.0)
-    assert not library_rules.violates(x, rng.laplace(size=10_000) + 1.0)
-
-
 def test_what_is_stated_is_what_an_audit_says():
     kind = next(kind for kind in kinds() if kind.name == "randomised response")
     result = audited(kind, 1.0, 0)
     assert len(kinds()) == 10
     assert 1.0 < result.least_caught(0.5) < result.least_caught(0.9) == result.detectable
-
-
-def test_the_answer_names_the_most_noise_up_to_which_a_rule_rejects():
-    rows = [{"name": "a", "part": "rule", "stated": None, "ratio": r, "rejected": s} for r, s in
-            ((0.5, 1.0), (0.6, 0.9), (0.7, 0.8), (0.8, 1.0), (1.0, 1.0))]  # fmt: skip
-    assert most_rejected(rows) == 0.6
-    assert most_rejected(rows[2:]) is None
-    measured = [
-        {"name": "m", "part": "stated", "stated": share, "ratio": None, "rejected": share} for share in (0.9, 0.5)
-    ]
-    assert answer([*measured, *rows]).endswith("at least 9 in 10 tests reject: a 0.6.")

@@ -4,16 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from enumerated import EnumeratedLosses
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import AuditError
-from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
-from epsaudit.mechanisms.broken.additive import SphericalGaussianPerCoordinate
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.laws import NormalLaw
 from epsaudit.mechanisms.queries import ClippedSum, NumericQuery
@@ -57,32 +54,7 @@ def test_gaussian_meets_its_delta_and_no_less(epsilon, delta, sensitivity):
     assert spent == pytest.approx(delta, rel=1e-5)
 
 
-@pytest.mark.parametrize("mechanism", [Laplace, DiscreteLaplace, lambda epsilon: Gaussian(epsilon, 1e-5)])
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, "much"])
-def test_a_wrong_epsilon_is_one_sentence(mechanism, epsilon):
-    with pytest.raises(AuditError, match="epsilon is"):
-        mechanism(epsilon)
-
-
-def test_wrong_parameters_are_sentences():
-    with pytest.raises(AuditError, match="delta is 0"):
-        Gaussian(1.0, 0.0)
-    with pytest.raises(AuditError, match="sensitivity of the query is 0"):
-        NumericQuery(sensitivity=0.0)
-    with pytest.raises(AuditError, match=r"sensitivity of the query is 1\.5"):
-        DiscreteLaplace(1.0, NumericQuery(sensitivity=1.5))
-    with pytest.raises(AuditError, match=r"answer of the query is 0\.5"):
-        DiscreteLaplace(1.0, NumericQuery(lambda data: 0.5))(())
-
-
-def test_a_query_of_ones_own_brings_its_pairs():
-    pair = DatasetPair((), (4,))
-    query = NumericQuery(sum, 4.0, AddRemove(), (pair,))
-    assert Laplace(1.0, query).worst_pairs() == (pair,)
-    assert exact.epsilon(*laws(Laplace(1.0, query)), 0.0) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize("dimension", [1, 2, pytest.param(5, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("dimension", [1, 2])
 def test_spherical_noise_has_the_profile_of_a_number(dimension):
     """Whatever the direction: of the sum of the coordinates' losses, computed by composition, too."""
     mechanism = SphericalGaussian(1.0, 1e-3, ClippedSum(dimension))
@@ -97,24 +69,3 @@ def test_spherical_noise_has_the_profile_of_a_number(dimension):
     assert law.log_density(draws) == pytest.approx(parts[0].log_density(draws))
     with pytest.raises(AuditError, match="is not known"):
         exact.delta(law, SphericalLaw(law.centre, 2.0 * law.sigma), 1.0)
-
-
-def test_noise_for_one_coordinate_is_too_little():
-    mechanism = SphericalGaussianPerCoordinate(1.0, 1e-3, ClippedSum(4))
-    assert exact.exact_parameter(mechanism.claims[1], *laws(mechanism)) == pytest.approx(2.0 * mechanism.claims[1].mu)
-
-
-def test_sensitivities_of_sums_of_vectors():
-    """Against enumeration, also of records that are shortened; LS is k times the radius, DS what the records hold."""
-    query = ClippedSum(2, 2.0)
-    universe = ((0.0, 2.0), (3.0, 4.0), (-0.5, 0.0), (1.0, 1.0))
-    enumerated = EnumeratedLosses(lambda d: tuple(query(d).tolist()), universe, 5, AddRemove())
-    for x in [(), universe[1:3], (universe[0], universe[0], universe[3])]:
-        for k in (1, 2):
-            assert query.down_sensitivity(x, k) == pytest.approx(enumerated.down_sensitivity(x, k))
-            assert query.local_sensitivity(x, k) == pytest.approx(enumerated.local_sensitivity(x, k))
-    assert query.down_sensitivity(((0.3, 0.4),) * 3, 2) == pytest.approx(1.0)
-    with pytest.raises(AuditError, match="too many sets"):
-        query.down_sensitivity(((0.3, 0.4),) * 60, 30)
-    with pytest.raises(AuditError, match="dimension 3"):
-        query([(1.0, 2.0, 3.0)])

@@ -60,9 +60,8 @@ RUNS = 20_000
 
 
 def named(entries_, slow=()):
-    """Each by its name, those in ``slow`` nightly."""
-    nightly = pytest.mark.nightly(seconds=35)
-    params = [pytest.param(one, id=one.name, marks=[nightly] if one.name in slow else []) for one in entries_]
+    """Each by its name, those in ``slow`` marked so."""
+    params = [pytest.param(one, id=one.name, marks=pytest.mark.slow if one.name in slow else ()) for one in entries_]
     return pytest.mark.parametrize("entry", params)
 
 

@@ -6,7 +6,6 @@ from enumerated import EnumeratedLosses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.selection import SumOfResiduals
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, SlopeLosses
@@ -51,11 +50,6 @@ def test_records_of_one_leverage_have_the_losses_of_their_median(records):
     assert slopes.tolist() == MedianLosses(candidates).losses(records).tolist()
 
 
-def test_far_records_count_as_the_farthest():
-    huge = 10**30
-    assert QUERY.losses([(1, huge), (2, 0)]).tolist() == QUERY.losses([(1, 6), (2, 0)]).tolist()
-
-
 def test_claims_are_nearly_attained_and_broken_by_residuals():
     sound, residuals = (
         InverseSensitivity(1.0, query(tuple(range(32)), most=10)) for query in (SlopeLosses, SumOfResiduals)
@@ -64,13 +58,3 @@ def test_claims_are_nearly_attained_and_broken_by_residuals():
         pair = mechanism.worst_pairs()[0]
         mechanism.adjacency.check(pair)
         assert low < exact.exact_parameter(mechanism.claim, mechanism(pair.x), mechanism(pair.x_prime)) <= high
-
-
-def test_errors_are_sentences():
-    with pytest.raises(AuditError, match="must be whole numbers"):
-        SlopeLosses((0.5, 1.0), most=2)
-    with pytest.raises(AuditError, match="two increasing"):
-        SlopeLosses((1, 1), most=2)
-    for records in ((), ((3, 1),), ((1.5, 1),), ((1, 2, 3),)):
-        with pytest.raises(AuditError, match=r"pair \(a, b\) of whole numbers with \|a\| <= 2"):
-            QUERY.losses(records)

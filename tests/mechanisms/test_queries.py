@@ -74,20 +74,3 @@ def test_grids_too_long_to_list(grid):
     assert query.value((grid[-1],)) == grid[-1]
     with pytest.raises(AuditError, match="can be listed"):
         query.losses(())
-
-
-def test_figure_1_of_the_source():
-    # source 000, Figure 1: 0, 1 five times, 2 and 3 ten times each, 4 five times, 5
-    data = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
-    assert Maximum((0, 1, 2, 3, 4, 5)).losses(data).tolist() == [31, 26, 16, 6, 1, 0]
-
-
-@pytest.mark.parametrize("grid", [(), (1,), (1, 1), (2, 1), (0, math.nan), range(1), range(5, 0, -1), range(-1, 2**64)])
-def test_a_wrong_grid_is_a_sentence(grid):
-    with pytest.raises(AuditError, match="The grid is"):
-        Maximum(grid)
-
-
-def test_records_must_be_ordered():
-    with pytest.raises(AuditError, match="NaN"):
-        Maximum((0, 1)).loss((math.nan,))

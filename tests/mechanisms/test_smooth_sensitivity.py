@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from epsaudit import AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
 from epsaudit.mechanisms.stability import (
@@ -72,10 +71,7 @@ def test_cauchy_noise_is_pure_on_all_neighbours_and_attains_it(epsilon):
     assert 0.97 * epsilon < max(losses) <= epsilon * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"),
-    [(1.0, 1e-3), *(pytest.param(*terms, marks=pytest.mark.nightly) for terms in ((0.5, 1e-6), (3.0, 0.1)))],
-)
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3)])
 def test_laplace_noise_is_approximately_private_on_all_neighbours(epsilon, delta):
     mechanism = SmoothMedianLaplace(UNIT, epsilon, delta)
     pairs = [*neighbours(1), *neighbours(3)]
@@ -89,19 +85,3 @@ def test_noise_at_the_local_sensitivity_tells_everything(pair):
     mechanism = LaplaceAtLocalSensitivity(1.0, pair)
     mechanism.adjacency.check(pair)
     assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 30.0) == pytest.approx(1.0)
-
-
-def test_errors_are_sentences():
-    with pytest.raises(AuditError, match="finite one"):
-        SmoothMedianCauchy(StableMedian(), 1.0)((1.0,))
-    with pytest.raises(AuditError, match="at most 1/4"):
-        SmoothMedianLaplace(UNIT, 1.0, 0.5)
-
-
-def test_thousands_of_equal_records_leave_what_is_beyond_them():
-    """The nearest other record is 1,999 changes away, and the smooth sensitivity e^-200 of it, not an overflow."""
-    data = (1.0,) * 3999 + (3.0,) * 1
-    found = smooth_sensitivity(StableMedian(1.0, 4.0), data, beta=0.1)
-    by_hand = max(2.0 * math.exp(-0.1 * 1999), 3.0 * math.exp(-0.1 * 2000))
-    assert found == pytest.approx(by_hand, rel=1e-9)
-    assert smooth_sensitivity(StableMedian(1.0, 4.0), data, beta=1.0) == 0.0  # below the least double
