@@ -35,7 +35,13 @@ def programs(tmp_path_factory):
         yield f"{folder}{os.pathsep}{blocks.PROGRAMS}"
 
 
-LONG = {"docs/tutorials/audit-to-paper.md", "docs/how-to/flakiness-budget.md"}
+LONG = {
+    f"docs/{page}.md"
+    for page in (
+        "tutorials/audit-to-paper",
+        *(f"how-to/{at}" for at in ("flakiness-budget", "other-languages", "verify-and-compare")),
+    )
+}
 """Commands and audits of ten seconds and more; the first tutorial and that of privacy tests run the like daily."""
 
 

@@ -76,6 +76,7 @@ class TestResume:
             assert records(path)[:end] == known[:end]
             assert set(counts_of(records(path))) == set(counts_of(known))
 
+    @pytest.mark.slow
     def test_a_log_that_ends_in_the_middle_of_a_record(self, path, tmp_path):
         # what a kill, or a machine that loses power, leaves: the file, and a log that may be torn anywhere
         def stop(step):
@@ -353,7 +354,7 @@ class TestRefusals:
         with pytest.raises(AuditError, match=r"version of epsaudit \(0\.0\.9 there, .* here\)"):
             audit(count(), **OPTIONS, checkpoint=path)
 
-    @pytest.mark.parametrize("times", [12])
+    @pytest.mark.parametrize("times", [8, pytest.param(60, marks=pytest.mark.slow)])
     def test_damage_anywhere_is_a_sentence_or_changes_nothing(self, times, path, finished):
         content, whole = path.read_bytes(), audit(count(), **OPTIONS).to_dict()
         rng, said = random.Random(1), set()

@@ -1,17 +1,22 @@
-"""The command line: what it prints, writes, and answers to bad input."""
+"""The command line: what it prints, writes and keeps, of mechanisms, programs and audits that stop early."""
 
 import csv
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
+from recorded import cut, records
 
-from epsaudit.adapters.registry import registered
+from epsaudit import audit_sequentially
+from epsaudit.adapters.registry import chosen, registered
+from epsaudit.audits import suite
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
+from epsaudit.results.result import comparable
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
@@ -125,3 +130,154 @@ def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect(wo
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (NOBODY_READS, b"")
+
+
+PROGRAM = """
+import json, random, sys
+print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    rng = random.Random(request["seed"])
+    for _ in range(request["size"]):
+        print(len(request["dataset"]) + float(sys.argv[1]) * (rng.expovariate(1) - rng.expovariate(1)))
+    sys.stdout.flush()
+"""
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    (tmp_path / "count.py").write_text(PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return [
+        "audit",
+        *QUICK,
+        "--pair",
+        '["ann"]',
+        '["ann", "bob"]',
+        "--command",
+        f"{shlex.quote(sys.executable)} count.py",
+    ]
+
+
+class TestPrograms:
+    def test_the_claim_is_audited(self, program, capsys):
+        sound, leaky = (
+            [*program[:-1], f"{program[-1]} {scale}", "--epsilon", "1", "--confidence", "0.9999"]
+            for scale in (1.0, 0.5)
+        )
+        assert main(sound) == AS_EXPECTED
+        assert main(leaky) == SURPRISED
+        printed = capsys.readouterr().out
+        assert "count.py: 1-DP claimed" in printed
+        assert "('ann',) against ('ann', 'bob')" in printed
+
+    @pytest.mark.parametrize(
+        ("claim", "said"),
+        [
+            ("--epsilon 1 --delta 1e-5", "(1, 1e-05)-DP"),
+            ("--order 2 --epsilon 1", "(2, 1)-Renyi DP"),
+            ("--rho 0.5", "0.5-zCDP"),
+            ("--rho 0.5 --delta 1e-6", "1e-06-approximate 0.5-zCDP"),
+            ("--mu 1", "1-GDP"),
+        ],
+    )
+    def test_every_claim(self, program, claim, said, capsys):
+        main([*program[:-1], f"{program[-1]} 1.0", *claim.split(), "--trials", "500"])
+        assert f"count.py: {said} claimed" in capsys.readouterr().out
+
+
+class TestCheckpoints:
+    names = ["laplace", "gaussian"]
+
+    @pytest.mark.slow
+    def test_an_interrupted_suite_goes_on_with_its_seed(self, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        options = [
+            "audit",
+            *self.names,
+            "--trials",
+            "20000",
+            "--jobs",
+            "1",
+            "--out",
+            "out",
+            "--checkpoint",
+            "run.checkpoint",
+        ]
+
+        def interrupted(entries, **given):
+            for result in original(entries, **given):
+                yield result
+                raise KeyboardInterrupt
+
+        original = suite.run
+        with monkeypatch.context() as patched:
+            patched.setattr(suite, "run", interrupted)
+            assert main(options) == INTERRUPTED
+        said = capsys.readouterr().err
+        assert "1 finished audits are in out, and the same command goes on from the chunks in run.checkpoint" in said
+        assert main(options) == AS_EXPECTED
+        seed = records(tmp_path / "run.checkpoint")[0][3]["seed"]
+        assert f"Seed {seed}" in " ".join(capsys.readouterr().out.split())
+        assert main(["audit", *self.names, *QUICK, "--seed", str(seed), "--out", "whole"]) == AS_EXPECTED
+        assert comparable(tmp_path / "out" / "audit.json") == comparable(tmp_path / "whole" / "audit.json")
+
+
+EARLY = ["--stop-early", "--trials", "2000", "--seed", "1", "--jobs", "1"]
+MINE = """
+from epsaudit import DatasetPair, PureDP, vectorized
+
+def noisy(scale, epsilon=1.0):
+    return vectorized(lambda data, size, rng: data + rng.laplace(scale=scale, size=size), claim=PureDP(epsilon),
+                      pairs=[DatasetPair(0, 1)])
+
+sound, leaky, weak = noisy(1.0), noisy(0.5), noisy(1.0, 200.0)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    yield tmp_path
+    sys.modules.pop("mine", None)
+
+
+class TestCommand:
+    def test_one_result_is_printed_whole(self, mine, capsys):
+        assert main(["audit", "mine:leaky", *EARLY]) == SURPRISED
+        assert "of at most 2,000 runs: the claim was refuted" in capsys.readouterr().out
+        assert main(["audit", "mine:sound", *EARLY]) == AS_EXPECTED
+        printed = capsys.readouterr().out
+        assert "does not refute the claim" in printed
+        assert "after 2,000 of at most 2,000 runs: the runs were spent" in printed
+
+    def test_confidence_and_seeds_are_shared_out_as_in_a_suite(self, mine, capsys):
+        names = ["laplace", "broken/laplace-half-noise"]
+        assert main(["audit", *names, *EARLY, "--confidence", "0.9", "--out", "out"]) == AS_EXPECTED
+        found = load(mine / "out" / "audit.json")
+        for result, entry in zip(found, chosen(names), strict=True):
+            alone = audit_sequentially(
+                entry.mechanism,
+                claim=entry.claim,
+                trials=2_000,
+                confidence=0.95,
+                seed=suite.entry_seed(1, entry.name),
+                n_jobs=1,
+            )
+            assert (result.mechanism, result.confidence) == (entry.name, 0.95)
+            assert result.rounds == alone.rounds
+            typed = " ".join(["epsaudit audit", *names, *EARLY])
+            assert result.execution["command"].startswith(typed)
+
+    def test_a_checkpoint_keeps_one_audit_and_its_seed(self, mine, capsys, monkeypatch):
+        words = ["audit", "mine:sound", "--stop-early", "--trials", "2000", "--checkpoint", "run.checkpoint", "--json"]
+        words += ["--confidence", "0.9999"]  # a new seed each time: refuted by chance once in 10,000
+        assert main(words) == AS_EXPECTED
+        first = json.loads(capsys.readouterr().out)["results"][0]
+        cut(mine / "run.checkpoint", len(records(mine / "run.checkpoint")) - 3)
+        assert main(words) == AS_EXPECTED
+        again = json.loads(capsys.readouterr().out)["results"][0]
+        assert {**first, "execution": 0} == {**again, "execution": 0}
+        assert f"--seed {first['seed']}" in again["execution"]["command"]

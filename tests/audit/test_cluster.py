@@ -98,6 +98,7 @@ class TestBefore:
             with pytest.raises(AuditError, match=f"No dask scheduler answers at '{address}'"), cluster(address, wait=1):
                 pass
 
+    @pytest.mark.slow
     def test_a_scheduler_without_workers(self, scheduler):
         with (
             pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),

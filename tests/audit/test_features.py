@@ -1,12 +1,16 @@
-"""Every feature: what it reads off outputs of its kind, and how its event names it. All read NaN off what has none."""
+"""Features and readings: what each reads off outputs of its kind, and how its event names it."""
+
+import datetime
 
 import numpy as np
 import pytest
 
-from epsaudit.outputs.normal_form import Items, pack
-from epsaudit.outputs.readings import Reading
+from epsaudit.outputs.normal_form import Items, normal, pack
+from epsaudit.outputs.readings import LONGEST_REPEAT, Reading, readings_of
 from epsaudit.witnesses import features as f
 from epsaudit.witnesses.encoding import Features, structure_of
+from epsaudit.witnesses.events import Interval, Region, event_from_dict
+from epsaudit.witnesses.features import Combined, Contains, Coordinate, Deviation, HasKind, NegativeZero, Residue, Value
 
 NAN = np.nan
 Y = f.Value()
@@ -88,3 +92,68 @@ def test_the_most_telling_key_comes_first_and_vectors_keep_their_coordinates():
     assert f.At(("b",)) in Features.of(x, x_prime).alone
     plain = pack([(1.0, 2.0, 3.0)] * 10 + [None])
     assert f.Coordinate(0) in Features.of(plain, plain).alone
+
+
+BELOW, ABOVE = Interval(high=0.5), Interval(low=0.5)
+
+
+@pytest.mark.parametrize(
+    ("feature", "holds", "denies"),
+    [
+        (Contains("c"), "{y has 'c'}", "{y has no 'c'}"),
+        (Contains(1.0), "{y has 1}", "{y has no 1}"),
+        (HasKind("array"), "{y is an array}", "{y is not an array}"),
+        (HasKind("string"), "{y is a string}", "{y is not a string}"),
+        (HasKind("None"), "{y is None}", "{y is not None}"),
+        (NegativeZero(Value()), "{y is -0.0}", "{y is not -0.0}"),
+        (Combined("==", Coordinate(0), Coordinate(1)), "{y[0] = y[1]}", "{y[0] != y[1]}"),
+    ],
+)
+def test_what_holds_and_what_does_not(feature, holds, denies):
+    assert str(Region(feature, (ABOVE,))) == holds
+    assert str(Region(feature, (BELOW,))) == denies
+    assert str(Region(feature, (Interval(high=0.0),))) == denies
+    assert str(event_from_dict(Region(feature, (BELOW,)).to_dict())) == denies
+
+
+def test_a_distance_of_nothing_is_equality():
+    assert str(Region(Deviation(Residue(Value(), 3), 1.0), (Interval(high=0.0),))) == "{y mod 3 = 1}"
+    assert str(Region(Deviation(Value(), 1.0), (Interval(high=0.5),))) == "{|y - 1| <= 0.5}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("commas", "new york, 7,-0.5e1,00ff", ("new york", 7.0, -5.0, "00ff")),
+        ("commas", 'a,"b, ""c""",7', ("a", 'b, "c"', 7.0)),
+        ("bars", "9007199254740993|1.|x", (2**53 + 1, 1.0, "x")),
+        ("tokens", "(at 2026-03-01) 10.3.44.1: 7!", ("at", datetime.date(2026, 3, 1), "10.3.44.1", 7.0)),
+        ("named", 'took=17 ms, name="a b"; at: x2 took=3', normal({"at": "x2", "name": "a b", "took": 17})),
+        ("xml", "<r><n>7</n><i>1</i><i>a</i>end</r>", normal({"#text": "end", "i": [1, "a"], "n": 7})),
+        ("xml", "<r><n>7</r>", None),
+        ("xml", '<!DOCTYPE r [<!ENTITY a "b">]><r>&a;</r>', None),
+        ("xml", "<r>" * 100_000, None),
+    ],
+)
+def test_text_is_read_as_a_record(name, text, read):
+    assert Reading(name)(text) == read
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 11, 30, LONGEST_REPEAT, LONGEST_REPEAT + 9])
+def test_the_longest_repeat_is_exact_up_to_a_length(size):
+    part = "".join(chr(1000 + place) for place in range(size))
+    assert Reading("text")(f"{part}.{part}").get("longest repeat") == min(size, LONGEST_REPEAT)
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        (["a=1 b=2", "b=3 a=4", "b=1 c=1"], ["named", "words", "text", "characters"]),
+        (["one 7", "two 8", "six 9"], ["words", "text", "characters"]),
+        (["x", "x y 7", "x y z 8 z"], ["tokens with digits", "words", "text", "characters"]),
+        (["a;b c;7", "a b c d;e;8", "x y z;z;9"], ["semicolons", "words", "text", "characters"]),
+        (["<r/>", "<r>7</r>", "no"], ["xml"]),
+    ],
+)
+def test_readings_are_those_that_over_half_of_a_sample_agrees_on(texts, names):
+    assert list(readings_of(texts, [], 8)) == names

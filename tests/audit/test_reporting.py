@@ -1,6 +1,11 @@
-"""Numbers never flatter, tables fit, figures show what they should."""
+"""Numbers never flatter, tables fit and compile, figures and curves show what they should, and are written."""
 
+import csv
 import math
+import os
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -9,15 +14,30 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
-from epsaudit import ApproxDP, PureDP
-from epsaudit.adapters.registry import Entry
+from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit, audit_sequentially
+from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits import suite
+from epsaudit.audits.suite import run
 from epsaudit.audits.verify import load
+from epsaudit.cli.main import main
 from epsaudit.experiments import front
-from epsaudit.mechanisms.additive import Laplace
+from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
+from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.reporting import figures, style, tables
+from epsaudit.reporting.figures import (
+    allowed_trade_off,
+    certified_polygon,
+    certified_profile,
+    privacy_profile,
+    sequential_path,
+    trade_off,
+)
+from epsaudit.reporting.methods import methods
+from epsaudit.reporting.tables import LONGEST, Column, family_confidence, to_csv, to_latex, to_markdown
+from epsaudit.results.result import save
 from epsaudit.text import count, lower, percent, plain, upper
 
 POSITIVE = st.floats(1e-12, 1e12)
@@ -140,3 +160,278 @@ class TestFigure:
 
 def test_labels_are_drawn_as_they_are():
     assert (style.words("a$b$"), style.words("_x")) == (r"a\$b\$", " _x")
+
+
+STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
+DOCUMENT = (
+    "\\documentclass{{article}}\\usepackage{{booktabs,longtable}}\n\\begin{{document}}\\input{{{}}}\\end{{document}}\n"
+)
+
+
+def compile_latex(folder, name):
+    """Run pdflatex on a two-line document around the file; skip where there is none, except in CI with LaTeX."""
+    if shutil.which("pdflatex") is None:
+        pytest.skip("pdflatex is not installed: the structure is checked, the compilation is not")
+    (folder / "main.tex").write_text(DOCUMENT.format(name))
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "max_print_line": "1000"},
+    )
+    assert done.returncode == 0, done.stdout[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def results_columns():
+    gaussian = Gaussian(1.0, 1e-5)
+    entries = [
+        Entry(STRANGE, Laplace(1.0), PureDP(1.0)),
+        *(Entry(f"gaussian-{i}", gaussian, claim) for i, claim in enumerate(gaussian.claims)),
+    ]
+    return list(run(entries, trials=20_000, n_jobs=1))
+
+
+@pytest.mark.parametrize(("rows", "pages"), [(3, "1 page"), (LONGEST + 20, "2 pages")])
+def test_a_table_compiles_whatever_it_holds(rows, pages, tmp_path):
+    columns = [Column("name", STRANGE), Column("code", "code", "code"), Column("bound", "bound", "lower")]
+    content = [{"name": STRANGE, "code": STRANGE, "bound": 10.0 ** (9 - 3 * i) / 3} for i in range(rows)]
+    (tmp_path / "table.tex").write_text(to_latex(content, columns, STRANGE, "tab:x"), encoding="utf-8")
+    assert f"Output written on main.pdf ({pages}," in compile_latex(tmp_path, "table")
+
+
+def test_the_main_table_compiles_within_the_width_of_a_page(results_columns, tmp_path):
+    plain = [result for result in results_columns if result.mechanism != STRANGE]
+    (tmp_path / "audit.tex").write_text(tables.results_to_latex(plain, 0.95), encoding="utf-8")
+    assert "Overfull" not in compile_latex(tmp_path, "audit")
+
+
+def test_the_methods_paragraphs_compile(results_columns, tmp_path):
+    text = methods(results_columns, 0.95).partition("\n@")[0]
+    (tmp_path / "methods.tex").write_text(text, encoding="utf-8")
+    assert "Output written on main.pdf (1 page," in compile_latex(tmp_path, "methods")
+
+
+@given(st.floats(1e-9, 1e9), st.integers(2, 6))
+def test_bounds_are_rounded_to_the_safe_side_in_every_format(value, digits):
+    rows = [{"low": value, "high": value}]
+    columns = [Column("low", "low", "lower", digits), Column("high", "high", "upper", digits)]
+    low, high = (cell.strip() for cell in to_markdown(rows, columns).splitlines()[2].strip("|").split("|"))
+    assert Decimal(low) <= Decimal(repr(value)) <= Decimal(high)
+    body = to_latex(rows, columns, "").split("\\midrule\n")[1].splitlines()[0].removesuffix(r" \\")
+    low_tex, high_tex = (_number(cell) for cell in body.split(" & "))
+    assert (low_tex, high_tex) == (Decimal(low), Decimal(high))
+    assert float(to_csv(rows).splitlines()[1].split(",")[0]) == value
+
+
+def _number(cell):
+    plain = cell.strip().strip("$").replace(r"\cdot ", "x").replace("}", "").replace("10^{", "e")
+    return Decimal(plain.replace("xe", "e") if plain[0] != "e" else f"1{plain}")
+
+
+class TestMethods:
+    def test_every_citation_has_its_entry_and_no_other(self, results_columns):
+        import re
+
+        text = methods(results_columns, 0.95)
+        cited = {key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")}
+        assert cited == set(re.findall(r"^@\w+\{(\w+),$", text, flags=re.MULTILINE))
+        assert text.count("{") == text.count("}")
+
+
+ERRORS = np.array([0.0, 1e-5, 0.01, 0.2, 0.5, 0.9, 1.0])
+CLAIMS = [PureDP(1.0), ApproxDP(0.5, 0.01), GaussianDP(1.0), ZCDP(0.5), RenyiDP(2.0, 1.0)]
+
+
+class TestAllowed:
+    def test_closed_forms(self):
+        e, delta = math.exp(0.5), 0.01
+        expected = np.maximum.reduce([1 - delta - e * ERRORS, (1 - delta - ERRORS) / e, 0 * ERRORS])
+        assert allowed_trade_off(ApproxDP(0.5, delta), ERRORS) == pytest.approx(expected, abs=1e-12)
+        assert allowed_trade_off(GaussianDP(1.0), ERRORS) == pytest.approx(norm.cdf(norm.isf(ERRORS) - 1.0), abs=1e-12)
+
+    @pytest.mark.parametrize("claim", CLAIMS, ids=str)
+    def test_a_trade_off_curve_is_convex_decreasing_symmetric_and_below_chance(self, claim):
+        errors = np.linspace(0.0, 1.0, 101)
+        values = allowed_trade_off(claim, errors)
+        assert np.all(np.diff(values) <= 1e-12)
+        assert np.all(np.diff(values, 2) >= -1e-9)
+        assert np.all(values <= 1.0 - errors + 1e-12)
+        inside = (values > 1e-6) & (values < 1 - 1e-6)
+        assert allowed_trade_off(claim, values[inside]) == pytest.approx(errors[inside], abs=1e-6)
+
+    @pytest.mark.parametrize(
+        "claim", [pytest.param(one, marks=pytest.mark.slow if isinstance(one, ZCDP) else ()) for one in CLAIMS], ids=str
+    )
+    def test_its_tangents_are_the_privacy_profile(self, claim):
+        errors = np.concatenate([np.geomspace(1e-8, 1e-2, 200), np.linspace(0.01, 1.0, 2000)])
+        values = allowed_trade_off(claim, errors)
+        for epsilon in (0.0, 0.3, 1.0):
+            gain = np.max(1.0 - values - math.exp(epsilon) * errors)
+            assert gain == pytest.approx(claim.profile(epsilon), abs=2e-4)
+
+
+def result(mechanism, claim=None, **changes):
+    return audit(mechanism, claim=claim, trials=50_000, seed=1, n_jobs=1, **changes)
+
+
+@pytest.fixture(scope="module")
+def stored():
+    return result(Laplace(1.0)).to_dict()
+
+
+def seen(stored, right, wrong):
+    """The stored result, had its first event been seen so often in 500 runs a side, and its second never."""
+    counts = {"runs_x": 500, "runs_x_prime": 500, "guess_x_on_x": right, "guess_x_on_x_prime": wrong}
+    never = {"guess_x_prime_on_x": 0, "guess_x_prime_on_x_prime": 0}
+    return AuditResult.from_dict({**stored, "counts": {**stored["counts"], **counts, **never}})
+
+
+class TestExcluded:
+    @pytest.mark.parametrize("mechanism", [Laplace(1.0), Gaussian(1.0, 0.05), LaplaceHalfNoise(1.0)])
+    def test_the_exact_curve_stays_out_of_it(self, mechanism):
+        pair = mechanism.worst_pairs()[0]
+        exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
+        p, p_prime = exact.events(np.linspace(-3.0, 3.0, 201))
+        order = np.argsort(p_prime)
+        found = result(mechanism, confidence=0.999)
+        polygon = certified_polygon(found)
+        assert len(polygon) > 2
+        for likely, rare in polygon[1:-1]:  # some test of the exact curve does as well as each corner
+            assert np.interp(likely, p_prime[order], 1.0 - p[order]) <= rare + 1e-6
+
+    @given(st.integers(0, 400), st.integers(0, 400))
+    def test_it_is_convex_whatever_was_counted(self, stored, right, wrong):
+        polygon = certified_polygon(seen(stored, right, wrong))
+        slopes = np.diff(polygon[:, 1]) / np.diff(polygon[:, 0])
+        assert np.all(np.diff(slopes) >= -1e-9)
+        assert np.all(polygon.sum(axis=1) <= 1.0 + 1e-12)
+
+    @pytest.mark.parametrize("mechanism", [Laplace(1.0), Gaussian(1.0, 0.05), LaplaceHalfNoise(1.0)])
+    def test_the_certified_profile_is_the_certificates_bound_and_below_the_exact_one(self, mechanism):
+        pair = mechanism.worst_pairs()[0]
+        exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
+        found = result(mechanism, confidence=0.999)
+        epsilons = np.linspace(0.0, 3.0, 13)
+        certified = certified_profile(found, epsilons)
+        assert np.all(certified <= np.array([exact.delta(e) for e in epsilons]) + 1e-12)
+        own = found.certificate.delta(found.counts, found.point[0], found.confidence)
+        assert certified_profile(found, np.array([found.point[0]]))[0] == pytest.approx(float(own), abs=1e-12)
+
+    def test_a_refuted_claim_runs_through_it_and_a_kept_one_does_not(self):
+        for mechanism, refuted in ((LaplaceHalfNoise(1.0), True), (Laplace(1.0), False)):
+            found = result(mechanism)
+            corners = certified_polygon(found)[1:-1]
+            claimed = allowed_trade_off(found.claim, corners[:, 0])
+            assert np.any(claimed > corners[:, 1]) == refuted == found.violates_claim
+
+
+def words(figure):
+    text = style.render(figure, "svg").decode()
+    assert "<text" in text  # text stays text
+    return re.sub(r"\s+", " ", " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", text)))
+
+
+class TestFigures:
+    @pytest.mark.parametrize("draw", [privacy_profile, trade_off])
+    @pytest.mark.parametrize("claim", [None, GaussianDP(2.0)])
+    def test_each_says_its_confidence_runs_axes_and_claim(self, draw, claim):
+        found = result(Laplace(1.0), claim)
+        said = words(draw(found))
+        for part in (found.mechanism, "50k runs", "95%", str(found.claim), "excluded"):
+            assert part in said
+        for part in ("nats", "probability") if draw is privacy_profile else ("says x",):
+            assert part in said
+
+    def test_sequential_paths_end_where_the_results_do(self):
+        results = {
+            "half the noise": audit_sequentially(LaplaceHalfNoise(1.0), trials=20_000, seed=1, n_jobs=1),
+            "Laplace": audit_sequentially(Laplace(1.0), trials=2_000, seed=1, n_jobs=1),
+        }
+        figure = sequential_path(results)
+        ends = [line for line in figure.axes[0].lines if line.get_marker() not in ("None", None, "")]
+        assert [float(line.get_ydata()[0]) for line in ends] == [r.lower_bound for r in results.values()]
+        said = words(figure)
+        for part in ("half the noise", "Laplace", "every moment", "95%", "runs", "claimed: 1"):
+            assert part in said
+
+
+class TestStudies:
+    def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
+        data = style.render(trade_off(result(Laplace(1.0))), "pdf")
+        assert b"/FontType 42" in data or b"/CIDFontType2" in data
+        assert b"/Type3" not in data
+        import matplotlib
+        from matplotlib.colors import to_rgb
+
+        with style.styled():
+            cycle = matplotlib.rcParams["axes.prop_cycle"].by_key()
+            assert len({str(dash) for dash in cycle["linestyle"]}) == len(cycle["color"])
+        assert matplotlib.rcParams["pdf.fonttype"] == matplotlib.rcParamsDefault["pdf.fonttype"]  # nothing leaks out
+        greys = [np.dot(to_rgb(colour), [0.299, 0.587, 0.114]) for colour in (style.BLUE, style.VERMILION)]
+        assert abs(greys[0] - greys[1]) > 0.05
+
+
+NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "audit.json"
+    save(run([registered()[name] for name in NAMES], trials=20_000, n_jobs=1), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("option", "parts"),
+    [
+        ("--latex", [r"\toprule", r"\texttt{laplace}", r"broken/\allowbreak{}laplace", r"95\%", "20k runs each"]),
+        ("--markdown", ["| laplace |", "at 95% (Bonferroni)"]),
+        ("--csv", ["mechanism,claim,parameter"]),
+        ("--methods", [r"\cite{clopper1934use}", "@article{clopper1934use,"]),
+    ],
+)
+def test_texts_are_printed_or_written(file, capsys, tmp_path, option, parts):
+    assert main(["report", str(file), option]) == 0
+    printed = capsys.readouterr().out
+    assert all(part in printed for part in parts)
+    assert main(["report", str(file), option, str(tmp_path / "new" / "text")]) == 0
+    assert (tmp_path / "new" / "text").read_text(encoding="utf-8") == printed
+    assert capsys.readouterr().out == ""
+
+
+def test_only_some_results_keep_the_confidence_of_all(file, capsys):
+    chosen = ["report", str(file), "--only", "broken/*", "--only", "laplace"]
+    assert main([*chosen, "--markdown"]) == 0
+    printed = capsys.readouterr().out
+    assert "gaussian" not in printed
+    assert "2 audits" in printed
+    assert "together at 95%" in printed
+    assert main([*chosen, "--csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["mechanism"] for row in rows] == ["laplace", "broken/laplace-half-noise"]
+
+
+def test_the_family_is_what_bonferroni_says(file):
+    results = load(file)
+    assert family_confidence(results) == pytest.approx(0.95)
+    assert family_confidence(results * 30) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["profile", "trade-off"])
+@pytest.mark.parametrize("name", NAMES)
+def test_curves_of_one_result(file, tmp_path, kind, name):
+    path = tmp_path / "curve.svg"
+    assert main(["report", str(file), "--only", name, "--figure", str(path), "--kind", kind]) == 0
+    text = path.read_text()
+    for part in (name, "20k runs", "98.", "confidence", "exact for the pair", "excluded"):
+        assert part in text
+
+
+@pytest.mark.parametrize(("ending", "start"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_figures_in_every_format(file, tmp_path, ending, start):
+    assert main(["report", str(file), "--figure", str(tmp_path / f"f.{ending}")]) == 0
+    assert (tmp_path / f"f.{ending}").read_bytes().startswith(start)

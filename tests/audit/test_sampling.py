@@ -89,7 +89,7 @@ class Instant:
         return self.outputs[:size]
 
 
-@pytest.mark.parametrize(("jobs", "chunks"), [(1, 600), pytest.param(2, 4_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("jobs", "chunks"), [(1, 300), pytest.param(2, 4_000, marks=pytest.mark.slow)])
 def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     """A float kept of each chunk would take 32 bytes of it, and of each block or run far more.
 

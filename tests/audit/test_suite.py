@@ -3,7 +3,7 @@
 import pytest
 
 from epsaudit import AuditError
-from epsaudit.adapters.registry import Entry, registered
+from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.mechanisms.additive import Laplace
 
@@ -36,19 +36,3 @@ def test_one_row_is_reproduced_by_its_own_seed_and_confidence():
 def test_confidence_is_checked_before_any_run():
     with pytest.raises(AuditError, match="confidence is 0"):
         next(suite.run(ENTRIES, family_confidence=0.0))
-
-
-class TestRegistry:
-    def test_every_entry_has_an_adjacent_pair_and_says_where_it_comes_from(self):
-        for name, entry in registered().items():
-            pairs = entry.mechanism.worst_pairs() if entry.pairs is None else entry.pairs
-            assert len(pairs) > 0, name
-            for pair in pairs:
-                if entry.mechanism.adjacency is not None:
-                    entry.mechanism.adjacency.check(pair)
-            assert entry.source, name
-
-    def test_every_broken_entry_says_what_is_wrong(self):
-        broken = [entry for entry in registered().values() if entry.expected == "violated"]
-        assert broken
-        assert all(entry.reason for entry in broken)

@@ -1,61 +1,185 @@
-"""Environments of library versions: found, keyed, built whole or not at all, and never silently missing; no network."""
+"""Environments of library versions, found, keyed and built whole; which versions bisecting tries. No network."""
 
 import ast
+import json
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, audit
-from epsaudit.claims import definitions as claims
-from epsaudit.experiments.libraries import environments, interpreters
+from epsaudit import AuditError, DatasetPair, PureDP, audit
+from epsaudit.adapters import registry
+from epsaudit.adapters.registry import Library
+from epsaudit.cli import AS_EXPECTED
+from epsaudit.cli.main import main
+from epsaudit.experiments.libraries import bisecting, environments, interpreters
+from epsaudit.experiments.libraries.bisecting import Tried, bisect
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
 from epsaudit.experiments.libraries.interpreters import Interpreter
-from epsaudit.experiments.libraries.rows import ADAPTERS, Row
+from epsaudit.experiments.libraries.rows import ADAPTERS, Row, entries
 
 HERE = ".".join(map(str, sys.version_info[:2]))
+VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
+LEAKS = {"1.1", "1.2", "1.3"}
 TOY = """
 import random
-SCALE = 0.5
 def noisy(value):
-    return value + SCALE * (random.SystemRandom().expovariate(1) - random.SystemRandom().expovariate(1))
+    return value + {scale} * (random.SystemRandom().expovariate(1) - random.SystemRandom().expovariate(1))
 """
 ADAPTER = """
 import toynoise
 from serving import repeated, serve
 
-def noisy(epsilon):
-    return {"kind": "PureDP", "epsilon": epsilon}, repeated(toynoise.noisy)
+def noisy(epsilon=1.0):
+    return {"kind": "PureDP", "epsilon": getattr(toynoise, "EPSILON", epsilon)}, repeated(toynoise.noisy)
 
 serve(noisy)
 """
 
 
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """A folder with the wheel of a library whose noise has half the scale that it needs."""
-    folder = tmp_path_factory.mktemp("wheels")
-    about = "toynoise-1.0.dist-info"
-    with zipfile.ZipFile(folder / "toynoise-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("toynoise/__init__.py", TOY)
-        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: toynoise\nVersion: 1.0\n")
+def write_wheel(folder, version, text):
+    about = f"toynoise-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"toynoise-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("toynoise/__init__.py", text)
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: toynoise\nVersion: {version}\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{about}/RECORD", "")
+
+
+@pytest.fixture
+def wheels(tmp_path, monkeypatch):
+    """An index of wheels, environments in a folder of the test's own, and rows of toynoise 1.2 and 1.5."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for version in VERSIONS:
+        write_wheel(folder, version, TOY.format(scale=0.3 if version in LEAKS else 1.0))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path / "libraries"))
+    (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
+    (tmp_path / "toy.py").write_text(ADAPTER)
+    monkeypatch.setattr("epsaudit.experiments.libraries.rows.ADAPTERS", tmp_path)
     return folder
 
 
-@pytest.fixture(scope="module")
-def offline(wheels, tmp_path_factory):
-    """No registry, only the folder of wheels; environments in a folder of the test's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIP_NO_INDEX", "1")
-        patch.setenv("PIP_FIND_LINKS", str(wheels))
-        patch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path_factory.mktemp("libraries")))
-        yield
+@pytest.fixture
+def rows(tmp_path, monkeypatch):
+    """Libraries of toynoise: the newest version, whose row is sound, and an older one, whose row is not."""
+    made = {}
+    for version, expected in (("1.5", "consistent"), ("1.2", "violated")):
+        name = f"toynoise-{version}"
+        (tmp_path / f"{name}.txt").write_text(f"toynoise=={version}\n")
+        environment = Environment(name, (HERE,), requirements=tmp_path / f"{name}.txt")
+        monkeypatch.setitem(ENVIRONMENTS, name, environment)
+        made[version] = Row(name, "noisy", "toy", "noisy", {}, PureDP(1.0), DatasetPair(0.0, 1.0), expected=expected)
+    newest, old = made["1.5"], made["1.2"]
+    found = {
+        "toynoise": Library("toynoise", newest.version, (newest,), newest.environment.built, entries),
+        old.version: Library(old.version, old.version, (old,), old.environment.built, entries),
+    }
+    monkeypatch.setattr(registry, "libraries", lambda: found)
+    return made
 
 
-def written(folder, text, name="toynoise-1.0", pythons=(HERE,), **more):
+@pytest.fixture
+def pretended(monkeypatch, rows):
+    """Nothing is installed: versions and verdicts are what the test says; returns what was tried, in order."""
+
+    def pretend(verdicts):
+        order = []
+
+        def tried(row, version, **settings):
+            order.append((version, settings))
+            if (refuted := verdicts[version]) is None:
+                return Tried(version, None, "cannot be run", "ImportError: no noise")
+            result = SimpleNamespace(violates_claim=refuted, claim=PureDP(1.0), lower_bound=2.0 * refuted, runs=100)
+            return Tried(version, result, "refuted" if refuted else "not refuted")
+
+        monkeypatch.setattr(Environment, "python", lambda environment: sys.executable)
+        monkeypatch.setattr(bisecting, "released", lambda python, package, *options: list(verdicts))
+        monkeypatch.setattr(bisecting, "_tried", tried)
+        return order
+
+    return pretend
+
+
+def toy(first, last, vain=(), newest=24):
+    """Versions 1.0 to 1.24 of which some are affected, and some cannot be run."""
+    return {f"1.{n}": None if n in vain else first <= n <= last for n in range(newest + 1)}
+
+
+class TestSearch:
+    @pytest.mark.parametrize(("first", "last"), [(0, 24), (2, 2), (0, 5), (1, 12), (2, 23), (2, 24)])
+    def test_edges_are_found_by_few_audits(self, pretended, rows, first, last):
+        order = pretended(toy(first, last))
+        found = bisect(rows["1.2"])
+        assert (found.first_affected, found.last_affected) == (f"1.{first}", f"1.{last}")
+        assert found.first_not_refuted == (None if last == 24 else f"1.{last + 1}")
+        assert len({version for version, _ in order}) == len(order) <= 10
+
+    def test_every_version_that_runs_is_placed_whatever_cannot_be_run_alone(self, pretended, rows):
+        for vain in range(13):
+            for last in range(2, 13):
+                if vain == 2:
+                    continue
+                pretended(toy(2, last, {vain}, newest=12))
+                found = bisect(rows["1.2"])
+                assert found.first_affected == "1.2"
+                assert found.last_affected == f"1.{last - (last == vain)}"
+
+    def test_all_versions_are_tried_where_that_is_asked(self, pretended, rows):
+        verdicts = toy(2, 10) | {"1.4": False, "1.20": True}
+        order = pretended(verdicts)
+        found = bisect(rows["1.2"], every=True)
+        assert [version for version, _ in order] == list(verdicts)
+        assert (found.first_affected, found.last_affected, found.first_not_refuted) == ("1.2", "1.20", "1.21")
+        assert "Not refuted between the first and the last affected: 1.4, 1.11" in found.sentence()
+        assert "taken to change once" not in found.sentence()
+
+    def test_the_error_probability_is_shared_by_all_versions(self, pretended, rows):
+        order = pretended(toy(2, 10))
+        bisect(rows["1.2"], confidence=0.9)
+        errors = {1.0 - settings["confidence"] for _, settings in order}
+        assert sum(errors) * 25 == pytest.approx(0.1)
+        assert len({settings["seed"] for _, settings in order}) == len(order)
+
+
+class TestCommand:
+    def test_it_starts_where_the_library_is_known_to_be_affected(self, pretended, rows, capsys):
+        order = pretended({version: version in LEAKS for version in VERSIONS} | {"0.9": None})
+        assert main(["bisect", "toynoise", "noisy", "--seed", "1"]) == AS_EXPECTED
+        assert order[0][0] == "1.2"
+        out, err = capsys.readouterr()
+        assert "first affected     1.1 (1.0 is not refuted)" in out
+        assert "last affected      1.3 (1.4 is not refuted)" in out
+        assert "first not refuted  1.4\n" in out
+        assert "0.9 cannot be run: ImportError: no noise\n" in out
+        assert "Seed 1." in out
+        assert "epsaudit: 1.2: refuted, 0 s" in err
+
+
+@pytest.mark.slow
+def test_versions_are_installed_audited_and_placed(wheels, rows, capsys):
+    write_wheel(wheels, "0.9", "def loud(value): return value\n")
+    write_wheel(wheels, "1.5", TOY.format(scale=0.5) + "EPSILON = 2.0\n")  # half the noise, and says so
+    (wheels / "toynoise-0.8-py3-none-any.whl").write_text("no wheel")
+    words = ["bisect", "toynoise", "noisy", "--all", "--trials", "5000", "--confidence", "0.9999", "--jobs", "1"]
+    assert main([*words, "--seed", "1", "--json"]) == AS_EXPECTED
+    said = json.loads(capsys.readouterr().out)
+    assert said["versions"] == ["0.8", "0.9", *VERSIONS]
+    tried = {one["version"]: one for one in said["tried"]}
+    assert tried["0.8"]["verdict"] == "cannot be installed"
+    assert tried["0.8"]["reason"].startswith("pip says: ")
+    assert tried["0.9"]["verdict"] == "cannot be run"
+    assert "has no attribute 'noisy'" in tried["0.9"]["reason"]
+    assert {version for version, one in tried.items() if one["verdict"] == "refuted"} == LEAKS
+    assert tried["1.5"]["claim"] == "2-DP"
+    assert (said["first_affected"], said["last_affected"], said["first_not_refuted"]) == ("1.1", "1.3", "1.4")
+
+
+def written(folder, text, name="toynoise-1.2", pythons=(HERE,), **more):
     path = folder / f"{name}.txt"
     path.write_text(text)
     return Environment(name, pythons, requirements=path, **more)
@@ -95,11 +219,12 @@ class TestKeys:
             assert environment.pins[library] == version
 
 
-@pytest.mark.usefixtures("offline")
 class TestBuilding:
     @pytest.mark.slow
-    def test_a_library_is_installed_audited_and_refuted_from_its_own_environment(self, tmp_path, capfd, monkeypatch):
-        environment = written(tmp_path, "toynoise==1.0\n")
+    def test_a_library_is_installed_audited_and_refuted_from_its_own_environment(
+        self, wheels, tmp_path, capfd, monkeypatch
+    ):
+        environment = written(tmp_path, "toynoise==1.2\n")
         assert environment.built() is None
         folder = environment.folder(environment.interpreter())
         leftover = folder.with_name(f"{folder.name}.partial")
@@ -114,20 +239,17 @@ class TestBuilding:
         assert not leftover.exists()
         assert not (folder / "rubbish").exists()
 
-        (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
-        (tmp_path / "toy.py").write_text(ADAPTER)
-        monkeypatch.setattr("epsaudit.experiments.libraries.rows.ADAPTERS", tmp_path)
-        monkeypatch.setitem(ENVIRONMENTS, "toynoise-1.0", environment)
-        given = ("toynoise-1.0", "noisy", "toy", "noisy", {"epsilon": 1.0})
-        row = Row(*given, claims.PureDP(1.0), DatasetPair(0.0, 1.0), expected="violated")
+        monkeypatch.setitem(ENVIRONMENTS, "toynoise-1.2", environment)
+        given = ("toynoise-1.2", "noisy", "toy", "noisy", {"epsilon": 1.0})
+        row = Row(*given, PureDP(1.0), DatasetPair(0.0, 1.0), expected="violated")
         entry = row.entry()
         result = audit(entry.mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1)
         assert result.violates_claim
         assert not result.reproducible
         with pytest.raises(AuditError, match="the library claims 1-DP, and the row says 2-DP"):
-            Row(*given, claims.PureDP(2.0), DatasetPair(0.0, 1.0)).entry()
-        with pytest.raises(AuditError, match=r"toynoise-1.0/noisy: the adapter fails and says: .*KeyError"):
-            Row(*given[:3], "other", {}, claims.PureDP(1.0), DatasetPair(0.0, 1.0)).entry()
+            Row(*given, PureDP(2.0), DatasetPair(0.0, 1.0)).entry()
+        with pytest.raises(AuditError, match=r"toynoise-1.2/noisy: the adapter fails and says: .*KeyError"):
+            Row(*given[:3], "other", {}, PureDP(1.0), DatasetPair(0.0, 1.0)).entry()
 
 
 class TestServing:

@@ -1,19 +1,27 @@
-"""Additive noise: the profiles of the textbooks, attained on the worst pair."""
+"""Additive noise, histograms, responses and counts by group: profiles of the textbooks, attained on the worst pair."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.integrate import quad
 from scipy.stats import norm
 
-from epsaudit import AuditError
+from epsaudit import ZCDP, AuditError, DatasetPair, RenyiDP, audit
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
+from epsaudit.mechanisms.broken.accounting import AsinhCountsBySlope, GroupCountsAsGaussian
+from epsaudit.mechanisms.broken.additive import HadamardWithCoin
 from epsaudit.mechanisms.composition import ProductLaw
-from epsaudit.mechanisms.laws import NormalLaw
+from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, NoisyTwiceLaw, renyi_per_group
+from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import ClippedSum, NumericQuery
+from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse
 
 EPSILONS = st.floats(0.01, 10.0)
 
@@ -69,3 +77,219 @@ def test_spherical_noise_has_the_profile_of_a_number(dimension):
     assert law.log_density(draws) == pytest.approx(parts[0].log_density(draws))
     with pytest.raises(AuditError, match="is not known"):
         exact.delta(law, SphericalLaw(law.centre, 2.0 * law.sigma), 1.0)
+
+
+def test_a_new_key_shows_with_half_of_delta():
+    mechanism = StableHistogram(0.7, 0.01)
+    pair = mechanism.worst_pairs()[1]
+    mechanism.adjacency.check(pair)
+    with_key, without = (mechanism(x).marginal("b") for x in (pair.x, pair.x_prime))
+    shows = -math.expm1(float(with_key.log_probabilities[0]))
+    assert shows == pytest.approx(math.exp(-0.7 * (mechanism.threshold - 1.0)) / 2.0)
+    assert exact.delta(with_key, without, 0.0) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+def test_the_marginals_of_all_neighbours_respect_the_claim(epsilon):
+    mechanism = StableHistogram(epsilon, 0.01)
+    laws = [mechanism(("a",) * count).marginal("a") for count in range(25)]
+    assert max(exact.delta(x, x_prime, epsilon) for x, x_prime in itertools.pairwise(laws)) <= 0.01
+    assert exact.epsilon(laws[2], laws[1], 0.0) == pytest.approx(epsilon)
+
+
+def test_exact_values_of_both_pairs():
+    """A key that appears costs a delta of its own and no epsilon; keys that differ in no count cost nothing."""
+    mechanism = StableHistogram(1.0, 1e-3)
+    crowd, new_key = (
+        exact.PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime)) for pair in mechanism.worst_pairs()
+    )
+    assert crowd.epsilon(1e-3) == pytest.approx(0.995, abs=1e-3)
+    assert (new_key.epsilon(1e-3), new_key.delta(1.0)) == (0.0, pytest.approx(5e-4, rel=1e-9))
+    assert math.isinf(new_key.epsilon(4e-4))
+    same = exact.PrivacyProfile(mechanism(("a", "b")), mechanism(("b", "a")))
+    assert same.delta(0.0) == 0.0
+    # two keys that differ, as in no neighbours, are independent parts: twice the loss of one, nearly always released
+    many = ("a",) * 40 + ("b",) * 40
+    both = exact.PrivacyProfile(mechanism(many), mechanism(many[1:-1]))
+    assert both.epsilon(0.0) == pytest.approx(2.0, rel=1e-6)
+
+
+@given(st.floats(0.01, 8.0), st.integers(2, 9))
+def test_every_pair_of_answers_attains_the_claim(epsilon, answers):
+    mechanism = RandomisedResponse(epsilon, answers)
+    for a, b in itertools.permutations(range(answers), 2):
+        losses = mechanism((a,)).log_probabilities - mechanism((b,)).log_probabilities
+        assert np.max(losses) == pytest.approx(epsilon, rel=1e-9)
+    assert np.exp(mechanism((0,)).log_probabilities).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("epsilon", "answers"), [(0.1, 2), (1.0, 12), (3.0, 100), (9.0, 12)])
+def test_hadamard_response_is_private_unbiased_and_hides_in_clones(epsilon, answers):
+    mechanism = HadamardResponse(epsilon, answers)
+    chances = mechanism.chances
+    assert chances.sum(axis=1) == pytest.approx(1.0)
+    assert math.log(chances.max() / chances.min()) == pytest.approx(epsilon)
+    shares = np.random.default_rng(0).dirichlet(np.ones(answers))
+    assert mechanism.estimate(shares @ chances) == pytest.approx(shares, abs=1e-12)
+    apart = max(np.maximum(one - other, 0.0).sum() for one in chances for other in chances)
+    assert apart == pytest.approx(math.expm1(epsilon) / (math.exp(epsilon) + mechanism.clone_answers - 1.0))
+
+
+def test_hadamard_response_with_a_coin_is_refuted():
+    sound, broken = HadamardResponse(1.0, 12), HadamardWithCoin(1.0, 12)
+    for mechanism, exceeds in ((sound, False), (broken, True)):
+        (pair,) = mechanism.worst_pairs()
+        assert (exact.epsilon(mechanism(pair.x), mechanism(pair.x_prime), 0.0) > 1.0 + 1e-9) == exceeds
+        assert audit(mechanism, trials=20_000, seed=1, confidence=0.999).violates_claim == exceeds
+
+
+SIGMA, RELATIVE, RHO = 10.0, 0.3, 0.005
+COUNTS = [0.0, 5.0, 50.0, 119.0, 121.0, 1000.0]
+
+
+def law_of(count):
+    return NoisyTwiceLaw(count, SIGMA, RELATIVE)
+
+
+def direct_density(count, output):
+    """Density of X (1 + r N) by adaptive integration over X, split wherever the integrand bends."""
+
+    def integrand(z):
+        if z == 0.0:
+            return 0.0
+        exponent = ((z - count) / SIGMA) ** 2 + ((output / z - 1.0) / RELATIVE) ** 2
+        return math.exp(-0.5 * exponent) / (2.0 * math.pi * SIGMA * RELATIVE * abs(z))
+
+    ends = sorted({count - 200, count - 60, count - 20, 0.0, output, count, count + 20, count + 60, count + 200})
+    return sum(quad(integrand, a, b, epsabs=1e-16, epsrel=1e-11, limit=400)[0] for a, b in itertools.pairwise(ends))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_densities_and_losses_against_direct_integration(count):
+    outputs = np.array([0.7 * count - 3.0, count + 1.0, count + 40.0, -5.0])
+    expected = np.array([direct_density(count, output) for output in outputs])
+    more = np.array([direct_density(count + 1.0, output) for output in outputs])
+    log_density, loss = law_of(count).loss(outputs)
+    common = expected > 1e-12  # direct integration has absolute errors
+    assert np.exp(log_density[common]) == pytest.approx(expected[common], rel=1e-9)
+    assert loss[common] == pytest.approx(np.log(more[common] / expected[common]), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [1000.0])
+def test_no_order_exceeds_the_first_noise(count):
+    orders = np.array([1.0, 1.5, 2.0, 8.0, 64.0])
+    divergences = renyi_per_group(law_of(count), orders)
+    assert np.all(np.diff(divergences) > 0.0)
+    assert np.all(divergences <= orders * RHO)
+
+
+def test_the_exact_parameter_agrees():
+    mechanism = GroupCounts(RHO, RELATIVE)
+    sides = mechanism((1000,)), mechanism((1001,))
+    assert exact.exact_parameter(RenyiDP(4.0, 0.0), *sides) == pytest.approx(
+        renyi_per_group(sides[0], [4.0])[0], rel=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_the_exact_rho_of_a_small_group_is_the_greatest_divergence_over_its_order():
+    """About the pole at 0, too; eight seconds. The order is about 1.15."""
+    sides = [GroupCounts(0.5, RELATIVE)((size,)) for size in (0, 1)]
+    orders = np.linspace(1.0, 1.4, 81)
+    rho = exact.exact_parameter(ZCDP(0.5), *sides)
+    assert rho == pytest.approx(np.max(renyi_per_group(sides[0], orders) / orders), rel=1e-6)
+    assert 0.46 < rho < 0.5
+
+
+def test_a_second_noise_that_is_forgotten_in_the_first_is_refuted(drawn):
+    class TooLittle(GroupCounts):
+        @property
+        def sigma(self):
+            return super().sigma / 2.0
+
+    mechanism = TooLittle(0.5, RELATIVE)
+    result = audit(drawn(mechanism), mechanism.pair, claim=mechanism.claim, trials=60_000, seed=1)
+    assert result.violates_claim
+
+
+SIZES = (1, 2, 5, 30, 1000, 10_000)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_claim_at_every_size_is_the_exact_value(size):
+    mechanism = AsinhCounts(0.5, 0.3)
+    pair = DatasetPair((7, size - 1), (7, size))
+    claim = mechanism.groupwise.at(pair)
+    laws = (mechanism((size - 1,)), mechanism((size,)))
+    assert exact.exact_parameter(claim, *laws) == pytest.approx(claim.rho, rel=1e-9)
+    step = mechanism.transformed(size) - mechanism.transformed(size - 1)
+    assert claim.rho == pytest.approx(step**2 * mechanism.rho, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_losses_that_are_too_small_are_refuted(drawn):
+    slope = AsinhCountsBySlope(0.5, 2.0)
+    assert exact.exact_parameter(slope.claim, slope((0,)), slope((1,))) == pytest.approx(0.2605104)
+    gaussian = GroupCountsAsGaussian(0.5, 1.0, size=6)
+    assert renyi_per_group(gaussian((5,)), [1.0])[0] > 3.0 * gaussian.claim.rho
+    for mechanism in (slope, gaussian):
+        pair = mechanism.worst_pairs()[0]
+        assert audit(drawn(mechanism), pair, claim=mechanism.claim, trials=30_000, seed=1, n_jobs=1).violates_claim
+
+
+DRAWS = 200_000
+
+
+def test_a_finite_law_draws_what_it_says_and_not_its_variant(fit):
+    law = FiniteLaw(("a", "b", "c"), np.log([0.2, 0.3, 0.5]))
+    draws = law.sample(DRAWS, np.random.default_rng(1))
+    assert fit(law, draws) > 1e-6
+    assert fit(FiniteLaw(("a", "b", "c"), np.log([0.21, 0.29, 0.5])), draws) < 1e-6
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=20, unique=True))
+def test_the_density_of_numbers_agrees_with_that_of_symbols(support):
+    weights = -np.abs(np.array(support)) / 10.0
+    numbers, symbols = FiniteLaw(support, weights), FiniteLaw([str(value) for value in support], weights)
+    asked = np.arange(-51, 52)
+    assert np.array_equal(numbers.log_density(asked), symbols.log_density([str(value) for value in asked]))
+    assert np.exp(numbers.log_density(asked)).sum() == pytest.approx(1.0)
+    assert np.all(numbers.log_density(asked + 0.5) == -np.inf)
+
+
+def test_the_discrete_laplace_law_keeps_its_digits_in_both_tails():
+    law, ranks = DiscreteLaplaceLaw(3, 2.0), np.arange(-60, 61)
+    assert np.diff(np.exp(law.log_cdf(3 + ranks))) == pytest.approx(np.exp(law.log_density(4 + ranks[:-1])), abs=1e-15)
+    survival = -np.expm1(law.log_cdf(3 + ranks))
+    assert survival[:-1] == pytest.approx(np.exp(law.log_cdf(2 - ranks[:-1])), rel=1e-12)  # by symmetry
+
+
+@pytest.mark.parametrize(
+    ("law", "oracle", "variant"),
+    [
+        (LaplaceLaw(2.0, 3.0), stats.laplace(2.0, 3.0), stats.laplace(2.0, 3.15)),
+        (NormalLaw(-1.0, 0.5), stats.norm(-1.0, 0.5), stats.norm(-1.0, 0.525)),
+    ],
+)
+def test_continuous_laws_are_those_of_scipy(law, oracle, variant):
+    points = law.centre + law.scale * np.linspace(-30.0, 30.0, 61)
+    assert law.log_density(points) == pytest.approx(oracle.logpdf(points), rel=1e-12)
+    assert law.log_cdf(points) == pytest.approx(oracle.logcdf(points), rel=1e-9)
+    draws = law.sample(DRAWS, np.random.default_rng(2))
+    assert stats.kstest(draws, oracle.cdf).pvalue > 1e-6
+    assert stats.kstest(draws, variant.cdf).pvalue < 1e-6
+
+
+@given(st.integers(-1000, 1000), st.floats(0.05, 50.0))
+def test_the_discrete_laplace_law_lists_all_but_1e18_of_its_mass(centre, scale):
+    law = DiscreteLaplaceLaw(centre, scale)
+    tail = law.log_density(np.array([law.support[-1] + 1]))[0] - math.log(-math.expm1(-1.0 / scale))
+    assert tail + math.log(2.0) < math.log(1e-18)
+    assert np.exp(law.log_probabilities).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_discrete_laplace_law_draws_what_it_says_and_not_its_variant(fit):
+    draws = DiscreteLaplaceLaw(7, 2.0).sample(DRAWS, np.random.default_rng(3))
+    assert fit(DiscreteLaplaceLaw(7, 2.0), draws) > 1e-6
+    assert fit(DiscreteLaplaceLaw(7, 2.1), draws) < 1e-6
+    assert DiscreteLaplaceLaw(7, 2.0).log_density(np.array([7.5]))[0] == -np.inf

@@ -1,4 +1,4 @@
-"""Smooth sensitivity: against enumeration, the hyperbolic loss of Cauchy noise, claims on all neighbours."""
+"""Smooth sensitivity, propose-test-release and private bounds: against enumeration, claims on all neighbours."""
 
 import itertools
 import math
@@ -6,14 +6,48 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import logsumexp
 
+from epsaudit import ApproxDP, audit
 from epsaudit.mechanisms import exact
-from epsaudit.mechanisms.broken.local_sensitivity import NOTES_PAIR, POST_PAIR, LaplaceAtLocalSensitivity
+from epsaudit.mechanisms.broken.local_sensitivity import (
+    NOTES_PAIR,
+    POST_PAIR,
+    BoundedRatioUnderSubstitution,
+    ExactJoinBound,
+    LaplaceAtLocalSensitivity,
+    PublishedBoundedRatio,
+)
+from epsaudit.mechanisms.broken.selection import PublishedMode
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw
+from epsaudit.mechanisms.private_bound import (
+    EitherChange,
+    JoinBound,
+    LaplaceAtBound,
+    PrivatelyBounded,
+    RatioByRecords,
+    SmoothMedian,
+    join_size,
+)
+from epsaudit.mechanisms.ratio import (
+    BoundedRatio,
+    BoundedRatioLaw,
+    CountsRatio,
+    NaiveRatio,
+    RatioLaw,
+    SubstitutedCountsRatio,
+    answers,
+    greatest_gap,
+)
 from epsaudit.mechanisms.stability import (
     CauchyLaw,
+    ProposeTestRelease,
     SmoothMedianCauchy,
     SmoothMedianLaplace,
     StableMedian,
+    StableMode,
     smooth_sensitivity,
 )
 
@@ -85,3 +119,304 @@ def test_noise_at_the_local_sensitivity_tells_everything(pair):
     mechanism = LaplaceAtLocalSensitivity(1.0, pair)
     mechanism.adjacency.check(pair)
     assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 30.0) == pytest.approx(1.0)
+
+
+GRID_STABILITY = (0, 1, 2, 4, 5)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_distances_of_the_median_against_enumeration(size):
+    median = StableMedian(0.0, 5.0)
+    datasets = list(itertools.combinations_with_replacement(GRID_STABILITY, size))
+    sensitivity = {x: max(abs(median(x) - median(y)) for y in datasets if changes(x, y) <= 1) for x in datasets}
+    for x in datasets:
+        for bound in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0):
+            unstable = [changes(x, y) for y in datasets if sensitivity[y] > bound]
+            assert median.distance(x, bound) == min(unstable, default=math.inf)
+
+
+def test_neighbours_have_distances_within_one():
+    rng = np.random.default_rng(0)
+    for median in (StableMedian(), StableMedian(0.0, 20.0)):
+        for _ in range(300):
+            x = rng.integers(0, 20, 9)
+            x_prime = x.copy()
+            x_prime[rng.integers(9)] = rng.integers(0, 20)
+            bound = float(rng.integers(0, 6))
+            one, other = median.distance(x, bound), median.distance(x_prime, bound)
+            assert one == other or abs(one - other) <= 1
+
+
+@pytest.mark.parametrize("size", [3])
+def test_ptr_of_the_median_holds_on_all_neighbours(size):
+    mechanism = ProposeTestRelease(StableMedian(0.0, 5.0), 0.8, 0.05, bound=1.0)
+    datasets = list(itertools.combinations_with_replacement(GRID_STABILITY, size))
+    deltas = [
+        exact.delta(mechanism(x), mechanism(y), mechanism.claim.epsilon)
+        for x, y in itertools.combinations(datasets, 2)
+        if changes(x, y) == 1
+    ]
+    assert 0.015 < max(deltas) <= 0.05
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_mode_holds_on_all_neighbours_and_as_published_does_not_above_log_two(epsilon):
+    datasets = [d for n in range(7) for d in itertools.combinations_with_replacement("abc", n)]
+    pairs = [
+        (x, y)
+        for x, y in itertools.combinations(datasets, 2)
+        if abs(len(x) - len(y)) == 1 and StableMode().adjacency.holds(x, y)
+    ]
+    delta = {}
+    for query in (StableMode(), PublishedMode()):
+        mechanism = ProposeTestRelease(query, epsilon, 0.01)
+        delta[type(query)] = max(exact.delta(mechanism(x), mechanism(y), epsilon) for x, y in pairs)
+    assert delta[StableMode] == pytest.approx(0.005)
+    assert delta[PublishedMode] == pytest.approx(0.005 * math.exp(epsilon))
+    assert (delta[PublishedMode] > 0.01) == (epsilon > math.log(2.0))
+
+
+KNOWN = tuple(itertools.product(("left", "right"), (0, 1)))
+SMALL = [x for size in range(5) for x in itertools.combinations_with_replacement(KNOWN, size)]
+NEIGHBOURS = [(x, tuple(sorted((*x, one)))) for x in SMALL if len(x) < 4 for one in KNOWN]
+
+
+def test_the_join_moves_by_the_greatest_count_at_most():
+    bound, moved = JoinBound(1.0, 0.01, keys=2), dict.fromkeys(SMALL, 0.0)
+    for x, y in NEIGHBOURS:
+        apart = abs(join_size(x) - join_size(y))
+        assert apart <= min(max(bound.counts(x)), max(bound.counts(y)))
+        moved[x] = max(moved[x], apart)
+    assert all(moved[x] == max(bound.counts(x)) for x in SMALL if len(x) < 4)  # and no less, when a record joins
+    assert join_size((("left", 0), ("left", 1), ("right", 1), ("right", 1))) == 2.0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 0.05), (0.3, 1e-3)])
+def test_the_bound_is_seldom_too_low_and_a_smaller_margin_is_too_low_too_often(epsilon, delta):
+    bound = JoinBound(epsilon, delta, keys=2)
+    for x in SMALL:
+        law, most = bound(x), max(bound.counts(x))
+        too_low = np.exp(law.log_probabilities)[np.array(law.support) < most].sum()
+        assert too_low <= delta * (1 + 1e-9)
+    fails = math.exp(-epsilon * bound.margin) / (1.0 + math.exp(-epsilon))  # of one count, with a margin of one less
+    assert fails > delta
+
+
+def test_the_law_of_the_bound_is_that_of_the_greatest_noisy_count():
+    """A chi-square p-value below 1e-6 fails; the incorrect variant has one record more in the greatest count."""
+    bound, x = JoinBound(0.7, 0.05, keys=2), (("left", 0),) * 4 + (("right", 1),) * 3
+    rng, noise = np.random.default_rng(5), DiscreteLaplaceLaw(0, 1.0 / 0.7)
+    noisy = np.array(bound.counts(x))[:, None] + [noise.sample(40_000, rng) for _ in range(4)]
+    drawn = np.maximum(noisy.max(axis=0) + bound.margin, 1)
+    for dataset, agrees in ((x, True), ((("left", 0), *x), False)):
+        law = bound(dataset)
+        expected = np.exp(law.log_probabilities) * len(drawn)
+        seen = np.array([np.count_nonzero(drawn == value) for value in law.support])
+        common = expected > 10.0
+        seen, expected = (np.append(one[common], one[~common].sum()) for one in (seen, expected))
+        p_value = stats.chisquare(seen, expected * seen.sum() / expected.sum()).pvalue
+        assert bool(p_value > 1e-6) is agrees
+
+
+def test_the_bound_is_private_and_so_is_the_answer_on_all_small_neighbours():
+    bound = JoinBound(1.0, 0.05, keys=2)
+    whole = LaplaceAtBound(join_size, bound, 1.0, 0.05)
+    assert whole.claim == ApproxDP(2.0, 0.05)
+    for x, y in NEIGHBOURS:
+        support = sorted({*bound(x).support, *bound(y).support})
+        laws = [FiniteLaw(support, one.log_density(support)) for one in (bound(x), bound(y))]
+        assert exact.delta(*laws, 1.0) < 1e-12
+    for x, y in NEIGHBOURS[::30]:
+        assert exact.delta(whole(x), whole(y), 2.0) <= 0.05
+
+
+@pytest.mark.parametrize(("epsilon", "keys"), [(0.1, 2), (0.5, 2), (2.0, 3)])
+def test_the_bound_has_an_exact_value_on_every_pair_and_attains_its_claim_on_its_own(epsilon, keys):
+    """Rare bounds keep their digits: differences of a distribution function near 1 would be of rounding alone."""
+    bound = JoinBound(epsilon, 1e-3, keys)
+    for x, y in [*NEIGHBOURS[::7], *((pair.x, pair.x_prime) for pair in bound.worst_pairs())]:
+        assert exact.exact_parameter(bound.claim, bound(x), bound(y)) == pytest.approx(epsilon, abs=1e-12)
+
+
+def test_an_exact_bound_is_never_too_low_and_not_private():
+    bound = ExactJoinBound(0.5, 1e-3, keys=2)
+    assert all(bound(x).support[0] >= max(bound.counts(x)) for x in SMALL)
+    whole = LaplaceAtBound(join_size, bound, 0.5, 1e-3)
+    pair = whole.worst_pairs()[0]
+    # noise of scale 4 against 2, both around 0: the loss is above 1 beyond t, 4 (1 + log 2)
+    t = 4.0 * (1.0 + math.log(2.0))
+    expected = math.exp(-t / 4.0) - math.e * math.exp(-t / 2.0)
+    assert exact.delta(whole(pair.x), whole(pair.x_prime), 1.0) == pytest.approx(expected, rel=1e-6)
+    assert expected > 50 * 1e-3
+    assert audit(whole, trials=20_000, confidence=0.999, seed=1, n_jobs=1).violates_claim
+
+
+GRID_PRIVATE = (0.0, 0.5, 2.0, 5.0)
+MEDIAN = SmoothMedian(StableMedian(0.0, 5.0), 0.4)
+
+
+def ratio_pairs(most):
+    """Every pair of datasets of up to ``most`` zeros and ones that are neighbours in either sense."""
+    datasets = [answers(ones, n - ones) for n in range(most + 1) for ones in range(n + 1)]
+    return [pair for pair in itertools.combinations(datasets, 2) if EitherChange().holds(*pair)]
+
+
+def median_pairs(size):
+    datasets = list(itertools.combinations_with_replacement(GRID_PRIVATE, size))
+    return [(x, y) for x, y in itertools.combinations(datasets, 2) if (Counter(x) - Counter(y)).total() == 1]
+
+
+@pytest.mark.parametrize(
+    ("query", "pairs"),
+    [(RatioByRecords(), ratio_pairs(7)), (MEDIAN, median_pairs(3)), (MEDIAN, median_pairs(4))],
+    ids=["ratio", "median of 3", "median of 4"],
+)
+def test_bounds_hold_and_levels_move_by_one_at_most(query, pairs):
+    for x, x_prime in pairs:
+        levels = query.level(x), query.level(x_prime)
+        assert abs(levels[0] - levels[1]) <= 1
+        assert abs(query(x) - query(x_prime)) <= min(query.bound(np.array(levels, float))) * (1 + 1e-12)
+    everywhere = query.bound(np.arange(-60.0, 60.0))
+    assert np.all(np.diff(everywhere) >= 0.0)
+    assert np.all(everywhere > 0.0)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "share"), [(1.0, 1e-6, 0.1), (3.0, 0.05, 0.5), (0.5, 1e-3, 0.3)])
+def test_the_margin_meets_delta_and_one_less_does_not(epsilon, delta, share):
+    mechanism = PrivatelyBounded(RatioByRecords(), epsilon, delta, share)
+
+    def fails(margin):
+        noise = np.arange(-margin - 2000, -margin)
+        return np.exp(DiscreteLaplaceLaw(0, 1.0 / mechanism.rate).log_density(noise)).sum()
+
+    assert fails(mechanism.margin) <= delta * (1 + 1e-9)
+    assert fails(mechanism.margin - 1) > delta
+
+
+@pytest.mark.parametrize(
+    ("query", "pairs"), [(RatioByRecords(), ratio_pairs(3)), (MEDIAN, median_pairs(2))], ids=["ratio", "median"]
+)
+def test_the_claim_holds_on_all_small_neighbours(query, pairs):
+    """The level is not released, so that even a margin of 0 holds here: it is the proof that needs one."""
+    mechanism = PrivatelyBounded(query, 4.0, 0.05, 0.5)
+    deltas = [exact.delta(mechanism(x), mechanism(y), 4.0) for x, y in pairs]
+    assert max(deltas) <= 0.05
+
+
+def test_the_law_is_the_sum_over_the_noise_and_what_is_drawn():
+    """A chi-square p-value below 1e-6 fails; the incorrect variant has three records more."""
+    mechanism = PrivatelyBounded(RatioByRecords(), 2.0, 0.05, 0.5)
+    law, variant = mechanism(answers(3, 9)), mechanism(answers(4, 11))
+    noise = DiscreteLaplaceLaw(0, 1.0)
+    scales = [max(1.0 / max(12 - k - mechanism.margin - 1, 1), 0.0) for k in range(-40, 41)]
+    points = np.array([-2.0, 0.1, 0.25, 0.4, 1.5])
+    expected = sum(
+        math.exp(noise.log_density(np.array([k]))[0]) * stats.laplace.pdf(points, 0.25, scale)
+        for k, scale in zip(range(-40, 41), scales, strict=True)
+    )
+    assert law.log_density(points) == pytest.approx(np.log(expected), abs=2e-8)
+    draws = law.sample(100_000, np.random.default_rng(3))
+    edges = np.quantile(draws, np.linspace(0.02, 0.98, 25))
+    for one, agrees in ((law, True), (variant, False)):
+        inner = [
+            quad(lambda y, one=one: math.exp(one.log_density(np.array([y]))[0]), a, b, points=[one.centre])[0]
+            for a, b in itertools.pairwise(edges)
+        ]
+        counts = np.histogram(draws, edges)[0]
+        p_value = stats.chisquare(counts, np.array(inner) * counts.sum() / sum(inner)).pvalue
+        assert bool(p_value > 1e-6) is agrees
+
+
+def test_the_add_remove_bound_fails_under_substitution():
+    """Half and half of 2,000: at epsilon = 4 the exact value is 70 % above the claim, and an audit says so."""
+    mechanism = BoundedRatioUnderSubstitution(4.0, 1e-3)
+    laws = (BoundedRatioLaw(ones, 2000, mechanism) for ones in (1000, 1001))
+    assert exact.epsilon(*laws, 1e-3) > 6.0
+    assert audit(mechanism, trials=40_000, seed=1, n_jobs=1).violates_claim
+
+
+SMALL_RATIO = BoundedRatio(2.0, 0.05, 0.5)
+
+
+@pytest.mark.parametrize(("a", "b", "noise", "share"), [(3, 7, 2.0, False), (0, 4, 0.5, False), (5, 2, 1.0, True)])
+def test_ratio_density_against_quadrature(a, b, noise, share):
+    law = RatioLaw(float(a), float(b), noise, share)
+    ratios = np.array([-20.0, -1.0, -0.3, 0.0, 1e-3, 0.4, 0.5, 0.99, 1.0, 1.01, 3.0])
+    for ratio, found in zip(ratios, law.log_density(ratios), strict=True):
+        slope = 1.0 - ratio if share else 1.0
+
+        def integrand(t, ratio=ratio, slope=slope):
+            return abs(t) * math.exp(-(abs(ratio * t - a) + abs(slope * t - b)) / noise) / (4 * noise**2)
+
+        kinks = sorted({0.0, *(a / ratio for _ in "a" if ratio), *(b / slope for _ in "b" if slope)})
+        edges = [-math.inf, *kinks, math.inf]
+        total = sum(quad(integrand, low, high, epsrel=1e-11)[0] for low, high in itertools.pairwise(edges))
+        assert found == pytest.approx(math.log(total), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [SMALL_RATIO, PublishedBoundedRatio(2.0, 0.05, 0.5)], ids=["corrected", "published"]
+)
+def test_the_merged_mixture_is_the_sum_over_the_noise(mechanism):
+    law = BoundedRatioLaw(6, 30, mechanism)
+    noise = np.arange(-60, 61)
+    chances = DiscreteLaplaceLaw(0, 1.0 / mechanism.rate).log_density(noise)
+    weights = (chances[:, None] + chances).ravel()
+    scales = (mechanism.bound(6.0 + noise[:, None], 30.0 + noise) / mechanism.epsilon_release).ravel()
+    points = law.centre + np.array([0.0, 1e-4, 1e-3, 0.01, 0.05, 0.2, 1.0, 4.0])
+    released = ~np.isnan(scales)
+    away = np.abs(points[:, None] - law.centre)
+    sums = logsumexp(weights[released] - away / scales[released] - np.log(2 * scales[released]), axis=1)
+    out = logsumexp(weights[~released])
+    reference = np.logaddexp(sums, out + law.naive.log_density(points))
+    assert law.log_density(points) == pytest.approx(reference, abs=2e-8)
+
+
+def test_the_bound_is_the_greatest_local_sensitivity_within_the_margins():
+    mechanism = BoundedRatio(2.0, 0.05, 0.5)
+    for ones, records in itertools.product(range(-4, 40, 3), range(10, 40, 3)):
+        bound = mechanism.bound(np.array([float(ones)]), np.array([float(records)]))[0]
+        low, high = records - mechanism.margin, records + mechanism.margin
+        if low <= 1:
+            assert math.isnan(bound)
+            continue
+        counts = range(max(0, ones - mechanism.margin), max(0, ones + mechanism.margin) + 1)
+        local = max(max(b - a, a) / (b * b - b) for b in range(low, high + 1) for a in counts)
+        assert bound == pytest.approx(local)
+
+
+def test_greatest_gap_against_all_integers():
+    for a, low in itertools.product(range(12), range(2, 9)):
+        best = max((b - a) / (b * b - b) for b in range(low, low + 15))
+        found = greatest_gap(*(np.array([float(x)]) for x in (a, a, low, low + 14)))[0]
+        assert found == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [BoundedRatio(1.0, 1e-6), BoundedRatio(2.0, 0.05, 0.5), BoundedRatio(0.5, 1e-3, 0.3)]
+)
+def test_the_margin_of_a_ratio_meets_delta_and_one_less_does_not(mechanism):
+    def fails(margin):
+        tail = 2.0 * math.exp(-mechanism.rate * (margin + 1)) / (1.0 + math.exp(-mechanism.rate))
+        noise = np.arange(-margin, margin + 1)
+        inside = np.exp(DiscreteLaplaceLaw(0, 1.0 / mechanism.rate).log_density(noise)).sum()
+        assert tail == pytest.approx(1.0 - inside, abs=1e-12)
+        return 2.0 * tail
+
+    assert fails(mechanism.margin) <= mechanism.delta < fails(mechanism.margin - 1)
+
+
+@pytest.mark.parametrize("mechanism", [NaiveRatio(1.0), CountsRatio(1.0)], ids=lambda m: m.name)
+def test_pure_claims_hold_on_small_neighbours_under_add_remove(mechanism):
+    for ones, zeros in itertools.product(range(3), range(1, 4)):
+        for more in ((1, 0), (0, 1)):
+            laws = mechanism(answers(ones, zeros)), mechanism(answers(ones + more[0], zeros + more[1]))
+            assert exact.epsilon(*laws, 0.0) <= 1.0 + 1e-9
+
+
+def test_substitution_needs_twice_the_noise():
+    for ones in range(3):
+        x, x_prime = answers(ones, 3 - ones), answers(ones + 1, 2 - ones)
+        sound = exact.epsilon(SubstitutedCountsRatio(1.0)(x), SubstitutedCountsRatio(1.0)(x_prime), 0.0)
+        assert sound <= 1.0 + 1e-9
+        assert exact.epsilon(CountsRatio(1.0)(x), CountsRatio(1.0)(x_prime), 0.0) > 1.3

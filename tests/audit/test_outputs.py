@@ -1,0 +1,495 @@
+"""Outputs are values of their own, of any kind and dtype, whatever stands beside them or a function does later.
+
+Each sound function releases what is exactly 1-DP; at 99.99 % an audit refutes it by chance once in 10,000. Each
+leaky one has half of the noise that its claim needs, and hides it in memory that it uses again.
+"""
+
+import datetime
+import enum
+import json
+import math
+import os
+import subprocess
+import sys
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from epsaudit import (
+    AuditError,
+    AuditResult,
+    DatasetPair,
+    PureDP,
+    audit,
+    audit_sequentially,
+    black_box,
+    serve,
+    vectorized,
+)
+from epsaudit.audits.verify import recompute
+from epsaudit.outputs.as_json import from_json, to_json
+from epsaudit.outputs.columns import describe_atoms
+from epsaudit.outputs.normal_form import Array, join, normal, normal_array, pack, values_of
+from epsaudit.witnesses import Interval, Region, event_from_dict
+
+PAIR = DatasetPair(0, 1)
+CLAIM = PureDP(1.0)
+LAST_BIT = np.finfo(np.longdouble).eps
+
+
+def whole_numbers_beside_rare_floats(data, rng):
+    """A float among whole numbers made floats of all in its block, and 'no float in this block' looked like a leak."""
+    u = rng.random()
+    if u < 0.001:
+        return None
+    return 0.5 if u < 0.001 + 0.04 * (math.e if data else 1.0) else 0
+
+
+def test_numbers_of_two_types_in_one_block():
+    sound = black_box(whole_numbers_beside_rare_floats, claim=CLAIM, pairs=[PAIR])
+    assert not audit(sound, trials=50_000, confidence=0.9999, seed=0, n_jobs=1).violates_claim
+    assert audit_sequentially(sound, trials=20_000, confidence=1 - 1e-6, seed=0, n_jobs=1).stopped != "refuted"
+
+
+def short_floats_beside_refusals(data, rng):
+    return None if rng.random() < 0.01 else np.float32(data + rng.laplace())
+
+
+def long_integers_beside_floats(data, rng):
+    return 0.5 if rng.random() < 0.01 else int(2**60 * (8 + data + rng.laplace()))
+
+
+@pytest.mark.parametrize("function", [short_floats_beside_refusals, long_integers_beside_floats])
+def test_numbers_that_a_block_could_round(function):
+    sound = black_box(function, claim=CLAIM, pairs=[PAIR])
+    for seed in range(2):
+        assert not audit(sound, trials=20_000, confidence=0.9999, seed=seed, n_jobs=1).violates_claim
+
+
+def leaky(make):
+    """A function with half of the noise that writes its answer into memory of its own."""
+    kept = make()
+
+    def function(data, rng):
+        kept[0] = data + 0.5 * rng.laplace()
+        return kept
+
+    return function
+
+
+def leaky_mapping():
+    kept = {}
+
+    def function(data, rng):
+        kept["answer"] = data + 0.5 * rng.laplace()
+        return kept
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "function", [leaky(lambda: np.zeros(1)), leaky(lambda: [0.0]), leaky_mapping()], ids=["array", "list", "mapping"]
+)
+def test_an_object_that_is_filled_again_for_every_run(function):
+    mechanism = black_box(function, claim=CLAIM, pairs=[PAIR])
+    assert audit(mechanism, trials=8_000, confidence=0.9999, seed=1, n_jobs=1).violates_claim
+    assert audit_sequentially(mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1).stopped == "refuted"
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, object])
+def test_a_buffer_that_is_filled_again_for_every_call(dtype):
+    buffer = np.zeros(1 << 17, dtype)
+
+    def function(data, size, rng):
+        buffer[:size] = data + 0.5 * rng.laplace(size=size)
+        return buffer[:size]
+
+    mechanism = vectorized(function, claim=CLAIM, pairs=[PAIR])
+    assert audit(mechanism, trials=8_000, confidence=0.9999, seed=1, n_jobs=1).violates_claim
+    assert audit_sequentially(mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1).stopped == "refuted"
+
+
+UNLIKE = {
+    "nanoseconds": (lambda: pd.Timestamp(0, unit="ns"), lambda: pd.Timestamp(1, unit="ns")),
+    "long doubles": (lambda: np.longdouble(1), lambda: np.longdouble(1) + LAST_BIT),
+    "vectors of long doubles": (lambda: np.full(2, 1, np.longdouble), lambda: np.full(2, 1 + LAST_BIT)),
+    "complex long doubles": (lambda: np.clongdouble(1j), lambda: np.clongdouble(1j) * (1 + LAST_BIT)),
+    "no time and nothing": (lambda: np.datetime64("NaT"), lambda: None),
+    "no times and nothings": (lambda: np.full(2, "NaT", "datetime64[s]"), lambda: [None, None]),
+    "complex numbers with a NaN": (lambda: complex(math.nan, 1), lambda: complex(math.nan, 2)),
+    "a complex number and a pair": (lambda: 1j, lambda: (0, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_what_differs_stays_different(kind):
+    first, second = (make() for make in UNLIKE[kind])
+    assert normal(first) != normal(second)
+    for value in (first, second):
+        form = normal(value)
+        assert {from_json(json.loads(json.dumps(to_json(form))))} == {form}  # of one object for NaN
+        assert {form, normal(value), *values_of(pack([value])), values_of(pack([value, "a"]))[0]} == {form}
+
+
+def test_a_column_of_numbers_keeps_what_no_float_holds():
+    for column in (np.array([1, 1 + LAST_BIT]), np.array([1, 1 + LAST_BIT]) * 1j, np.array(["NaT", 0], "M8[s]")):
+        assert values_of(normal_array(column)) == [normal(value) for value in column]
+        assert len(set(normal_array(column).tolist())) == 2
+
+
+def test_every_nan_is_one():
+    nans = [math.nan, np.nan, Decimal("nan"), Decimal("sNaN"), complex("nan"), np.longdouble("nan"), pd.NaT]
+    nans += [np.datetime64("NaT"), np.timedelta64("NaT"), np.float32("nan")]
+    assert {normal(value) for value in nans} == {normal(math.nan)}
+
+
+def holds_itself():
+    kept = []
+    kept.append(kept)
+    return kept
+
+
+def deep():
+    value = ()
+    for _ in range(5_000):
+        value = (value,)
+    return value
+
+
+@pytest.fixture
+def usual_depth():
+    """Python's own limit of recursion, which some library may have raised."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_depth")
+def test_lists_too_deep_in_a_file_are_no_output():
+    data = 1.0
+    for _ in range(5_000):
+        data = [data]
+    with pytest.raises(AuditError, match="is not an output"):
+        from_json(data)
+
+
+EARLY = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=9)))
+
+
+@pytest.mark.parametrize("make", [lambda: EARLY, holds_itself, deep], ids=["early", "holds itself", "deep"])
+@pytest.mark.usefixtures("usual_depth")
+def test_an_output_without_a_normal_form_is_refused_in_a_sentence(make):
+    for function, adapter in [(lambda data, rng: make(), black_box), (lambda data, rng: [1.0, make()], black_box)]:
+        with pytest.raises(AuditError, match="cannot be compared; return numbers"):
+            adapter(function)(0).sample(1, np.random.default_rng(0))
+
+
+DAY = datetime.date(2020, 1, 1)
+NOON = datetime.datetime(2020, 1, 1, 12, 0, 0, 7)
+PARIS = NOON.replace(tzinfo=ZoneInfo("Europe/Paris"))
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+KINDS = {
+    "whole numbers beyond 2^64": (2**70, 2**70 + 1),
+    "complex numbers": (1 + 2j, complex(math.inf, -0.5)),
+    "decimals": (Decimal("1.10"), Decimal("1.20")),
+    "dates": (DAY, DAY + datetime.timedelta(1)),
+    "moments somewhere": (PARIS, PARIS + datetime.timedelta(1)),
+    "spans": (datetime.timedelta(1, 2, 3), datetime.timedelta(-1)),
+    "members of an Enum": (Colour.RED, Colour.BLUE),
+    "sets": ({"a", "b", b"c"}, {"a", "b"}),
+    "tuples of all that": ((b"a", DAY, (Decimal(1) / 3, Colour.RED)), (b"a", DAY, (Decimal(2) / 3, Colour.RED))),
+    "mappings": ({"a": 1j, b"b": Colour.RED}, {"a": 2j}),
+}
+
+
+SLOW = {"mappings", "tuples of all that", "a NaN among complex numbers"}  # about a second each
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS])
+def test_a_saved_witness_is_the_witness(kind):
+    """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5."""
+    first, second = KINDS[kind]
+
+    def flip(data, rng):
+        return first if rng.random() < (0.9 if data else 0.5) else second
+
+    mechanism = black_box(flip, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+    result = audit(mechanism, trials=20_000, seed=1, n_jobs=1)
+    assert 1.3 < result.lower_bound <= math.log(5)
+    stored = json.loads(json.dumps(result.to_dict()))
+    assert recompute(stored).holds
+    fresh = mechanism(0).sample(1_000, np.random.default_rng(2))
+    assert 300 < sum(result.witness.count(fresh)) < 700
+    assert AuditResult.from_dict(stored).witness.count(fresh) == result.witness.count(fresh)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_atoms_are_written_with_their_type(kind):
+    for atom in pack([*KINDS[kind], None]).tolist():
+        again = from_json(json.loads(json.dumps(to_json(atom))))
+        assert {again} == {atom}  # of one object for NaN
+        assert type(again) is type(atom)
+        assert describe_atoms("", [again]) == describe_atoms("", [atom])
+
+
+@pytest.mark.parametrize(
+    "data", [{"bytes": "x"}, {"decimal": "one"}, {"complex": ["1"]}, {"date": "today"}, {"float": "x"}]
+)
+def test_what_is_no_atom_is_refused(data):
+    with pytest.raises(AuditError, match="is not an output"):
+        from_json(data)
+
+
+def test_an_object_of_ones_own_is_refused_even_where_it_can_be_compared():
+    class Answer:
+        def __eq__(self, other):
+            return isinstance(other, Answer)
+
+        def __hash__(self):
+            return 1
+
+    for refused in (Answer(), (1, Answer()), frozenset([Answer()])):
+        with pytest.raises(AuditError, match=r"cannot be compared; return numbers, strings, bytes"):
+            normal(refused)
+    with pytest.raises(AuditError, match=r"Answer object.*cannot be compared"):
+        to_json(Answer())
+
+
+def test_sets_are_written_alike_in_every_process():
+    code = (
+        "import json; from epsaudit.outputs.as_json import to_json\n"
+        "from epsaudit.outputs.columns import describe_atoms\n"
+        "sets = frozenset('abcdef'), frozenset([frozenset('ab')])\n"
+        "print(describe_atoms('', sets), json.dumps(list(map(to_json, sets))))"
+    )
+    hashes = [{**os.environ, "PYTHONHASHSEED": seed} for seed in "12"]
+    first, second = (subprocess.check_output([sys.executable, "-c", code], env=env, text=True) for env in hashes)
+    assert first == second
+    assert "frozenset({'a', 'b', 'c', 'd', 'e', 'f'})" in first
+
+
+class TestBlocks:
+    """An output is an atom or not, whatever else is in its block."""
+
+    def test_whole_numbers_that_no_float_holds_are_not_rounded_among_floats(self):
+        def flip(data, rng):
+            if rng.random() < 0.1:
+                return 0.5
+            return 2**60 + int(rng.random() < (0.9 if data else 0.5))
+
+        mechanism = black_box(flip, claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
+        assert audit(mechanism, trials=20_000, seed=1, n_jobs=1).lower_bound > 1.2
+        assert pack([2**53, 0.5, math.inf, math.nan]).dtype == float
+
+    def test_bounds_of_intervals_are_kept_to_the_last_digit(self):
+        event = Region(intervals=(Interval(2.0**60, math.inf), Interval(0.1, 0.1)))
+        again = event_from_dict(json.loads(json.dumps(event.to_dict())))
+        assert again == event
+        assert again.contains(np.array([0.1, np.float32(0.1)])).tolist() == [True, False]
+
+
+RECORD = np.dtype([("count", "f8"), ("cell", "i4")])
+
+
+def records(told):
+    made = np.zeros(len(told), RECORD)
+    made["cell"] = told
+    return made
+
+
+KINDS_BLOCKS = {
+    "arrays of strings": lambda told: np.where(told[:, None], [["a", "b"]], [["a", "c"]]),
+    "complex numbers": lambda told: np.where(told, 1 + 2j, 1 + 3j),
+    "records": records,
+    "masked numbers": lambda told: np.ma.masked_array(np.ones(len(told)), mask=told),
+}
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+@pytest.mark.parametrize("kind", KINDS_BLOCKS)
+def test_a_leak_is_seen_in_outputs_of_every_dtype(kind):
+    """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5."""
+
+    def flip(data, size, rng):
+        return KINDS_BLOCKS[kind](rng.random(size) < (0.9 if data else 0.5))
+
+    bound = audit(vectorized(flip, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1, n_jobs=1).lower_bound
+    assert 1.3 < bound <= math.log(5)
+
+
+@pytest.mark.parametrize(("shape", "rate", "trials"), [(3, 0.2, 5_000), ((2, 2), 5e-3, 20_000)])
+def test_refusals_and_exceptions_among_arrays_are_outcomes(shape, rate, trials):
+    """Blocks without any are arrays, blocks with one are objects; on x none is ever seen."""
+
+    def noisy(data, rng):
+        if rng.random() < data * rate:
+            raise ValueError("too few")
+        return rng.normal(size=shape)
+
+    result = audit(black_box(noisy, claim=PureDP(1.0), pairs=[PAIR]), trials=trials, seed=1, n_jobs=1)
+    assert result.violates_claim
+    assert "ValueError" in str(result.witness)
+
+
+def test_matrices_among_refusals_keep_their_shape():
+    (matrix, refusal) = join([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)]).tolist()
+    assert matrix == Array.of((0.0, 1.0, 2.0, 3.0), (2, 2)) != Array.of((0.0, 1.0, 2.0, 3.0), (4, 1))
+    assert matrix != (0.0, 1.0, 2.0, 3.0)
+    assert refusal is None
+
+
+def test_the_shape_of_a_matrix_may_tell():
+    """(2, 3) on x and (3, 2) on x', with a refusal now and then, so that blocks are objects."""
+
+    def shaped(data, rng):
+        if rng.random() < 0.01:
+            return None
+        return np.zeros((2, 3) if data else (3, 2))
+
+    assert audit(black_box(shaped, claim=PureDP(1.0), pairs=[PAIR]), trials=20_000, seed=1).violates_claim
+
+
+DATA = {"age": [31, 40, 52], "name": ["ann", "bob", "cy"]}
+libraries = pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+
+
+@libraries
+class TestWriting:
+    def test_shape_columns_and_the_first_row_that_differs(self, library):
+        x = library.DataFrame(DATA)
+        other = library.DataFrame({**DATA, "age": [31, 41, 53]})
+        said = "DataFrame of 3 rows: age, name against 3 rows; row 1 is (40, 'bob') against (41, 'bob')"
+        assert str(DatasetPair(x, other)) == said
+        assert str(DatasetPair(x, x)).endswith("; no row differs")
+        assert str(DatasetPair(x[:2], x)).endswith("; row 2 is none against (52, 'cy')")
+        assert str(DatasetPair(x, 3)) == "DataFrame of 3 rows: age, name against 3"
+        assert str(DatasetPair(x, other, name="mine")) == "mine"
+
+
+@libraries
+class TestOutputs:
+    def test_a_frame_is_the_mapping_of_its_columns_and_a_series_its_values(self, library):
+        frame = library.DataFrame({"a": [1, 2], "b": ["x", None]})
+        assert normal(frame).get("a") == (1.0, 2.0)
+        assert normal(library.DataFrame(DATA)) == normal(DATA)
+        assert normal(library.Series([1.5, 2.0])) == (1.5, 2.0)
+        assert normal([library.Series(["a"])]) == (("a",),)
+
+    def test_a_leak_in_a_cell_is_found(self, library):
+        def release(data, rng):
+            return library.DataFrame({"group": ["a", "b"], "count": [len(data) + rng.laplace(), rng.laplace()]})
+
+        x = library.DataFrame(DATA)
+        result = audit(
+            black_box(release, claim=PureDP(0.5), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
+        )
+        assert result.violates_claim
+        assert "y['count'][0]" in str(result.witness)
+        sound = audit(
+            black_box(release, claim=PureDP(1.0), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
+        )
+        assert not sound.violates_claim
+
+
+def test_columns_of_one_name_are_no_mapping():
+    frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
+    with pytest.raises(AuditError, match="DataFrame of 1 row: a, a of type DataFrame"):
+        normal(frame)
+    assert math.isnan(normal(pd.Series([math.nan]))[0])
+
+
+ROWS = [[0.5, -1.25, 3.0], [2.0, 0.0, -0.75]]
+"""Floats of eight bits too."""
+
+
+class Tensor:
+    """What a tensor of torch does that numpy cannot read before it is dense, resolved, and of double precision."""
+
+    def __init__(self, ready=()):
+        self.ready = ready
+
+    def detach(self):
+        return self
+
+    def cpu(self):
+        return self
+
+    def is_floating_point(self):
+        return True
+
+    def numpy(self):
+        if self.ready != ("to_dense", "resolve_conj", "resolve_neg", "double"):
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return np.array(ROWS)
+
+    def __getattr__(self, name):
+        if name not in ("to_dense", "resolve_conj", "resolve_neg", "double"):
+            raise AttributeError(name)
+        return lambda: Tensor((*self.ready, name))
+
+
+def equal(output, numbers):
+    assert normal(output) == normal(np.array(numbers))
+    assert normal_array(output).tolist() == numbers
+    assert from_json(serve.plain(output)) == normal(np.array(numbers))
+
+
+def test_a_tensor_of_a_type_that_numpy_lacks_is_read():
+    equal(Tensor(), ROWS)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn"])
+def test_tensors_of_torch_are_arrays(kind):
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(ROWS).to(getattr(torch, kind))
+    equal(tensor, ROWS)
+    equal(torch.nn.Parameter(tensor), ROWS)
+    assert normal({"w": tensor, "n": tensor[0, 0]}) == normal({"w": np.array(ROWS), "n": 0.5})
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "float8_e4m3fn"])
+def test_arrays_of_jax_are_arrays(kind):
+    jax = pytest.importorskip("jax")
+    equal(jax.numpy.asarray(ROWS, getattr(jax.numpy, kind)), ROWS)
+
+
+def both(value):
+    """The normal form, which is the same where the function runs in another process."""
+    assert from_json(serve.plain(value)) == normal(value)
+    return normal(value)
+
+
+def test_models_of_pydantic_are_mappings_of_their_fields():
+    pydantic = pytest.importorskip("pydantic")
+    inner = pydantic.create_model("Inner", tags=(list[str], ...))
+    model = pydantic.create_model("Model", n=(int, ...), at=(datetime.date, ...), inner=(inner, ...))
+    at = datetime.date(2026, 1, 2)
+    assert both(model(n=1, at=at, inner=inner(tags=["a"]))) == normal({"n": 1, "at": at, "inner": {"tags": ["a"]}})
+
+
+def test_tables_batches_and_columns_of_arrow_are_what_they_hold():
+    arrow = pytest.importorskip("pyarrow")
+    columns = {"a": [1, None, 3], "b": ["x", "y", None]}
+    table = arrow.table(columns)
+    assert both(table) == both(table.to_batches()[0]) == normal(columns)
+    assert both(table["a"]) == both(table["a"].chunk(0)) == (1.0, None, 3.0)
+
+
+@pytest.mark.parametrize(
+    "value", [1.5, None, "a", True, 2**60 + 1, b"a", [1, 2], {"a": 1}, datetime.datetime(2026, 1, 2)]
+)
+def test_scalars_of_arrow_are_their_values(value):
+    arrow = pytest.importorskip("pyarrow")
+    assert both(arrow.scalar(value)) == normal(value)
+    assert both(arrow.array([value])) == normal([value])
