@@ -125,11 +125,6 @@ def test_the_package_in_use_is_the_installed_one_and_the_folders_are_the_users(u
     assert Path(theirs).is_relative_to(user.folder)
 
 
-def test_what_the_core_is_to_do_without_cannot_be_imported(user):
-    for name in EXTRAS:
-        assert "ModuleNotFoundError" in user("python", "-c", f"import {name}").stderr
-
-
 @pytest.mark.slow
 def test_pytest_with_the_fixture_works_without_the_extras(user):
     done = user("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")
@@ -187,12 +182,3 @@ def test_a_missing_extra_is_one_sentence(audited, words, extra):
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("epsaudit: ")
     assert sentence.endswith(f" is not installed; pip install 'epsaudit[{extra}]'.")
-
-
-@pytest.mark.slow
-def test_a_study_works_with_the_extras(user):
-    done = user("epsaudit", "experiment", "run", "inverse-accuracy", "--quick", "--out", "studies", extras=True)
-    assert done.returncode == 0, done.stderr
-    assert {"data.csv", "data.json", "failures.png", "provenance.json"} <= {
-        path.name for path in (user.folder / "studies" / "inverse-accuracy").iterdir()
-    }

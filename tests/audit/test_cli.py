@@ -16,7 +16,6 @@ from epsaudit.audits import suite
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
-from epsaudit.results.result import comparable
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 
@@ -184,43 +183,6 @@ class TestPrograms:
     def test_every_claim(self, program, claim, said, capsys):
         main([*program[:-1], f"{program[-1]} 1.0", *claim.split(), "--trials", "500"])
         assert f"count.py: {said} claimed" in capsys.readouterr().out
-
-
-class TestCheckpoints:
-    names = ["laplace", "gaussian"]
-
-    @pytest.mark.slow
-    def test_an_interrupted_suite_goes_on_with_its_seed(self, tmp_path, capsys, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        options = [
-            "audit",
-            *self.names,
-            "--trials",
-            "20000",
-            "--jobs",
-            "1",
-            "--out",
-            "out",
-            "--checkpoint",
-            "run.checkpoint",
-        ]
-
-        def interrupted(entries, **given):
-            for result in original(entries, **given):
-                yield result
-                raise KeyboardInterrupt
-
-        original = suite.run
-        with monkeypatch.context() as patched:
-            patched.setattr(suite, "run", interrupted)
-            assert main(options) == INTERRUPTED
-        said = capsys.readouterr().err
-        assert "1 finished audits are in out, and the same command goes on from the chunks in run.checkpoint" in said
-        assert main(options) == AS_EXPECTED
-        seed = records(tmp_path / "run.checkpoint")[0][3]["seed"]
-        assert f"Seed {seed}" in " ".join(capsys.readouterr().out.split())
-        assert main(["audit", *self.names, *QUICK, "--seed", str(seed), "--out", "whole"]) == AS_EXPECTED
-        assert comparable(tmp_path / "out" / "audit.json") == comparable(tmp_path / "whole" / "audit.json")
 
 
 EARLY = ["--stop-early", "--trials", "2000", "--seed", "1", "--jobs", "1"]

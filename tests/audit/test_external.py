@@ -1,6 +1,5 @@
 """A mechanism in another process or language: outputs of every kind come through, and every fault is a sentence."""
 
-import json
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
-from epsaudit.adapters.external import CHILDREN, dataset_to_json
+from epsaudit.adapters.external import CHILDREN
 from epsaudit.outputs.as_json import to_json
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
 
@@ -115,17 +114,6 @@ for line in sys.stdin: print("NaN\\nInfinity\\n-Infinity", flush=True)
 """
         heard = command([sys.executable, "-c", words])(()).sample(3, np.random.default_rng(0))
         np.testing.assert_array_equal(heard, [math.nan, math.inf, -math.inf])
-
-    def test_datasets_are_json(self):
-        dataset = {"rows": np.array([[1.5, math.inf]]), "names": ("ann", None), "ids": {3, 1}, "n": np.int64(4)}
-        assert json.loads(json.dumps(dataset_to_json(dataset))) == {
-            "rows": [[1.5, {"float": "inf"}]],
-            "names": ["ann", None],
-            "ids": [1, 3],
-            "n": 4,
-        }
-        with pytest.raises(AuditError, match="The dataset holds b'ab', a bytes, which JSON cannot write"):
-            dataset_to_json([b"ab"])
 
 
 HELLO = """import os, signal, sys, time
@@ -254,16 +242,6 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
             audit_process.send_signal(how)
             audit_process.wait(10)
             wait_until(lambda: running(marker) == [])
-
-    @needs_proc
-    def test_a_program_is_told_to_end_and_killed_if_it_does_not(self, tmp_path):
-        gentle, deaf = (f"{tmp_path}/{name}" for name in ("gentle", "deaf"))
-        for path, then in ((gentle, "sys.exit()"), (deaf, "None")):
-            told = f"signal.signal(signal.SIGTERM, lambda *_: (open({path!r}, 'w'), {then}))\n"
-            with pytest.raises(AuditError, match="an error"):
-                ask(HELLO.replace("say('{", told + "say('{") + """say('{"error": "an error"}'); time.sleep(60)""")
-            assert os.path.exists(path)
-            wait_until(lambda path=path: running(path) == [])
 
     def test_idle_children_are_closed(self):
         ask(PYTHON.replace("SCALE", "1"))

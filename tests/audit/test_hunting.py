@@ -16,7 +16,7 @@ from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
 from epsaudit.hunting import screening
 from epsaudit.hunting.certifying import Finding
-from epsaudit.hunting.description import AddRemovePerson, Candidate, Column, Table, numbers, symbols
+from epsaudit.hunting.description import AddRemovePerson, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import Options, candidates
 from epsaudit.hunting.shrinking import rows_of, shrink
@@ -376,23 +376,6 @@ def test_a_claim_is_read_where_the_library_is_and_parameters_may_be_drawn(served
     Path("schema.py").write_text("data = undefined")
     assert main([*words, *quick, "mine.py:stated"]) == 3  # with where in the file
     assert "'schema.py' cannot be read: NameError" in capsys.readouterr().err
-
-
-def test_what_is_long_and_alike_is_no_one_value():
-    """Two long arrays print alike; the mechanism of one was run under the claim of the other."""
-    weak, strong = np.ones(2_000), np.ones(2_000)
-    weak[1_000] = 0.25
-
-    def scaled(values, rng, scales):
-        return len(values) + rng.laplace(scale=scales[1_000])
-
-    found = [
-        Candidate(DatasetPair([k], [k, k]), (AddRemove(),), name, {"scales": scales})
-        for k, (name, scales) in enumerate([("weak", weak), ("strong", strong)])
-    ]
-    seen = hunted(scaled, None, found, claim=lambda values: PureDP(float(1.0 / values["scales"][1_000])), steps=0)
-    assert len(seen.attempts) == 2
-    assert not seen.refuted
 
 
 def test_shrinking_stays_within_the_relation_of_the_claim():

@@ -118,24 +118,6 @@ class TestMisbehaviour:
             list(replay(law, PAIR, int(seed), tuple(map(int, key.strip("()").split(","))), int(size)))
         assert isinstance(again.value.__cause__, ZeroDivisionError)
 
-    def test_finished_chunks_are_kept_and_a_mended_machine_goes_on(self, tmp_path):
-        path = tmp_path / "run.checkpoint"
-        flag = tmp_path / "broken"
-
-        def moody(data, size, rng, flag=str(flag)):
-            if rng.bit_generator.seed_seq.spawn_key == (1, 150) and os.path.exists(flag):
-                raise OSError("the licence server is down")
-            return len(data) + rng.laplace(size=size)
-
-        law = vectorized(moody, claim=PureDP(1.0), pairs=[PAIR])
-        whole = audit(law, trials=1_000_000, seed=3, witnesses=[Tails()]).to_dict()
-        flag.write_text("")
-        with pytest.raises(AuditError, match="licence server"):
-            audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], n_jobs=1, checkpoint=path)
-        assert counted(path) == 150
-        flag.unlink()
-        assert audit(law, trials=1_000_000, seed=3, witnesses=[Tails()], checkpoint=path).to_dict() == whole
-
     @pytest.mark.slow
     def test_a_worker_that_dies(self, tmp_path):
         path, here = tmp_path / "run.checkpoint", os.path.dirname(__file__)

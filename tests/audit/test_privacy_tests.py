@@ -218,36 +218,6 @@ def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
     )
 
 
-def test_a_frozen_test_that_tests_nothing_or_has_no_time_or_is_a_control_says_so(suite):
-    body = """
-    import time
-
-    def test_raises(privacy_audit, witness):
-        privacy_audit.check(lambda people, rng: 1 / 0, witness=witness)  # mine
-
-    def test_slow(privacy_audit, witness):
-        def slow(people, rng):
-            time.sleep(0.001)
-            return len(people) + rng.laplace()
-
-        assert privacy_audit.check(slow, witness=witness, seconds=0.01).runs == 64  # mine
-
-    def test_control(privacy_audit, witness):
-        assert privacy_audit.must_fail(leak, witness=witness).refuted
-
-    def test_no_control(privacy_audit, witness):
-        privacy_audit.must_fail(count, witness=witness)
-    """
-    result = suite(FROZEN + body)
-    result.assert_outcomes(passed=2, failed=2, warnings=1)
-    said = result.stdout.str()
-    assert "on both datasets, raised ZeroDivisionError: division by zero." in said
-    assert "The frozen test witness.json must refute this positive control, and did not." in said
-    assert "test_mine.py:" in said[said.index("warnings summary") :].partition("PowerWarning")[0]
-    assert "no time for 4,000 runs" in said
-    assert "assert privacy_audit.check(slow, witness=witness, seconds=0.01).runs == 64  # mine" in said
-
-
 def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
     result = suite("""
     @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import platform
 import socket
 import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -62,22 +61,3 @@ def test_neither_host_nor_user_nor_folders_are_given_away():
     assert socket.gethostname() not in written.replace(platform.system(), "")
     assert f"/{getpass.getuser()}/" not in written
     assert not command().startswith("/")
-
-
-@pytest.mark.parametrize(
-    ("given", "argv", "written"),
-    [
-        (
-            ["/x/python3", "-m", "epsaudit.experiments.a", "--seed", "3"],
-            ["/y/experiments/a.py", "--seed", "3"],
-            "python -m ",
-        ),
-        (["/x/python3", "/y/bin/epsaudit", "audit", "broken/*"], ["/y/bin/epsaudit", "audit", "broken/*"], "epsaudit "),
-    ],
-)
-def test_a_command_is_written_as_it_would_be_typed(monkeypatch, given, argv, written):
-    monkeypatch.setattr(sys, "orig_argv", given)
-    monkeypatch.setattr(sys, "argv", argv)
-    assert command().startswith(written)
-    assert "/x" not in command()
-    assert "/y" not in command()

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import sys
-from importlib.metadata import EntryPoint
 
 import pytest
 
@@ -270,43 +269,6 @@ def test_a_refuted_claim_alone_has_status_one(here, capsys):
     assert main(["audit", "mine:leaky", *arguments, "--quiet"]) == SURPRISED
     assert capsys.readouterr() == ("", "")
     assert main(["audit", "mine:sound", *arguments, "--quiet"]) == AS_EXPECTED
-
-
-class TestRegistry:
-    @pytest.fixture(autouse=True)
-    def points(self, monkeypatch, here):
-        (here / "theirs.py").write_text(
-            "from epsaudit import PureDP, black_box\nfrom epsaudit.adapters.registry import Entry\n"
-            "good = Entry('[bold]good:smile:[/]', black_box(len, claim=PureDP(1.0)), PureDP(1.0))\n"
-            "good = Entry('[bold]good', good.mechanism, PureDP(1.0), source=':m: [accounting]')\n"
-            "def some():\n    yield good\n    yield 7\n    yield Entry('', good.mechanism, good.claim)\n"
-            "    yield good\n    yield Entry('x', len, good.claim)\n    yield Entry('y', good.mechanism, 3)\n"
-            "def falls():\n    raise ZeroDivisionError('theirs')\n"
-        )
-        values = ("theirs:some", "theirs:falls", "theirs:nothing", "nowhere:entries")
-        found = [EntryPoint(f"p{i}", value, "epsaudit.registry") for i, value in enumerate(values)]
-        monkeypatch.syspath_prepend(str(here))
-        monkeypatch.setattr("epsaudit.adapters.registry.entry_points", lambda group: found)
-        yield
-        sys.modules.pop("theirs", None)
-        (here / "theirs.py").unlink()
-
-    def test_what_is_wrong_is_named_and_the_rest_is_listed(self, capsys):
-        assert main(["list", "--long"]) == OWN_CODE
-        out, err = capsys.readouterr()
-        assert out == "[bold]good  1-DP, consistent\n  :m: [accounting]\n"
-        assert err.count("\n") == 8
-        for words in (
-            "One of the mechanisms of theirs:some is left out: 7 is no Entry.",
-            "'' is no name",
-            "the name '[bold]good' is taken",
-            "what runs as 'x' is of type builtin_function_or_method, not a mechanism",
-            "the claim of 'y' is 3",
-            "The mechanisms of theirs:falls are left out: it raised ZeroDivisionError: theirs.",
-            "The mechanisms of theirs:nothing are left out: it raised AttributeError",
-            "The mechanisms of nowhere:entries are left out: it raised ModuleNotFoundError",
-        ):
-            assert words in err
 
 
 class TestWords:

@@ -20,7 +20,7 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.events import Interval, NotShort, Region, condition, helpers_of, literal
+from epsaudit.witnesses.events import Interval, Region, condition, helpers_of
 from epsaudit.witnesses.features import (
     At,
     Combined,
@@ -130,10 +130,7 @@ COUNTS = Counts(500, 480, 100, 40, 30, 80)
 
 @pytest.mark.parametrize(
     ("rule", "claim"),
-    [
-        *((MembershipGame(), claim) for claim in (PureDP(0.3), ApproxDP(0.1, 0.03))),
-        (MembershipGame(0.4), ZCDP(0.01)),
-    ],
+    [*((MembershipGame(), claim) for claim in (PureDP(0.3), ApproxDP(0.1, 0.03))), (MembershipGame(0.4), ZCDP(0.01))],
     ids=str,
 )
 def test_a_script_computes_the_error_at_which_the_certificate_refutes(refuted, rule, claim, capsys):
@@ -201,14 +198,6 @@ def test_a_condition_holds_for_the_outputs_of_its_event(event):
     objects[:] = as_one
     expected = event.contains(objects).tolist()
     assert [names["holds"](y) for y in OUTPUTS] == expected
-
-
-def test_what_is_not_short_says_why():
-    with pytest.raises(NotShort, match="names too many"):
-        condition(Region(included=tuple(float(i) for i in range(400))))
-    with pytest.raises(NotShort, match="objects of type object"):
-        literal([object()])
-    assert eval(literal([0.5] * 9 + [(1,), {"a": [None] * 20}, "b"])) == [0.5] * 9 + [(1,), {"a": [None] * 20}, "b"]
 
 
 def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
 from epsaudit.audits.sequential.learning import Nearness, Sums, Within, table_of, trees_of
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.features import Additive, Coordinate, Term, Value
+from epsaudit.witnesses.features import Value
 from epsaudit.witnesses.learning import interacting
 
 LENGTH = 20
@@ -20,17 +20,6 @@ def product(data, size, rng):
     sign = np.where(rng.random(size) < 0.85, 1.0, -1.0) * (1 if data else -1)
     outputs[:, 3] = np.abs(outputs[:, 3]) * sign * np.sign(outputs[:, 11])
     return outputs
-
-
-def test_lines_are_summed_together_to_the_same_numbers_as_one_by_one():
-    """Bit for bit, however many outputs there are: thresholds are scores of outputs."""
-    rng = np.random.default_rng(6)
-    knots, values = np.sort(rng.normal(size=(64, 2))), rng.normal(size=(64, 2))
-    terms = tuple(Term(Coordinate(i), tuple(knots[i]), tuple(values[i]), above=3.0) for i in range(64))
-    outputs = rng.normal(size=(1000, 64))
-    outputs[:64], outputs[64:128] = knots[:, 0], knots[:, 1]
-    for some in (outputs, outputs[:1], np.where(outputs > 3.0, np.inf, outputs)):
-        assert np.array_equal(Additive(terms)(some), sum(term(some) for term in terms))
 
 
 def test_a_product_of_two_coordinates_is_refuted_in_a_few_hundred_runs():

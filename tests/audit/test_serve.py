@@ -136,20 +136,11 @@ class TestEveryPython:
 
 
 TAKING = """
-import functools
 import numpy as np
 from numpy.random import Generator
 def default(data, random_state=0): return len(data) + np.random.RandomState(random_state).laplace()
-def required(data, random_state): return len(data) + np.random.RandomState(random_state).laplace()
-def keyword(data, *, seed=42): return len(data) + np.random.default_rng(seed).laplace()
 def carried(data, generator=np.random.default_rng(0)): return len(data) + generator.laplace()
-def called_so(data, random=None): return len(data) + np.random.default_rng(random).laplace()
 def annotated(data, scale=1.0, source: Generator = None): return len(data) + source.laplace(scale=scale)
-def either(data, random_state: "Generator" = None): return len(data) + random_state.laplace()
-def of_its_own(data, seed=True): return len(data) + np.random.laplace()
-def an_old_one(data, random=np.random.RandomState(0)): return len(data) + random.laplace()
-def no_rng(data, epsilon=1.0): return len(data) + np.random.laplace(scale=epsilon)
-bound = functools.partial(keyword, seed=7)
 """
 
 

@@ -97,21 +97,6 @@ def forged(stored, **changes):
     return json.loads(json.dumps(result.to_dict()))
 
 
-def with_at(node, path, value):
-    """Put a copy with another value at the path, or without it for `ABSENT`, in place of a JSON value."""
-    changed = parent = copy.deepcopy(node)
-    for key in path[:-1]:
-        parent = parent[key]
-    if value is ABSENT:
-        del parent[path[-1]]
-    else:
-        parent[path[-1]] = value
-    return changed
-
-
-ABSENT = object()
-
-
 @pytest.fixture(scope="module")
 def leaky():
     """Against (0.5, 1e-3)-DP, by two events."""
@@ -302,7 +287,7 @@ class TestPairs:
         stored = json.loads(json.dumps(result.to_dict()))
         assert recompute(stored).holds
         other = next(one.digest for one in result.rounds if one.digest != result.pair_digest)
-        assert "last round was on" in recompute(with_at(stored, ("pair", "digest"), other)).differences[0]
+        assert "last round was on" in recompute({**stored, "pair": {**stored["pair"], "digest": other}}).differences[0]
 
 
 class TestRerun:
@@ -435,13 +420,6 @@ class TestOtherKinds:
         stored = result.to_dict()
         stored["lower_bound"] += 0.1
         assert "lower_bound" in recompute(stored).differences[0]
-
-    def test_they_are_not_run_again(self):
-        stored = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1).to_dict()
-        with pytest.raises(AuditError, match="can be recomputed, not run again"):
-            rerun(stored, Entry("noisy", noisy(), PureDP(1.0)))
-        with pytest.raises(AuditError, match=r"kind is .guess.; it must be"):
-            recompute({**stored, "kind": "guess"})
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,7 @@ from epsaudit.mechanisms.broken.dp_sgd import (
     SingleStratum,
     WithoutReplacement,
 )
-from epsaudit.mechanisms.dp_sgd import (
-    DPSGD,
-    GradientCanaries,
-    Records,
-    full_batch_mu,
-    poisson_claim,
-)
+from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries, Records, full_batch_mu, poisson_claim
 
 CANARIES = 10_000
 
