@@ -15,7 +15,7 @@ test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
 	$(BIN)/python -m pytest -n auto --dist worksteal  # a worker has whole modules, and sets up what their tests share once
 
-# What takes long and rarely breaks: half an hour and more on two cores, once a week and before a release.
+# What takes long and rarely breaks, whole: once a week and before a release.
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 

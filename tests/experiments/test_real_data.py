@@ -52,7 +52,7 @@ def test_names_are_unique_and_say_which_survey():
 
 
 RATIOS = {f"anes96/share-of-clinton-{suffix}" for suffix in ("naive", "counts", "bounded")}
-"""Two to four seconds each; their laws are looked at daily in ``test_private_ratio.py``."""
+"""Two to four seconds each; their laws are looked at daily in ``test_smooth_sensitivity.py``."""
 
 
 def marked(names, slow):
