@@ -1,23 +1,28 @@
 """Dataclasses as JSON objects and back, by their fields and type hints: claims, certificates, rules, rounds, results.
 
-What a class reads and writes is said once, by its fields. Whether a file may hold it, its JSON Schema says
-(`epsaudit.results.schema`), and the classes themselves, which check their numbers.
+What a class reads and writes is said once, by its fields. Whether a file may hold it, its JSON Schema says (`check`;
+docs/reference/files.md says what of the schemas is promised to stay), and the classes themselves, which check their
+numbers.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib.resources import files
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, clipped
 from epsaudit.text import for_json
 
 SPOKEN = ("witness", "rule")
 """Fields that are written with their text beside them, for people."""
 INFINITE = ("inf", "-inf", "nan")
+LONGEST = 60
+"""Characters of a value that a sentence quotes."""
 
 
 def written(value: Any) -> Any:
@@ -90,3 +95,49 @@ class Tagged:
     def _kinds(cls) -> list[type[Self]]:
         below = [kind for one in cls.__subclasses__() if one.__module__ == cls.__module__ for kind in one._kinds()]
         return [cls, *below] if "__dataclass_fields__" in vars(cls) else below
+
+
+def check(data: Any, name: str, where: str = "") -> None:
+    """Raise `AuditError`, a sentence that starts with ``where`` and names the field, if ``data`` breaks a schema.
+
+    >>> check({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
+    Traceback (most recent call last):
+        ...
+    epsaudit.errors.AuditError: mine.json: epsilon is 'high'; it must be number.
+    """
+    from fastjsonschema import JsonSchemaValueException
+
+    try:
+        _validator(name)(data)
+    except JsonSchemaValueException as error:
+        field, value = str(error.name).removeprefix("data").removeprefix("."), error.value
+        must = error.message.removeprefix(f"{error.name} must be ")
+        if error.rule != "type":
+            must = error.definition.get("description", must)
+        said = f"{field or 'The JSON'} is {clipped(repr(value), LONGEST)}; it must be {must}."
+        if error.rule == "required":
+            said = f"{field}.{next(one for one in error.rule_definition if one not in value)} is missing."
+        elif error.rule == "additionalProperties":
+            known = error.definition["properties"]
+            unknown = next(one for one in value if one not in known)
+            said = f"{field}.{unknown} is not known here; fields are {', '.join(known)}."
+        raise AuditError(where + said.removeprefix(".")) from None
+    except RecursionError:
+        raise AuditError(f"{where}the JSON is nested too deeply.") from None
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return a schema of the package: of a kind of file, or of a definition in ``results``."""
+    text = files("epsaudit.results").joinpath("schemas", f"{name}.json")
+    if text.is_file():
+        return dict(json.loads(text.read_text(encoding="utf-8")))
+    definitions = schema("results")["definitions"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "definitions": definitions, **definitions[name]}
+
+
+@functools.cache
+def _validator(name: str) -> Callable[[Any], Any]:
+    import fastjsonschema
+
+    compiled: Callable[[Any], Any] = fastjsonschema.compile(schema(name), use_default=False)
+    return compiled

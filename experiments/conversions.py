@@ -11,6 +11,7 @@ conversions are tight, that randomised response attains them, and that Laplace n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import numpy as np
 
 from epsaudit import ZCDP, GaussianDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.claims.conversions import laplace_renyi, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.claims.conversions import pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.definitions import Claim
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
@@ -52,6 +53,19 @@ COLUMNS = (
     Column("proven", "claimed", "number"),
     Column("verdict", "verdict"),
 )
+
+
+def laplace_renyi(epsilon: float, order: float) -> float:
+    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
+
+    Mironov (2017), Proposition 6.
+    """
+    if (order - 1.0) * epsilon < 1e-3:  # log of a sum near 1: expm1 and log1p keep its digits
+        excess = order * math.expm1((order - 1.0) * epsilon) + (order - 1.0) * math.expm1(-order * epsilon)
+        return math.log1p(excess / (2.0 * order - 1.0)) / (order - 1.0)
+    likely = math.log(order / (2.0 * order - 1.0)) + (order - 1.0) * epsilon
+    rare = math.log((order - 1.0) / (2.0 * order - 1.0)) - order * epsilon
+    return float(np.logaddexp(likely, rare)) / (order - 1.0)
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:

@@ -48,7 +48,7 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     ``family_confidence`` is of all results together, of which these are a part.
     """
     found = {result.mechanism: result for result in results}
-    rows = [(found[name], share) for name in TELLING if name in found and not (share := shares(found[name])).of_nothing]
+    rows = [(found[name], shares(found[name])) for name in TELLING if name in found]
     figure = blank(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
     logarithmic(axes)

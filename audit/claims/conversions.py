@@ -18,9 +18,6 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 
 Floats = NDArray[np.float64]
 
-_LARGEST_ORDER = 1e6
-"""Greatest Renyi order that is tried; what is left out can only make a conversion less tight, never wrong."""
-
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
     """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats: randomised response's.
@@ -66,25 +63,6 @@ def pure_to_gaussian(epsilon: float) -> float:
     return float(-2.0 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
 
 
-def laplace_renyi(epsilon: float, order: float) -> float:
-    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
-
-    Mironov (2017), Proposition 6.
-
-    Examples
-    --------
-    >>> round(laplace_renyi(1.0, 2.0), 6)
-    0.619124
-    """
-    epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), _order(order)
-    if (order - 1.0) * epsilon < 1e-3:  # log of a sum near 1: expm1 and log1p keep its digits
-        excess = order * math.expm1((order - 1.0) * epsilon) + (order - 1.0) * math.expm1(-order * epsilon)
-        return math.log1p(excess / (2.0 * order - 1.0)) / (order - 1.0)
-    likely = math.log(order / (2.0 * order - 1.0)) + (order - 1.0) * epsilon
-    rare = math.log((order - 1.0) / (2.0 * order - 1.0)) - order * epsilon
-    return float(np.logaddexp(likely, rare)) / (order - 1.0)
-
-
 def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
     """Least delta at ``epsilon`` that (claimed, delta)-DP implies: the largest 1 - f(a) - e^epsilon a on its curve f.
 
@@ -110,43 +88,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
     """
     order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
     delta = fraction(delta, "delta", open_below=True)
-    return max(_epsilon_of_renyi(order, divergence, delta), 0.0)
-
-
-def renyi_curve_to_epsilon(curve: Callable[[float], float], delta: float) -> float:
-    """Bound epsilon at this delta by a curve, the divergence in nats of each order: at the best order.
-
-    Examples
-    --------
-    >>> round(renyi_curve_to_epsilon(lambda order: pure_to_renyi(0.1, order), 1e-5), 6)
-    0.099981
-    """
-    delta = fraction(delta, "delta", open_below=True)
-    grid = np.linspace(math.log(1e-3), math.log(_LARGEST_ORDER), 121)
-
-    def bound(log_below: float) -> float:
-        order = 1.0 + math.exp(log_below)
-        return _epsilon_of_renyi(order, curve(order), delta)
-
-    values = [bound(place) for place in grid]
-    best = int(np.argmin(values))
-    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    from scipy.optimize import minimize_scalar  # slow to import
-
-    found = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-10})
-    return max(min(values[best], float(found.fun)), 0.0)
-
-
-def zcdp_to_epsilon(rho: float, delta: float) -> float:
-    """Bound epsilon at this delta from rho-zCDP, numerically: Canonne, Kamath and Steinke (2020), Corollary 13.
-
-    Examples
-    --------
-    >>> round(zcdp_to_epsilon(0.5, 1e-6), 4)
-    5.2215
-    """
-    rho = finite_at_least(rho, 0.0, "rho")
-    return renyi_curve_to_epsilon(lambda order: rho * order, delta)
+    return max(divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0), 0.0)
 
 
 def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
@@ -165,23 +107,6 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
     return np.asarray(np.exp(log_likely) * -np.expm1(np.minimum(log_rare - log_likely, 0.0)))
 
 
-def gaussian_to_epsilon(mu: float, delta: float) -> float:
-    """Epsilon at this delta of mu-Gaussian DP: the inverse of `gaussian_to_delta`.
-
-    Examples
-    --------
-    >>> round(gaussian_to_epsilon(1 / 3.7306316, 1e-5), 6)
-    1.0
-    """
-    mu, delta = finite_at_least(mu, 0.0, "mu"), fraction(delta, "delta", open_below=True)
-    if mu == 0.0 or float(gaussian_to_delta(mu, 0.0)) <= delta:
-        return 0.0
-    high = 1.0
-    while float(gaussian_to_delta(mu, high)) > delta:
-        high *= 2.0
-    return root(lambda e: float(gaussian_to_delta(mu, e)) - delta, 0.0, high, xtol=1e-13, rtol=1e-13)
-
-
 def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     """Greatest mu such that mu-Gaussian DP implies (epsilon, delta)-DP, by bisection, rounded down; broadcast.
 
@@ -191,11 +116,8 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     0.268051
     """
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-    low, high = np.full(epsilon.shape, -40.0), np.full(epsilon.shape, 12.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        below = gaussian_to_delta(np.exp(middle), epsilon) < delta
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    ends = np.full(epsilon.shape, -40.0), np.full(epsilon.shape, 12.0)
+    low, _ = bisected(lambda log_mu: gaussian_to_delta(np.exp(log_mu), epsilon) < delta, *ends, 60)
     return np.where(delta <= 0.0, 0.0, np.exp(low))
 
 
@@ -204,12 +126,8 @@ def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
 
     The share on both is between 0 and 2: of the outputs of one law that pass some threshold, and of the other's.
     """
-    low, high = np.full(len(shares), -1.0), np.full(len(shares), 40.0 + mu)
-    low[np.asarray(shares) > 1.0] = -40.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        too_many = ndtr(mu / 2.0 - middle) + ndtr(-mu / 2.0 - middle) > shares
-        low, high = np.where(too_many, middle, low), np.where(too_many, high, middle)
+    low, high = np.where(np.asarray(shares) > 1.0, -40.0, -1.0), np.full(len(shares), 40.0 + mu)
+    _, high = bisected(lambda x: ndtr(mu / 2.0 - x) + ndtr(-mu / 2.0 - x) > shares, low, high, 60)
     right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
     return np.asarray(right / np.maximum(right + wrong, 1e-300))
 
@@ -290,15 +208,22 @@ def _log_beyond_linear(t: Floats) -> Floats:
     return np.where(np.abs(t) < 0.1, near, far)
 
 
-def _epsilon_of_renyi(order: float, divergence: float, delta: float) -> float:
-    return divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0)
-
-
 def _order(order: float) -> float:
     order = finite_at_least(order, 1.0, "Renyi order")
     if order == 1.0:
         raise AuditError("Renyi order is 1; it must be above 1.")
     return order
+
+
+def bisected(
+    below: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
+) -> tuple[Floats, Floats]:
+    """Halve brackets so often, one for each element, about the point up to which ``below`` holds."""
+    for _ in range(steps):
+        middle = (low + high) / 2.0
+        holds = below(middle)
+        low, high = np.where(holds, middle, low), np.where(holds, high, middle)
+    return low, high
 
 
 def root(

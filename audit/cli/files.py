@@ -26,13 +26,13 @@ from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, SURPRISED, recorded, say_json, sayer, those
+from epsaudit.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import typed, write_whole
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
 from epsaudit.hunting.parameters import FILE, python_of
-from epsaudit.reporting import methods, tables
+from epsaudit.reporting import tables
 from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
@@ -46,11 +46,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+def _methods(kept: Sequence[Result], family: float) -> str:
+    with needs("report"):
+        from epsaudit.reporting.methods import methods
+    return methods(kept, family)
+
+
 TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
     "latex": tables.results_to_latex,
     "markdown": tables.results_to_markdown,
     "csv": lambda kept, family: tables.results_to_csv(kept),
-    "methods": methods.methods,
+    "methods": _methods,
 }
 
 SECONDS = 300.0
@@ -277,15 +283,12 @@ def _function(words: Sequence[str]) -> Function:
 
 
 def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
-    """Return the pair of the result: of those given as JSON that which prints as it does, or what its texts say."""
-    try:
-        known = [DatasetPair(*map(json.loads, pair)) for pair in pairs]
-    except ValueError as error:
-        raise AuditError(f"--pair is not JSON ({error}).") from None
+    """Return the pair of the result: that of those given as JSON, or what its texts say."""
+    known = [DatasetPair(*(read_json(one, "--pair") for one in pair)) for pair in pairs]
+    for pair in known:
+        if result.among([DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))]) is not None:
+            return pair
     if known:
-        printed = [str(DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))) for pair in known]
-        if printed.count(result.pair) == 1:
-            return known[printed.index(result.pair)]
         return known[0] if len(known) == 1 else None
     with contextlib.suppress(ValueError, SyntaxError):
         if "..." not in result.x + result.x_prime:

@@ -6,7 +6,6 @@ curve excludes rests on the counts and the confidence alone: all beyond the one 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.reporting import style
 from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled, words
@@ -46,44 +46,39 @@ EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "/
 
 @dataclass(frozen=True)
 class Shares:
-    """A result as shares of its claim; in delta where the claim's epsilon is 0, and as it is where all of it is."""
+    """A result as shares of its claim, or of the claim's delta where its epsilon is 0."""
 
     bound: float
     exact: float | None
     in_delta: bool = False
-    of_nothing: bool = False
 
 
 Rows = Sequence[tuple["Result", Shares]]
 
 
 def shares(result: Result) -> Shares:
-    """Divide a result by its claim; as it is where the claim is 0 altogether."""
-    if result.proven > 0.0:
-        exact = None if result.exact is None else result.exact / result.proven
-        return Shares(result.lower_bound / result.proven, exact)
-    delta_lower = getattr(result, "delta_lower", None)  # which audits of fixed size have
-    if delta_lower is not None and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
-        return Shares(delta_lower / result.claim.delta, None, in_delta=True)
-    return Shares(result.lower_bound, result.exact, of_nothing=True)
+    """Divide a result by its claim; of a claim that is 0 altogether every bound above 0 is an infinite share."""
+    if result.proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+        delta_lower = getattr(result, "delta_lower", None)  # which audits of fixed size have
+        if delta_lower is not None:
+            return Shares(delta_lower / result.claim.delta, None, in_delta=True)
+    values = result.lower_bound, result.exact
+    bound, exact = (value and (value / result.proven if result.proven else math.inf) for value in values)
+    return Shares(bound or 0.0, exact)
 
 
 @styled()
 def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
-    Consistent results stand on a linear axis, violated ones on a logarithmic axis, and claims that are 0, which have no
-    share, in a panel of bounds as they are. An arrow stands for an exact value beyond the axis, such as infinity.
+    Consistent results stand on a linear axis, violated ones on a logarithmic axis. What lies beyond the axis, such as
+    an infinite exact value or any bound on a claim that is 0, stands at its end, exact values as arrows.
     """
     shown = [(result, shares(result)) for result in results]
-    drawn = [row for row in shown if not row[1].of_nothing]
-    groups = [[row for row in drawn if row[0].violates_claim == violated] for violated in (False, True)]
-    rows = [[group for group in groups if group]]
-    if len(drawn) > ROWS:  # in two halves, one group below another
+    groups = [[row for row in shown if row[0].violates_claim == violated] for violated in (False, True)]
+    rows = [[group for group in groups if group] or [[]]]
+    if len(shown) > ROWS:  # in two halves, one group below another
         rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for group in rows[0]]
-    if len(drawn) < len(shown):
-        rows.append([[row for row in shown if row[1].of_nothing]])
-    rows = [panels for panels in rows if any(panels)] or [[[]]]
     short = max((len(shown_name(*row)) for row in shown), default=0) <= 24
     width = ONE_COLUMN if max(map(len, rows)) == 1 and short else style.TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
@@ -91,7 +86,18 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
-            _draw(axes, panel, most, list(itertools.chain(*panels)) if len(rows) > 1 else panel)
+            beside = [row for other in panels for row in other] if len(rows) > 1 else panel
+            greatest = max([1.0, *(share.bound for _, share in beside if math.isfinite(share.bound))])
+            left, right = 0.0, 1.15 * greatest
+            if panel and panel[0][0].violates_claim:
+                left, right = 0.8, 1.5 * max(2.0, greatest)
+                logarithmic(axes)
+            for height, row in enumerate(panel):
+                draw_row(axes, height, *row, right)
+            axes.axvline(1.0, clip_on=False, **PROVEN)
+            axes.set_yticks(range(len(panel)), [shown_name(*row) for row in panel])
+            axes.set(xlim=(left, right), ylim=(most - 0.4, -0.6), xlabel="certified / proven")
+            axes.tick_params(labelsize=6.5)
     about = f"Certified lower bounds on privacy loss, {runs_each(results)} each"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
@@ -120,32 +126,12 @@ def name_marks(axes: Axes, shown: Rows) -> None:
     axes.plot([], [], label="proven", **PROVEN)
 
 
-def _draw(axes: Axes, panel: Rows, tallest: int, beside: Rows) -> None:
-    """Draw a panel on the axis of those beside it: bounds as markers, intervals as lines, exact values as ticks."""
-    greatest = max((share.bound for _, share in beside), default=0.0)
-    of_nothing = bool(panel) and panel[0][1].of_nothing
-    left, right = 0.0, 1.15 * max(1.0, greatest)
-    if of_nothing:
-        exact = [share.exact for _, share in panel if share.exact is not None and math.isfinite(share.exact)]
-        right = 1.15 * max([0.1, greatest, *exact])
-    elif panel and panel[0][0].violates_claim:
-        left, right = 0.8, 1.5 * max(2.0, greatest)
-        logarithmic(axes)
-    for height, row in enumerate(panel):
-        draw_row(axes, height, *row, right)
-    axes.axvline(0.0 if of_nothing else 1.0, clip_on=False, **PROVEN)
-    axes.set_yticks(range(len(panel)), [shown_name(*row) for row in panel])
-    axes.set_ylim(tallest - 0.4, -0.6)
-    axes.set_xlim(left, right)
-    axes.set_xlabel("certified; the claim is 0" if of_nothing else "certified / proven")
-    axes.tick_params(labelsize=6.5)
-
-
 def draw_row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
     """Draw one result: its bound, the interval up to the right end, and the exact value."""
     colour, marker = STYLE[result.verdict]
-    axes.plot([share.bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
-    axes.plot(share.bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
+    bound = min(share.bound, right)
+    axes.plot([bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
+    axes.plot(bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
     if share.exact is not None and share.exact <= right:
         axes.plot(share.exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
     elif share.exact is not None:
@@ -162,12 +148,9 @@ def logarithmic(axes: Axes) -> None:
 
 def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
     """Least P[M(x) not in E] that a claim allows where P[M(x') in E] = error: by bisection to 2^-50, rounded down."""
-    likely, beyond = errors.astype(float), np.ones_like(errors)
-    for _ in range(50):
-        middle = (likely + beyond) / 2
-        with np.errstate(invalid="ignore", divide="ignore"):
-            allowed = np.asarray(claim.least(middle, errors)) <= claim.parameter
-        likely, beyond = np.where(allowed, middle, likely), np.where(allowed, beyond, middle)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ends = errors.astype(float), np.ones_like(errors)
+        _, beyond = bisected(lambda p: np.asarray(claim.least(p, errors)) <= claim.parameter, *ends, 50)
     return np.asarray(np.where(errors >= 1.0, 0.0, 1.0 - beyond))
 
 

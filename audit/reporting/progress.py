@@ -5,9 +5,11 @@ A bound on the way is called 'so far': only that of the last run is certified.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
 from epsaudit.engine.sampling import Progress as Step
@@ -21,36 +23,10 @@ LOG_SECONDS = 30.0
 """Seconds between two lines of a log: 120 an hour."""
 
 
-class Pace:
-    """Runs a second in the present stage, of which those that a checkpoint held already are no part."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._stage = ("", 0)
-        self._began = self._last = clock()
-
-    def __reduce__(self) -> tuple[type[Pace], tuple[Callable[[], float]]]:
-        """Begin anew in a worker process, where the audit begins when this arrives."""
-        return Pace, (self._clock,)
-
-    def describe(self, step: Step) -> str:
-        """Write speed, bound and time left."""
-        now = self._clock()
-        if (step.stage, step.runs_total) != self._stage:
-            self._stage, self._began = (step.stage, step.runs_total), self._last
-        self._last = now
-        seconds, fresh = now - self._began, step.runs_done - step.runs_before
-        known = seconds > 0.0 and fresh > 0
-        parts = [f"{_short(fresh / seconds)} runs/s"] if known else []
-        if (bound := step.lower_bound) is not None:
-            parts.append(f"bound so far {lower(bound)}")
-        if known and step.stage == "certification":
-            parts.append(f"{clock_time((step.runs_total - step.runs_done) * seconds / fresh)} left")
-        return ", ".join(parts)
-
-
 class Lines:
     """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
+
+    Speed is that of the present stage, of which runs that a checkpoint held already are no part.
 
     Examples
     --------
@@ -66,22 +42,37 @@ class Lines:
         name: str = "epsaudit",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name = name
-        self._every, self._stream, self._clock = every, stream, clock
-        self._pace = Pace(clock)
-        self._said = clock()
+        self._given = every, stream, name, clock
+        self._stage = ("", 0)
+        self._said = self._began = self._last = clock()
+
+    def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
+        """Begin anew in a worker process, where the audit begins when this arrives."""
+        return Lines, self._given
 
     def __call__(self, step: Step) -> None:
         """Print how far it is, if it is time."""
-        if self._clock() - self._said >= self._every:
-            self._said = self._clock()
-            print(self.describe(step), file=self._stream or sys.stderr, flush=True)
+        every, stream, _, clock = self._given
+        if clock() - self._said >= every:
+            self._said = clock()
+            print(self.describe(step), file=stream or sys.stderr, flush=True)
 
     def describe(self, step: Step) -> str:
-        """Write how far it is."""
-        done, total = step.runs_done, step.runs_total
-        head = f"{self.name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"
-        return ", ".join(filter(None, (head, self._pace.describe(step))))
+        """Write how far it is, with speed, bound and time left."""
+        *_, name, clock = self._given
+        done, total, now = step.runs_done, step.runs_total, clock()
+        if (step.stage, total) != self._stage:
+            self._stage, self._began = (step.stage, total), self._last
+        self._last = now
+        seconds, fresh = now - self._began, done - step.runs_before
+        parts = [f"{name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"]
+        if seconds > 0.0 and fresh > 0:
+            parts.append(f"{fresh / seconds:,.{'0f' if fresh >= 10.0 * seconds else '2g'}} runs/s")
+        if step.lower_bound is not None:
+            parts.append(f"bound so far {lower(step.lower_bound)}")
+        if seconds > 0.0 and fresh > 0 and step.stage == "certification":
+            parts.append(f"{clock_time((total - done) * seconds / fresh)} left")
+        return ", ".join(parts)
 
 
 class Display:
@@ -138,15 +129,6 @@ class Display:
             self.say(f"{self._done} of {self._total} audits" + f", {clock_time(left)} left" * bool(self._done))
 
 
-def _short(number: float) -> str:
-    """Write a speed with a suffix and two or three digits."""
-    for size, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.2g}{suffix}" if number < 100 * size else f"{number / size:.0f}{suffix}"
-    return f"{number:.2g}" if number < 10 else f"{number:.0f}"
-
-
 def clock_time(seconds: float) -> str:
     """Write a time as a clock shows it."""
-    whole = -int(-seconds // 1)
-    return f"{whole // 3600}:{whole // 60 % 60:02}:{whole % 60:02}"
+    return str(timedelta(seconds=math.ceil(seconds)))

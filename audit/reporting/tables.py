@@ -188,25 +188,24 @@ def results_to_csv(results: Sequence[Result]) -> str:
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    A narrow terminal goes without the exact values, then without the proven ones, and breaks names. Confidence and runs
-    get columns from 100 columns on, runs that differ wherever there is room; `caption` says them in any case.
+    Confidence and runs get columns from 100 columns on, runs that differ from 80 on; `caption` says them in any case. A
+    narrower terminal goes without exact and proven values, too. Names that are too long stand on lines of their own.
     """
     from rich.text import Text  # slow to import
 
     rows = result_rows(results)
-    sizes = {column: max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in TERMINAL}
-    alike = {"confidence", "runs"} if len({row["runs"] for row in rows}) == 1 else {"confidence"}
-    kept = [column for column in TERMINAL if width >= 100 or column.key not in alike]
-    for key in ("exact", "proven", "runs"):
-        if width - sum(sizes[column] + 2 for column in kept) < len("mechanism"):
-            kept = [column for column in kept if column.key != key]
-    first = max(width - sum(sizes[column] + 2 for column in kept), 0)
+    shown = {"certified", "verdict"}
+    if width >= WIDTH:
+        shown |= {"proven", "exact"} | ({"runs"} if len({row["runs"] for row in rows}) > 1 else set())
+    kept = [column for column in TERMINAL if width >= 100 or column.key in shown]
+    sizes = [max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in kept]
+    first = max(width - sum(sizes) - 2 * len(kept), 0)
 
     def line(name: str, cells: Sequence[str]) -> str:
-        broken = "\n".join(name[start : start + width] for start in range(0, len(name), width))
-        start = f"{name:<{first}}" if len(name) <= first else f"{broken}\n{'':<{first}}"
-        aligned = [f"{cell:>{sizes[column]}}" for cell, column in zip(cells[:-1], kept, strict=False)]
-        return "  ".join([start, *aligned, cells[-1]])
+        start = f"{name:<{first}}" if len(name) <= first else f"{textwrap.fill(name, width)}\n{'':<{first}}"
+        return "  ".join(
+            [start, *(f"{cell:>{size}}" for cell, size in zip(cells[:-1], sizes, strict=False)), cells[-1]]
+        )
 
     table = Text().append(line("mechanism", [column.heading for column in kept]).rstrip() + "\n", style="bold")
     for result, row in zip(results, rows, strict=True):

@@ -34,6 +34,15 @@ UNTESTED = {
     "test.",
 }
 """Verdicts about results that no test compares, and what is said of them below a table."""
+DIFFERENT = {
+    "claim": "claimed as {new.claim} now",
+    "pair": "audited on {new.pair} now, on {old.pair} before",
+    "pair_digest": "audited on other datasets now that are called {new.pair}, too",
+    "witness": "another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the "
+    "new code",
+    "certificate": "another certificate now, {new.certificate}, not {old.certificate}",
+}
+"""Why a result is not compared with another of its mechanism."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +60,6 @@ class Comparison:
     def moved(self) -> bool:
         """Whether the counts changed beyond chance."""
         return self.p_value <= self.level
-
-    def __str__(self) -> str:
-        what = "moved" if self.moved else "no change beyond chance"
-        if self.old.seed == self.new.seed:
-            what += " (one seed for both: the samples are not independent, recount with another)"
-        return f"{_name(self.old)}: {_before_and_now(self.old, self.new)}, p = {self.p_value:.3g}: {what}"
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,8 @@ class Drift:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for every result that is in both files, as `epsaudit.reporting.tables.DRIFT` shows it."""
-        tested = [
-            (one.old, one.new, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons
-        ]
+        tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
+        told = [(one.old, one.new, moved) for one, moved in tested]
         return [
             {
                 "name": _name(old),
@@ -89,7 +91,7 @@ class Drift:
                 "difference": f"{new.lower_bound - old.lower_bound:+.4f}",
                 "moved": moved,
             }
-            for old, new, moved in [*tested, *((*pair, same_runs(*pair)) for pair in self.untested)]
+            for old, new, moved in [*told, *((*pair, same_runs(*pair)) for pair in self.untested)]
         ]
 
     def notes(self) -> list[str]:
@@ -109,11 +111,11 @@ class Drift:
         return told
 
     def __str__(self) -> str:
-        bounds = []
-        for old, new in self.untested:
-            why = f"counts of a {type(old).__name__} have no exact test"
-            bounds.append(f"not compared: {_name(old)}: {_before_and_now(old, new)}; {why}")
-        return "\n".join([*map(str, self.comparisons), *bounds, *self.notes()])
+        rows = [
+            f"{row['name']}: {lower(row['old'])} before, {lower(row['new'])} now; moved: {row['moved']}"
+            for row in self.rows()
+        ]
+        return "\n".join([*rows, *self.notes()])
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
@@ -135,24 +137,27 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     """
     error = fraction(error, "error probability", open_below=True)
     exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))  # an older version told pairs by texts
-    waiting: dict[tuple[str, ...], list[Result]] = {}
-    for result in new:
-        waiting.setdefault(_key(result, exactly), []).append(result)
+    left = [(_told_by(result, exactly), result) for result in new]
     pairs, alone = [], []
     for result in old:
-        if alike := waiting.get(_key(result, exactly)):
-            pairs.append((result, alike.pop(0)))
+        key = _told_by(result, exactly)
+        alike = next((one for one in left if one[0] == key), None)
+        if alike is None:
+            alone.append((key, result))
         else:
-            alone.append(result)
-    left = [result for alike in waiting.values() for result in alike]
+            pairs.append((result, alike[1]))
+            left.remove(alike)
     reasons = []
-    for result in alone:
-        same = [one for one in left if one.mechanism == result.mechanism]
-        audits = [one for one in same if type(one) is AuditResult is type(result)]
-        instead = next((one for one in audits if one.claim == result.claim), audits[0] if audits else None)
-        left = [other for other in left if other is not instead]
-        reasons.append(f"{_name(result)}: {_why_not(result, instead, fewer=_key(result, exactly) in waiting)}")
-    reasons += [f"{_name(result)}: only in the new results" for result in left]
+    for key, result in alone:
+        same = [one for one in left if one[0]["mechanism"] == result.mechanism and one[0]["kind"] == key["kind"]]
+        instead = max(same, key=lambda one: one[0]["claim"] == key["claim"], default=None)
+        why = "not in the new results, or fewer of them are"
+        if instead is not None:
+            left.remove(instead)
+            different = next(name for name, said in key.items() if said != instead[0][name])
+            why = DIFFERENT[different].format(old=result, new=instead[1])
+        reasons.append(f"{_name(result)}: {why}")
+    reasons += [f"{_name(result)}: only in the new results" for _, result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
     comparisons = tuple(Comparison(a, b, p_value(a, b), error / len(compared)) for a, b in compared)
     untested = tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
@@ -226,37 +231,14 @@ def recount(
     )
 
 
-def _key(result: Result, exactly: bool) -> tuple[str, ...]:
+def _told_by(result: Result, exactly: bool) -> dict[str, str]:
     """What results must share to be compared, or named together; ``exactly`` if pairs are told by their data."""
-    key = (type(result).__name__, result.mechanism, repr(result.claim))
-    if not isinstance(result, AuditResult):
-        return key
-    pair = (result.pair, result.pair_digest if exactly else "")
-    return (*key, *pair, repr(result.witness.to_dict()), repr(result.certificate.to_dict()))
+    told = {"kind": type(result).__name__, "mechanism": result.mechanism, "claim": repr(result.claim)}
+    if isinstance(result, AuditResult):
+        told |= {"pair": result.pair, "pair_digest": result.pair_digest if exactly else ""}
+        told |= {name: repr(getattr(result, name).to_dict()) for name in ("witness", "certificate")}
+    return told
 
 
 def _name(result: Result) -> str:
     return f"{result.mechanism}, {result.claim}"
-
-
-def _before_and_now(old: Result, new: Result) -> str:
-    symbol = old.claim.symbol
-    return f"{symbol} >= {lower(old.lower_bound)} before, {symbol} >= {lower(new.lower_bound)} now"
-
-
-def _why_not(old: Any, new: Any, *, fewer: bool) -> str:
-    """Say why a result was not compared with its counterpart, or has none; ``fewer`` if others like it were."""
-    if new is None:
-        return "there are fewer such results now" if fewer else "not in the new results"
-    if new.claim != old.claim:
-        return f"claimed as {new.claim} now"
-    if new.pair != old.pair:
-        return f"audited on {new.pair} now, on {old.pair} before"
-    if "" != new.pair_digest != old.pair_digest != "":
-        return f"audited on other datasets now that are called {new.pair}, too"
-    if str(new.witness) != str(old.witness) or new.witness.to_dict() != old.witness.to_dict():
-        return (
-            f"another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the new "
-            "code"
-        )
-    return f"another certificate now, {new.certificate}, not {old.certificate}"

@@ -18,7 +18,6 @@ from epsaudit import codec
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.engine.provenance import execution, write_whole
 from epsaudit.errors import AuditError, needs
-from epsaudit.results import schema
 from epsaudit.text import lower, notebook, percent
 
 if TYPE_CHECKING:
@@ -159,7 +158,7 @@ class Result(ABC):
 
         It raises `AuditError` if a field is missing or malformed, or if the result is of another kind of audit.
         """
-        schema.check(data, cls._kind)
+        codec.check(data, cls._kind)
         return cls(**codec.read_fields(cls, cls._fields(data)))
 
     @classmethod
@@ -248,11 +247,28 @@ def comparable(path: Path) -> str:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
-    data = schema.read(path, "a result file")
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
+    except (OSError, ValueError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise AuditError(f"{path} cannot be read as a result file: {str(said).rstrip('.')}.") from error
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or "results" not in data:
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
-    schema.check(data, "results", f"{path}: ")
+    codec.check(data, "results", f"{path}: ")
     return list(data["results"])
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a JSON object whose readers cannot differ in which of two values a field has."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return found
 
 
 def _text(written: list[dict[str, Any]]) -> str:

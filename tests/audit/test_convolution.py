@@ -9,8 +9,8 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy import stats
 
-from epsaudit import ZCDP, PureDP, RenyiDP
-from epsaudit.claims.conversions import gaussian_to_epsilon, laplace_renyi
+from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP
+from epsaudit.experiments.conversions import laplace_renyi
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.values import least_epsilon
@@ -64,7 +64,7 @@ def test_randomised_response_is_a_binomial(copies):
 @pytest.mark.parametrize(("copies", "delta"), [(2, 1e-2), (32, 1e-6)])
 def test_gaussian_parts_have_the_closed_form(copies, delta):
     value = exact.epsilon(*product(NORMAL, copies), delta)
-    assert value == pytest.approx(gaussian_to_epsilon(math.sqrt(copies) / 10.0, delta), rel=1e-6)
+    assert value == pytest.approx(GaussianDP(math.sqrt(copies) / 10.0).approximate(delta).epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize("copies", [1, 2, 8, 128])

@@ -9,7 +9,7 @@ from recorded import cut, records
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.certificates import Counts
 from epsaudit.engine.sampling import Progress
-from epsaudit.reporting.progress import Display, Lines, Pace
+from epsaudit.reporting.progress import Display, Lines
 
 NOISE = vectorized(
     lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"
@@ -25,14 +25,6 @@ class Clock:
 
     def __call__(self):
         return self.now
-
-
-class TestPace:
-    def test_speed_bound_and_time_left(self):
-        clock = Clock()
-        pace = Pace(clock)
-        clock.now = 10.0
-        assert pace.describe(step(200)) == "20 runs/s, bound so far 0.9876, 0:00:40 left"
 
 
 class TestLines:

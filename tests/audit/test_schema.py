@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, codec, vectorized
 from epsaudit.audits.sequential import StrategyRecord
 from epsaudit.audits.verify import load
 from epsaudit.certificates import Box, Counts, MembershipGame
@@ -19,7 +19,6 @@ from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, 
 from epsaudit.cli.main import main
 from epsaudit.engine.provenance import provenance
 from epsaudit.experiments.studies import stamp, write_data
-from epsaudit.results import schema
 from epsaudit.results.result import save
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -42,7 +41,7 @@ def test_stored_files_are_as_their_schemas_say():
     wrong = {}
     for path in stored_files():
         try:
-            schema.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+            codec.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
         except AuditError as error:
             wrong[path] = f"{path.relative_to(RESULTS)}: {error}"
     wrong.pop(RESULTS / "black-boxes" / "timings.json", None)  # of an older form, until the study is made anew
@@ -95,7 +94,7 @@ def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
     write_data(tmp_path, [{"runs": 3, "bound": np.inf}], seed=0, confidence=0.95)
     stamp(tmp_path, {"seed": 1, **provenance()}, 1.0)
     for path in tmp_path.glob("*.json"):
-        schema.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
+        codec.check(json.loads(path.read_text(encoding="utf-8")), schema_of(path))
     assert load(written(tmp_path, *found.values()))
 
 
@@ -228,7 +227,7 @@ def test_whatever_stands_in_a_field_is_refused_or_changes_no_bound(found, tmp_pa
     ],
 )
 def test_schemas_and_classes_name_the_same_fields(name, classes):
-    definition = schema.schema("results")["definitions"][name]
+    definition = codec.schema("results")["definitions"][name]
     fields = {field.name for one in classes for field in dataclasses.fields(one)}
     assert set(definition["properties"]) - {"kind"} == fields
     kinds = definition["properties"].get("kind", {}).get("enum", [])

@@ -150,7 +150,7 @@ class TestForgeries:
 
         for tangent in (-0.5, math.inf, math.nan):
             assert "tangent" in recompute(at(tangent)).differences[0]
-        with pytest.raises(AuditError, match=r"certificate\.tangent is '0\.5'; it must be a number"):
+        with pytest.raises(AuditError, match=r"certificate\.tangent is '0\.5'; it must be number"):
             recompute(at("0.5"))
 
     def test_coins_that_are_not_fair(self, leaky):

@@ -8,10 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
 from epsaudit.experiments.black_boxes import CLAIM, RUNS, expert_bound, main, measure, wrong
 from epsaudit.outputs.normal_form import normal_array, pack
-from epsaudit.results import schema
 from epsaudit.witnesses.encoding import Features
 
 LEAKY = [box for box in BOXES.values() if box.leaks]
@@ -83,4 +83,4 @@ def test_every_box_is_judged_rightly(box):
 def test_the_files_that_the_study_writes_are_as_their_schemas_say(tmp_path):
     main(tmp_path, seed=1, runs=2_000, only=("sound: microsecond",))
     for name in ("data", "timings"):
-        schema.check(json.loads((tmp_path / f"{name}.json").read_text()), name)
+        codec.check(json.loads((tmp_path / f"{name}.json").read_text()), name)

@@ -12,7 +12,7 @@ from scipy import stats
 from scipy.stats import chisquare
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, PureDP, RenyiDP
-from epsaudit.claims.conversions import zcdp_to_epsilon
+from epsaudit.experiments.composition import zcdp_to_epsilon
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
