@@ -6,9 +6,9 @@ from their own pairs, the mechanisms of this repository and those rows of librar
 verdicts, of bugs and of what is sound, hold together at 99.9 %, so that anything sound is refuted with probability 1e-3
 at most in the whole study; if anything is, the study ends with an error that names it.
 
-The bugs are in `epsaudit.experiments.hunts_bugs`, one for every affected row of the corpus; what is not hunted counts
-as not found. A refutation counts whatever its cause: a function may have a simpler fault than the row's, and the data
-say pair and event. A finding is short if its larger dataset has at most three records (a vector of answers: so many
+All functions are those of ``libraries/bugs.toml``: every affected one is hunted, and what is not counts as not found. A
+refutation counts whatever its cause: a function may have a simpler fault than the row's, and the data say pair and
+event. A finding is short if its larger dataset has at most three records (a vector of answers: so many
 numbers), or as many as the bug needs where these are more, and its events at most two thresholds or single outputs.
 Seconds are processor time, of the hunt and of the process of the library, as a machine with other work inflates the
 clock; the limit is on the clock.
@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import resource
 import statistics
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,9 @@ from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError
-from epsaudit.experiments.hunts_bugs import bugs
-from epsaudit.experiments.hunts_sound import sound
-from epsaudit.experiments.hunts_targets import Target
-from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
+from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
+from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.hunting.hunt import Hunt, hunt
 from epsaudit.hunting.parameters import Options, candidates, read_schema, served
@@ -58,7 +55,6 @@ QUICK: dict[str, Any] = {"audits": 1, "trials": 2_000}
 COLUMNS = (
     Column("name", "mechanism", "code", width="4.5cm"),
     Column("claim", "claim", "formula", width="1.8cm"),
-    Column("lines", "own lines", "count"),
     Column("seconds", "seconds", "count"),
     Column("runs", "runs", "count"),
     Column("certified", "certified", "lower"),
@@ -123,30 +119,35 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(said)
 
 
+def bugs() -> list[Row]:
+    """Return every affected row, as it is hunted."""
+    return [case.hunted for bug in findings() for case in bug.cases if case.role == "affected"]
+
+
 def _sound(quick: bool) -> Iterator[Any]:
     """Registered mechanisms, and functions and rows of libraries, of which no fault is known."""
     entries = [entry for entry in registered().values() if entry.expected == "consistent"]
     yield from entries[:3] if quick else entries
     if not quick:
         yield from (row for library in libraries() for row in library.rows if row.expected == "consistent")
-        yield from sound()
+        yield from (row for row in sound() if not row.pairs)
 
 
 def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
     """Hunt a function, an entry or a row of a library; the table's row, and the audits."""
-    lines, needs = (one.lines, one.needs) if isinstance(one, Target) else (None, None)
-    row = {"name": one.name, "claim": "", "lines": lines, "needs": needs}
+    by_schema = isinstance(one, Row) and one.data is not None
+    row = {"name": one.name, "claim": "", "needs": one.needs if by_schema else None}
     settings |= {"seed": entry_seed(seed, one.name), "n_jobs": 1}
     before = _processor_seconds()
     try:
-        if isinstance(one, Target):
+        if by_schema:
             found = hunted_from_schema(one, **settings)
         else:
             entry = one if isinstance(one, Entry) else one.entry()
             pairs = list(entry.pairs or entry.mechanism.worst_pairs())
             options = Options(name=entry.name, witnesses=entry.witnesses, **settings)
             found = hunt(entry.mechanism, pairs, claim=entry.claim, options=options)
-        row["claim"] = str(one.claim if isinstance(one, (Target, Entry)) else one.stated_claim)
+        row["claim"] = str(one.claim if isinstance(one, Entry) else one.stated_claim)
     except NotInstalledError as error:
         return {**row, **_facts(None), "verdict": f"not installed: {error.reason}"}, ()
     except AuditError as error:
@@ -154,7 +155,7 @@ def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple
     finally:
         CHILDREN.close()
     timed = {"seconds": None, "clock": None}  # the rest is the same for the same seed
-    if isinstance(one, Target):
+    if by_schema:
         timed = {"seconds": _processor_seconds() - before, "clock": found.seconds}
     return {**row, **_facts(found), **timed}, found.audits
 
@@ -165,21 +166,13 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def hunted_from_schema(target: Target, **settings: Any) -> Hunt:
+def hunted_from_schema(row: Row, **settings: Any) -> Hunt:
     """Hunt as ``epsaudit hunt ENV file.py:run --schema schema.json --seconds 600 --trials 400000`` does."""
-    schema = read_schema(target.schema)
-    python = str(ENVIRONMENTS[target.version].python())
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "user.py"
-        file.write_text(target.code, encoding="utf-8")
-        options = Options(
-            adjacency=schema.adjacency,
-            describe=schema.description,
-            name=target.name,
-            witnesses=target.witnesses,
-            **settings,
-        )
-        return hunt(served(f"{file}:run", python), candidates(*schema), claim=target.claim, options=options)
+    schema, python = read_schema(row.schema), str(row.environment.python())
+    options = Options(
+        adjacency=schema.adjacency, describe=schema.description, name=row.name, witnesses=row.witnesses, **settings
+    )
+    return hunt(served(f"{row.file()}:run", python), candidates(*schema), claim=row.stated_claim, options=options)
 
 
 def _facts(found: Hunt | None) -> dict[str, Any]:

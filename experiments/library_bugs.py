@@ -1,8 +1,7 @@
 """Known privacy bugs of released libraries, each version audited in an environment of its own.
 
-Public reports are listed in `epsaudit.experiments.libraries.corpus`, bugs that nobody has reported in the other tables
-of `epsaudit.experiments.libraries.registry`. The study expects that every affected version is
-refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
+All stand in ``libraries/bugs.toml``, with those that nobody had reported. The study expects that every affected version
+is refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
 chance with probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built
 on demand from the package registry; a version that cannot be installed stands in the table with the reason, and the
 study ends with an error that names it.
@@ -25,9 +24,8 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import load
 from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
-from epsaudit.experiments.libraries.corpus import Bug, Case
 from epsaudit.experiments.libraries.environments import NotInstalledError
-from epsaudit.experiments.libraries.registry import findings
+from epsaudit.experiments.libraries.rows import Bug, Row, findings
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
@@ -86,27 +84,27 @@ def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str
     for case in cases:
         started = time.perf_counter()
         try:
-            if case.row.version in absent:  # which is not tried again for each of its rows
-                raise NotInstalledError(case.row.version, absent[case.row.version])
+            if case.version in absent:  # which is not tried again for each of its rows
+                raise NotInstalledError(case.version, absent[case.version])
             result = run(case, each, seed)
         except NotInstalledError as error:
             absent[error.environment] = error.reason
-            missing[case.row.name] = f"not installed: {error.reason}"
+            missing[case.name] = f"not installed: {error.reason}"
         except AuditError as error:
-            missing[case.row.name] = f"not audited: {error}"
-        if case.row.name in missing:
-            print(f"{case.row.name}: {missing[case.row.name]}", flush=True)
+            missing[case.name] = f"not audited: {error}"
+        if case.name in missing:
+            print(f"{case.name}: {missing[case.name]}", flush=True)
             continue
-        found[case.row.name] = result
+        found[case.name] = result
         save([result], out / file_of(case))
         bound = f"{result.claim.symbol} >= {lower(result.lower_bound)} of {plain(result.proven)}"
-        print(f"{case.row.name}: {result.verdict}, {bound}, {time.perf_counter() - started:.0f} seconds", flush=True)
+        print(f"{case.name}: {result.verdict}, {bound}, {time.perf_counter() - started:.0f} seconds", flush=True)
     return found, missing
 
 
-def run(case: Case, confidence: float, seed: int) -> AuditResult:
+def run(case: Row, confidence: float, seed: int) -> AuditResult:
     """Audit one case; the library's version and its Python join the result's provenance."""
-    entry = case.row.entry()
+    entry = case.entry()
     result = audit(
         entry.mechanism,
         trials=case.trials,
@@ -114,7 +112,7 @@ def run(case: Case, confidence: float, seed: int) -> AuditResult:
         seed=entry_seed(seed, entry.name),
         witnesses=entry.witnesses,
     )
-    ran_on = {"library": case.row.version, "library python": case.row.environment.interpreter().version}
+    ran_on = {"library": case.version, "library python": case.environment.interpreter().version}
     return dataclasses.replace(result, expected=entry.expected, provenance={**result.provenance, **ran_on})
 
 
@@ -125,39 +123,39 @@ def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
     for case in (case for bug in findings() for case in bug.cases):
         path = STORED / file_of(case)
         if path.exists():
-            (found[case.row.name],) = load(path)
+            (found[case.name],) = load(path)
         else:
-            missing[case.row.name] = "no result is stored"
+            missing[case.name] = "no result is stored"
     if not found:
         raise AuditError(f"There are no results in {STORED}; run the study without --quick, in a checkout.")
     return found, missing
 
 
-def file_of(case: Case) -> str:
+def file_of(case: Row) -> str:
     """Name of a case's result file, below the study's folder."""
-    return f"audits/{case.row.name.replace('/', '.')}.json"
+    return f"audits/{case.name.replace('/', '.')}.json"
 
 
-def row(bug: Bug, case: Case, found: Mapping[str, AuditResult], missing: Mapping[str, str]) -> dict[str, Any]:
+def row(bug: Bug, case: Row, found: Mapping[str, AuditResult], missing: Mapping[str, str]) -> dict[str, Any]:
     """One row of the table."""
-    result = found.get(case.row.name)
+    result = found.get(case.name)
     return {
         "report": ", ".join(bug.reports),
-        "issue": " ".join([case.row.version.rpartition("-")[0], *(f"#{r.rpartition('#')[2]}" for r in bug.reports)]),
-        "mechanism": case.row.name,
+        "issue": " ".join([case.version.rpartition("-")[0], *(f"#{r.rpartition('#')[2]}" for r in bug.reports)]),
+        "mechanism": case.name,
         "role": case.role,
-        "claim": str(case.row.stated_claim),
+        "claim": str(case.stated_claim),
         "dp-accounting": None if case.calculated is None else str(case.calculated()),
-        "parameter": case.row.stated_claim.symbol,
-        "claimed": case.row.stated_claim.parameter,
+        "parameter": case.stated_claim.symbol,
+        "claimed": case.stated_claim.parameter,
         "certified": None if result is None else result.lower_bound,
         "confidence": None if result is None else result.confidence,
         "trials": None if result is None else result.trials,
-        "pair": str(case.row.pair) if result is None else result.pair,
+        "pair": str(case.pairs[0]) if result is None else result.pair,
         "event": None if result is None else str(result.witness),
         "counts": None if result is None else result.describe_counts(),
-        "verdict": missing[case.row.name] if result is None else result.verdict,
-        "expected": case.row.expected,
+        "verdict": missing[case.name] if result is None else result.verdict,
+        "expected": case.expected,
         "file": None if result is None else file_of(case),
     }
 
@@ -199,7 +197,7 @@ def measured(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [
         "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",
         "|---|---|---|---|---|---|---|---|",
-        *(_line(by_name[case.row.name]) for case in bug.cases),
+        *(_line(by_name[case.name]) for case in bug.cases),
     ]
 
 

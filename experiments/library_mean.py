@@ -17,7 +17,6 @@ import numpy as np
 
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import Environment, NotInstalledError
-from epsaudit.experiments.libraries.rows import ADAPTERS
 from epsaudit.mechanisms.laws import Floats
 
 LIBRARY = Environment("diffprivlib-0.6.6", ("3.11", "3.12"))
@@ -60,7 +59,7 @@ def library_mean() -> Iterator[LibraryMean | None]:
     except NotInstalledError:
         yield None
         return
-    words = [str(python), "-W", "ignore", str(ADAPTERS / "diffprivlib_mean.py")]
+    words = [str(python), "-W", "ignore", str(Path(__file__).parent / "libraries" / "diffprivlib_mean.py")]
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,

@@ -6,7 +6,7 @@ import pkgutil
 
 import pytest
 
-OUTSIDE = ("epsaudit.experiments.libraries.adapters",)
+OUTSIDE = ("epsaudit.experiments.libraries.diffprivlib_mean",)
 """Programs that run under a library's own Python, which need not be this one."""
 
 

@@ -20,11 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
-from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, confidence_of, meant
@@ -34,26 +32,6 @@ from epsaudit.experiments.libraries.rows import Row
 AS_MANY, LEAST = 16, 2_000
 """Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5
 under a claim of 1 was refuted by 58 to 128 and by 82 to 390 runs, over 40 seeds: by 4.8 times the fewest at most."""
-
-
-@dataclass(frozen=True)
-class RowElsewhere(Row):
-    """A row in another environment than its own, with the claim that the library states there."""
-
-    elsewhere: Environment = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        """Any version will do."""
-
-    @property
-    def environment(self) -> Environment:
-        """Where it runs."""
-        return self.elsewhere
-
-    def entry(self) -> Entry:
-        """As `Row.entry`."""
-        stated = self._stated(self.words(self.environment.python())) if isinstance(self.claim, Claim) else None
-        return super(RowElsewhere, self if stated is None else replace(self, claim=stated)).entry()
 
 
 @dataclass(frozen=True)
@@ -213,7 +191,7 @@ def bisect(
     Parameters
     ----------
     row : Row
-        What is audited, by its own adapter and requirements.
+        What is audited, by its own function and requirements.
     start : str, optional
         A version that is affected; the row's own by default. If it is not refuted, the search ends.
     every : bool
@@ -300,10 +278,9 @@ def environments_at(own: Environment, version: str) -> list[Environment]:
 def _tried(row: Row, version: str, **settings: Any) -> Tried:
     """Install and audit one version, or say why that cannot be."""
     started, failures = time.perf_counter(), []
-    given = {name: getattr(row, name) for name in row.__dataclass_fields__ if name != "version"}
     for there in environments_at(row.environment, version):
         try:
-            entry = RowElsewhere(there.name, **given, elsewhere=there).entry()
+            entry = row.entry(there)
             result = audit_sequentially(entry.mechanism, claim=entry.claim, witnesses=entry.witnesses, **settings)
         except NotInstalledError as error:
             failures.append(Tried(version, None, "cannot be installed", error.reason))

@@ -8,7 +8,7 @@ import pytest
 
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
-from epsaudit.experiments.libraries.registry import findings
+from epsaudit.experiments.libraries.rows import findings
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 BUGS = [bug for bug in findings() if bug.page]
@@ -61,7 +61,7 @@ def refuted(said: str, epsilon: float) -> list[bool]:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.page)
 def test_a_script_refutes_the_claim_of_its_page(bug, tmp_path):
     """Each fails by chance with probability below 1e-3, at the probabilities that its page gives or has counted."""
-    row = next(case.row for case in bug.cases if case.role == "affected")
+    row = next(case for case in bug.cases if case.role == "affected")
     (tmp_path / "script.py").write_text(script(bug.page), encoding="utf-8")
     words = [str(with_scipy(row.environment).python()), "-E", "-s", str(tmp_path / "script.py")]
     done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, cwd=tmp_path)

@@ -10,26 +10,25 @@ from epsaudit.cli import AS_EXPECTED
 from epsaudit.cli.main import main
 from epsaudit.errors import AuditError
 from epsaudit.experiments import library_bugs
-from epsaudit.experiments.hunts_sound import sound
-from epsaudit.experiments.libraries.corpus import Bug
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
-from epsaudit.experiments.libraries.registry import findings, libraries
+from epsaudit.experiments.libraries.registry import libraries
+from epsaudit.experiments.libraries.rows import Bug, findings, sound
 from epsaudit.results.result import read
 
 CASES = [case for bug in findings() for case in bug.cases]
 STORED = {row["mechanism"]: row for row in json.loads((library_bugs.STORED / "data.json").read_text())["rows"]}
-IS_MEASURED = set(STORED) == {case.row.name for case in CASES}
+IS_MEASURED = set(STORED) == {case.name for case in CASES}
 later = pytest.mark.skipif(not IS_MEASURED, reason="results/library-bugs is of a table with other rows: run it anew")
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.row.name)
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
 class TestCorpus:
     def test_names_are_unique_and_roles_say_what_is_expected(self):
-        names = [case.row.name for case in CASES]
+        names = [case.name for case in CASES]
         assert len(set(names)) == len(names)
         for case in CASES:
-            assert (case.row.expected == "violated") == (case.role == "affected"), case.row.name
-            assert bool(case.row.reason) == (case.role == "affected"), case.row.name
+            assert (case.expected == "violated") == (case.role == "affected"), case.name
+            assert bool(case.reason) == (case.role == "affected"), case.name
 
     def test_every_bug_has_an_affected_case_and_one_that_is_not(self):
         for bug in findings():
@@ -41,28 +40,28 @@ class TestCorpus:
         pages = [bug.page for bug in findings() if bug.page]
         assert len(set(pages)) == len(pages)
         with pytest.raises(AuditError, match="'noise' has no public report and no page"):
-            Bug((), "noise", "all", "none", "any", ())
+            Bug("noise", "all", "none", "any", ())
 
     def test_every_version_is_in_use(self):
-        assert {case.row.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
+        assert {case.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
 
 
 @each_case
 def test_every_row_has_a_result_that_its_counts_bear_out(case):
-    if not IS_MEASURED and case.row.name not in STORED:
+    if not IS_MEASURED and case.name not in STORED:
         pytest.skip("not measured yet: run the study library-bugs")
     (stored,) = read(library_bugs.STORED / library_bugs.file_of(case))
     found = verify.recompute(stored)
     assert found.holds, found.differences
     result = found.result
-    assert result.mechanism == case.row.name
-    assert result.claim.to_dict() == pytest.approx(case.row.stated_claim.to_dict())
-    assert (result.trials, result.expected) == (case.trials, case.row.expected)
-    assert result.pair in map(str, case.row.pairs)
-    assert result.families == case.row.witnesses
-    assert result.provenance["library"] == case.row.version
+    assert result.mechanism == case.name
+    assert result.claim.to_dict() == pytest.approx(case.stated_claim.to_dict())
+    assert (result.trials, result.expected) == (case.trials, case.expected)
+    assert result.pair in map(str, case.pairs)
+    assert result.families == case.witnesses
+    assert result.provenance["library"] == case.version
     assert not result.reproducible
-    assert result.verdict == case.row.expected
+    assert result.verdict == case.expected
     assert result.confidence >= 1.0 - (1.0 - library_bugs.TOGETHER) / len(STORED) - 1e-12
 
 
@@ -83,7 +82,7 @@ def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
 @each_case
 def test_each_case_is_as_expected_when_it_is_run(case):
     result = library_bugs.run(case, 0.9999, seed=7)
-    assert result.verdict == case.row.expected, str(result)
+    assert result.verdict == case.expected, str(result)
 
 
 @pytest.mark.libraries

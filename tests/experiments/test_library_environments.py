@@ -1,10 +1,10 @@
 """Environments of library versions, found, keyed and built whole; which versions bisecting tries. No network."""
 
-import ast
 import json
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +18,7 @@ from epsaudit.experiments.libraries import bisecting, environments, interpreters
 from epsaudit.experiments.libraries.bisecting import Tried, bisect
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
 from epsaudit.experiments.libraries.interpreters import Interpreter
-from epsaudit.experiments.libraries.rows import ADAPTERS, Row, entries
+from epsaudit.experiments.libraries.rows import Row, entries
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
@@ -28,15 +28,8 @@ import random
 def noisy(value):
     return value + {scale} * (random.SystemRandom().expovariate(1) - random.SystemRandom().expovariate(1))
 """
-ADAPTER = """
-import toynoise
-from serving import repeated, serve
-
-def noisy(epsilon=1.0):
-    return {"kind": "PureDP", "epsilon": getattr(toynoise, "EPSILON", epsilon)}, repeated(toynoise.noisy)
-
-serve(noisy)
-"""
+RUN, STATES = "toynoise.noisy(data)", "getattr(toynoise, 'EPSILON', 1.0)"
+PAIRS = (DatasetPair(0.0, 1.0),)
 
 
 def write_wheel(folder, version, text):
@@ -58,9 +51,6 @@ def wheels(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     monkeypatch.setenv("EPSAUDIT_LIBRARIES", str(tmp_path / "libraries"))
-    (tmp_path / "serving.py").write_text((ADAPTERS / "serving.py").read_text())
-    (tmp_path / "toy.py").write_text(ADAPTER)
-    monkeypatch.setattr("epsaudit.experiments.libraries.rows.ADAPTERS", tmp_path)
     return folder
 
 
@@ -68,12 +58,12 @@ def wheels(tmp_path, monkeypatch):
 def rows(tmp_path, monkeypatch):
     """Libraries of toynoise: the newest version, whose row is sound, and an older one, whose row is not."""
     made = {}
-    for version, expected in (("1.5", "consistent"), ("1.2", "violated")):
+    for version, role in (("1.5", "control"), ("1.2", "affected")):
         name = f"toynoise-{version}"
         (tmp_path / f"{name}.txt").write_text(f"toynoise=={version}\n")
         environment = Environment(name, (HERE,), requirements=tmp_path / f"{name}.txt")
         monkeypatch.setitem(ENVIRONMENTS, name, environment)
-        made[version] = Row(name, "noisy", "toy", "noisy", {}, PureDP(1.0), DatasetPair(0.0, 1.0), expected=expected)
+        made[version] = Row(name, "noisy", "import toynoise", RUN, PureDP(1.0), PAIRS, role, states=STATES)
     newest, old = made["1.5"], made["1.2"]
     found = {
         "toynoise": Library("toynoise", newest.version, (newest,), newest.environment.built, entries),
@@ -173,7 +163,7 @@ def test_versions_are_installed_audited_and_placed(wheels, rows, capsys):
     assert tried["0.8"]["verdict"] == "cannot be installed"
     assert tried["0.8"]["reason"].startswith("pip says: ")
     assert tried["0.9"]["verdict"] == "cannot be run"
-    assert "has no attribute 'noisy'" in tried["0.9"]["reason"]
+    assert "AttributeError" in tried["0.9"]["reason"]
     assert {version for version, one in tried.items() if one["verdict"] == "refuted"} == LEAKS
     assert tried["1.5"]["claim"] == "2-DP"
     assert (said["first_affected"], said["last_affected"], said["first_not_refuted"]) == ("1.1", "1.3", "1.4")
@@ -240,22 +230,12 @@ class TestBuilding:
         assert not (folder / "rubbish").exists()
 
         monkeypatch.setitem(ENVIRONMENTS, "toynoise-1.2", environment)
-        given = ("toynoise-1.2", "noisy", "toy", "noisy", {"epsilon": 1.0})
-        row = Row(*given, PureDP(1.0), DatasetPair(0.0, 1.0), expected="violated")
+        row = Row("toynoise-1.2", "noisy", "import toynoise", RUN, PureDP(1.0), PAIRS, "affected")
         entry = row.entry()
         result = audit(entry.mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1)
         assert result.violates_claim
         assert not result.reproducible
-        with pytest.raises(AuditError, match="the library claims 1-DP, and the row says 2-DP"):
-            Row(*given, PureDP(2.0), DatasetPair(0.0, 1.0)).entry()
-        with pytest.raises(AuditError, match=r"toynoise-1.2/noisy: the adapter fails and says: .*KeyError"):
-            Row(*given[:3], "other", {}, PureDP(1.0), DatasetPair(0.0, 1.0)).entry()
-
-
-class TestServing:
-    @pytest.mark.parametrize("path", sorted(ADAPTERS.glob("*.py")), ids=lambda path: path.name)
-    def test_every_adapter_is_python_3_8(self, path):
-        source = path.read_text(encoding="utf-8")
-        assert ast.parse(source, feature_version=(3, 8)).body
-        with pytest.raises(SyntaxError):
-            ast.parse(f"{source}\nmatch 1:\n    case 1:\n        pass\n", feature_version=(3, 8))
+        with pytest.raises(AuditError, match="the library claims 2-DP, and the row says 1-DP"):
+            replace(row, states="2.0").entry()
+        with pytest.raises(AuditError, match=r"states no claim: .*AttributeError"):
+            replace(row, states="toynoise.EPSILON").entry()
