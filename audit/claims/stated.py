@@ -87,26 +87,6 @@ def of_tumult(measurement: Any, d_in: Any = 1) -> dict[str, Any]:
     raise ValueError(f"The measurement's output measure is {measure}; it must be PureDP, ApproxDP or RhoZCDP.")
 
 
-def of_diffprivlib(accountant: Any) -> dict[str, Any]:
-    """Read what an accountant has counted, ``total()``."""
-    return _pure_or_approximate(*accountant.total())
-
-
-def of_pipelinedp(accountant: Any) -> dict[str, Any]:
-    """Read the total budget that an accountant was made with, which it keeps to itself."""
-    try:
-        return _pure_or_approximate(accountant._total_epsilon, accountant._total_delta)
-    except AttributeError:
-        raise ValueError(
-            f"{repr(accountant)[:48]} keeps no _total_epsilon and _total_delta; give what it was made with as a claim."
-        ) from None
-
-
-def of_smartnoise(reader: Any, query: str) -> dict[str, Any]:
-    """Read ``get_privacy_cost(query)``."""
-    return _pure_or_approximate(*reader.get_privacy_cost(query))
-
-
 def of_dp_accounting(event: Any, delta: float) -> dict[str, Any]:
     """Read the least epsilon of an event at delta, by privacy loss distributions."""
     from dp_accounting.pld import PLDAccountant
@@ -117,9 +97,9 @@ def of_dp_accounting(event: Any, delta: float) -> dict[str, Any]:
 READERS: dict[str, Callable[..., dict[str, Any]]] = {
     "privacy_function": of_tumult,
     "output_measure": of_opendp,
-    "get_privacy_cost": of_smartnoise,
-    "_total_epsilon": of_pipelinedp,
-    "total": of_diffprivlib,
+    "get_privacy_cost": lambda reader, query: _pure_or_approximate(*reader.get_privacy_cost(query)),  # of SmartNoise
+    "_total_epsilon": lambda one: _pure_or_approximate(one._total_epsilon, one._total_delta),  # of PipelineDP
+    "total": lambda accountant: _pure_or_approximate(*accountant.total()),  # of diffprivlib
 }
 """What objects of each library have, and none of the others."""
 

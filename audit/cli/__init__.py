@@ -7,11 +7,13 @@ that returns an exit status; what it says goes through `sayer`.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import json
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -111,7 +113,7 @@ class Command(click.Command):
         headed: Mapping[str, Sequence[click.Option]] | None = None,
         examples: str = "",
     ) -> None:
-        self._headed, self._examples = headed or {}, examples.strip().splitlines()
+        self._headed = headed or {}
 
         def run(**options: Any) -> int:
             function = runs
@@ -126,6 +128,7 @@ class Command(click.Command):
             name,
             params=[*params, *itertools.chain(*self._headed.values())],
             help=about,
+            epilog=f"\b\nExamples:\n{textwrap.indent(inspect.cleandoc(examples), '  ')}" if examples else None,
             callback=run,
             context_settings={"show_default": True, "max_content_width": 100, "help_option_names": ["-h", "--help"]},
         )
@@ -137,13 +140,6 @@ class Command(click.Command):
         for heading, options in {"Options": others, **self._headed}.items():
             with formatter.section(heading):
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, one a line."""
-        if self._examples:
-            with formatter.section("Examples"):
-                for line in self._examples:
-                    formatter.write(f"{'':{formatter.current_indent}}{line.strip()}\n")
 
 
 def recorded(seed: int) -> str:

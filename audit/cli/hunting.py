@@ -27,15 +27,14 @@ from epsaudit.reporting.tables import print_table
 from epsaudit.results import result as results
 from epsaudit.text import for_json
 
-NUMBER, VERDICT = tables.Column("number", "audit", "count"), tables.Column("verdict", "verdict")
-TRIED = tuple(tables.Column(name, name) for name in ("parameters", "tries", "relation"))
-BOUNDS = (
+COLUMNS = (
+    tables.Column("number", "audit", "count"),
+    tables.Column("verdict", "verdict"),
     tables.Column("proven", "claimed", "number"),
     tables.Column("certified", "certified", "lower"),
     tables.Column("runs", "runs", "count"),
+    tables.Column("tried", "what was tried"),
 )
-COLUMNS = (NUMBER, *TRIED, *BOUNDS, VERDICT)
-SHOWN = (NUMBER, VERDICT, *BOUNDS, tables.Column("tried", "what was tried"))
 WIDTH = 80
 """Characters of a line of a terminal."""
 
@@ -119,12 +118,8 @@ def run(
     for one in findings:
         say(f"{one}\n")
     if found.attempts:
-        shown = []
-        for row in found.rows():
-            tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-            shown.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
         drawn = io.StringIO()
-        print_table(shown, SHOWN, file=drawn, width=WIDTH)
+        print_table(_told(found), COLUMNS, file=drawn, width=WIDTH)
         say(drawn.getvalue())
     say(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
@@ -164,6 +159,15 @@ def _candidates(
     return known, describe, adjacency, data
 
 
+def _told(found: Hunt) -> list[dict[str, Any]]:
+    """The rows of the table, what was tried in one cell."""
+    told = []
+    for row in found.rows():
+        tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
+        told.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
+    return told
+
+
 def _facts(found: Hunt) -> dict[str, Any]:
     options = found.options
     return {
@@ -178,7 +182,7 @@ def _facts(found: Hunt) -> dict[str, Any]:
 
 def _write(found: Hunt, findings: list[Finding], out: Path) -> None:
     write_whole(out / "hunt.json", json.dumps(for_json(_facts(found)), indent=1, ensure_ascii=False))
-    write_whole(out / "hunt.md", f"{tables.to_markdown(found.rows(), COLUMNS)}\n{found.sentence()}\n")
+    write_whole(out / "hunt.md", f"{tables.to_markdown(_told(found), COLUMNS)}\n{found.sentence()}\n")
     for number, one in enumerate(findings, start=1):
         results.save([one.result], out / f"refuted-{number}.json")
         if one.learnt is not None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit import codec
 from epsaudit.adapters.external import dataset_to_json
 from epsaudit.adapters.functions import Mechanism, takes_turns
 from epsaudit.audits.question import Question, begun
@@ -34,7 +35,7 @@ from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.workers import entropy, stream
-from epsaudit.errors import AuditError, PowerWarning, finite_at_least, fraction, seconds_of, whole_at_least
+from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.as_json import from_json
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, number, values_of, written
 from epsaudit.witnesses import ANYTHING, Bound, Classifiers, LikelihoodRatio, Tails, Witness, candidate_scores
@@ -48,6 +49,7 @@ VERSION = 1
 """Of the file; clients know this one."""
 STALE = 5.0
 """Standard errors between the rates of guesses now and when the test was frozen, beyond which it is called stale."""
+LISTS = ("terms", "bets", "learnt")
 LOOK = 64
 """Runs between two looks at the wealth."""
 ENOUGH = 1_000
@@ -214,30 +216,16 @@ def read(path: str | Path) -> FrozenTest:
     """Read a frozen test; raises `AuditError` for a file that is none."""
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if (found := (data.pop("epsaudit"), data.pop("version"))) != ("frozen test", VERSION):
-            raise ValueError(f"it is a {found[0]} of version {found[1]}")
+        codec.check(data, "frozen-test")
         for name in ("guess_x", "guess_x_prime"):
-            data[name] = tuple((from_json(a), from_json(b), bool(c), bool(d)) for a, b, c, d in data[name])
-        data |= {
-            "terms": tuple(data["terms"]),
-            "learnt": tuple(map(int, data["learnt"])),
-            "bets": tuple((float(bet), float(weight)) for bet, weight in data["bets"]),
-            "epsilon": finite_at_least(data["epsilon"], 0.0, "epsilon"),
-            "delta": fraction(data["delta"], "delta"),
-            "false_alarm": fraction(data["false_alarm"], "false_alarm", open_below=True),
-            "runs": whole_at_least(data["runs"], 1, "runs"),
-        }
-        for term in data["terms"]:
-            whole_at_least(term["coordinate"], 0, "coordinate")
-        if data["combine"] not in ("sum", "max"):
-            raise ValueError(f"it combines terms by {data['combine']!r}, which is neither sum nor max")
-        test = FrozenTest(**data)
+            data[name] = tuple((from_json(low), from_json(high), a, b) for low, high, a, b in data[name])
+        data |= {name: tuple(map(tuple, data[name])) if name == "bets" else tuple(data[name]) for name in LISTS}
+        test = FrozenTest(**{name: value for name, value in data.items() if name not in ("epsaudit", "version")})
         test.guesses(np.zeros((1, test.coordinates)))
-        bets, weights = np.array(test.bets).T
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, AuditError) as error:
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AuditError) as error:
         raise AuditError(f"{path} is not a frozen test of version {VERSION} ({error}).") from None
-    if not (np.all((bets > 0.0) & (bets < 1.0)) and np.all(weights >= 0.0) and weights.sum() <= 1.0 + 1e-9):
-        raise AuditError(f"{path} bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.")
+    if sum(weight for _, weight in test.bets) > 1.0 + 1e-9:
+        raise AuditError(f"{path} bets what no claim allows: the weights of the bets sum to 1.")
     return test
 
 

@@ -123,11 +123,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Say of every check what it would have caught: one line each with -v, -rP or -rA, otherwise a count."""
-    of_tests: dict[str, list[tuple[str, Any]]] = {}  # each report of a test has all that were told before it
-    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
-        if len(said := list(getattr(report, "user_properties", []))) > len(of_tests.get(report.nodeid, [])):
-            of_tests[report.nodeid] = said
-    told = list(itertools.chain.from_iterable(of_tests.values()))
+    reports = itertools.chain.from_iterable(terminalreporter.stats.values())
+    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]  # which knows all of its test
+    told = [said for report in ended for said in report.user_properties]
     lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:
         return
