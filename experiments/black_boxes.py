@@ -20,7 +20,7 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
-from epsaudit.reporting.style import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.style import (
+from epsaudit.reporting.figures import (
     BLUE,
     GREEN,
     VERMILION,

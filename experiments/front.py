@@ -17,8 +17,17 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from epsaudit.audits.verify import load
 from epsaudit.experiments.studies import write_figure, write_json, write_readme
 from epsaudit.reporting import tables
-from epsaudit.reporting.figures import PROVEN, draw_row, logarithmic, name_marks, shares, shown_name
-from epsaudit.reporting.style import blank, legend_below, styled
+from epsaudit.reporting.figures import (
+    PROVEN,
+    blank,
+    draw_row,
+    legend_below,
+    logarithmic,
+    name_marks,
+    shares,
+    shown_name,
+    styled,
+)
 from epsaudit.results.result import Result
 from epsaudit.text import SYMBOLS, lower, percent, plain
 

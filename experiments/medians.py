@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
-from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
+from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.1
 INVERSE, CAUCHY, SMOOTH, TESTED, LAPLACE, PROMISED = (

@@ -36,7 +36,7 @@ from epsaudit.experiments.studies import write_data, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
+from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower

@@ -28,7 +28,7 @@ from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.registry import entries
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.style import (
+from epsaudit.reporting.figures import (
     BLUE,
     TWO_COLUMNS,
     VERMILION,

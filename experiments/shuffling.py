@@ -35,7 +35,7 @@ from epsaudit.mechanisms.amplification import (
     variation_ratio,
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
-from epsaudit.reporting.style import BLUE, GREEN, PURPLE, VERMILION
+from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 

@@ -114,7 +114,7 @@ def write_json(path: Path, data: Any) -> None:
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write ``path`` with the endings .png and .pdf."""
-    from epsaudit.reporting.style import render  # matplotlib takes a second to import
+    from epsaudit.reporting.figures import render  # matplotlib takes a second to import
 
     for kind in ("png", "pdf"):
         write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))

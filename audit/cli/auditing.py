@@ -198,13 +198,13 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     provenance.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
-            from epsaudit.reporting import figures, page, style
+            from epsaudit.reporting import figures, page
     except MissingExtraError as error:
         left_out("Figures and page are", error)
         return
     drawn = figures.certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
-        provenance.write_whole(out / f"audit.{kind}", style.render(drawn, kind))
+        provenance.write_whole(out / f"audit.{kind}", figures.render(drawn, kind))
     provenance.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 

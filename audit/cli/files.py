@@ -87,11 +87,11 @@ def report(
         write_whole(html, page.render(kept, family, str(file)))
     if figure is not None:
         with needs("report"):
-            from epsaudit.reporting import style
+            from epsaudit.reporting import figures
         ending = figure.suffix.removeprefix(".").lower()
-        if ending not in style.FORMATS:
-            raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in style.FORMATS)}.")
-        write_whole(figure, style.render(_draw(kind, kept, family), ending))
+        if ending not in figures.FORMATS:
+            raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in figures.FORMATS)}.")
+        write_whole(figure, figures.render(_draw(kind, kept, family), ending))
     return AS_EXPECTED
 
 

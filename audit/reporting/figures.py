@@ -1,28 +1,32 @@
 """Figures of results: certified bounds against proven ones, and the curves of one result beside its claim's.
 
-`epsaudit.reporting.style.render` writes them, as equal files for equal results. What a privacy profile or a trade-off
-curve excludes rests on the counts and the confidence alone: all beyond the one corner that `Certificate.corner` shows.
+What a privacy profile or a trade-off curve excludes rests on the counts and the confidence alone: all beyond the one
+corner that `Certificate.corner` shows. Drawing functions are decorated with ``@styled()``, because matplotlib reads its
+settings when an artist is made and again when it is drawn; `render` does the rest, as equal files for equal figures.
 """
 
 from __future__ import annotations
 
+import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
-from epsaudit.reporting import style
-from epsaudit.reporting.style import ONE_COLUMN, blank, legend_below, styled, words
 from epsaudit.reporting.tables import runs_each
-from epsaudit.text import SYMBOLS, count, percent
+from epsaudit.text import SYMBOLS, count, percent, visible
 from epsaudit.truth import Profile
 
 if TYPE_CHECKING:
@@ -30,7 +34,16 @@ if TYPE_CHECKING:
     from epsaudit.results.pairs import AuditResult
     from epsaudit.results.result import Result
 
-STYLE = {"consistent": (style.BLUE, "o"), "violated": (style.VERMILION, "s")}
+ONE_COLUMN = 3.4
+"""Width in inches of a column of a two-column paper."""
+TWO_COLUMNS = 7.0
+"""Width in inches of its text."""
+BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+"""Okabe and Ito's palette (2008), told apart by colour-blind readers; always with a marker or dash of its own."""
+MARKERS = "osD^vPX"
+FORMATS = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+"""Formats of figures, and what must be kept out of their files so that equal figures give equal bytes."""
+STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
 ROWS = 54
 """Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
@@ -42,6 +55,50 @@ NEAR = np.geomspace(1e-4, 0.3, 12)
 LEAST_DELTA = 1e-9
 """Where a logarithmic axis for delta ends at the latest."""
 EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the package's style within; also a decorator."""
+    with matplotlib.rc_context(fname=Path(__file__).with_name("epsaudit.mplstyle")):
+        yield
+
+
+class Drawn(Figure):
+    """A figure that a notebook shows, whether or not pyplot was imported there."""
+
+    def _repr_png_(self) -> bytes:
+        return render(self, "png")
+
+
+def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
+    """Return an empty figure of that size in inches; call it within `styled`."""
+    figure = Drawn(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def legend_below(figure: Figure, columns: int = 2) -> None:
+    """Set the legend of the first axes below the figure, where it hides nothing."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
+def words(text: str) -> str:
+    r"""Write a name so that matplotlib draws it as it is: no dollars for mathematics, and no underscore first.
+
+    A label that begins with an underscore would be left out of the legend.
+    """
+    plain = visible(text).replace("$", r"\$")
+    return f" {plain}" if plain.startswith("_") else plain
+
+
+def render(figure: Figure, kind: str) -> bytes:
+    """Return the figure as 'png', 'pdf' or 'svg' bytes, without the date that would make files differ."""
+    buffer = io.BytesIO()
+    with styled():
+        figure.savefig(buffer, format=kind, metadata=FORMATS[kind])
+    return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -80,7 +137,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     if len(shown) > ROWS:  # in two halves, one group below another
         rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for group in rows[0]]
     short = max((len(shown_name(*row)) for row in shown), default=0) <= 24
-    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else style.TWO_COLUMNS
+    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
@@ -187,10 +244,10 @@ def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
     polygon = certified_polygon(result)
     excluded = f"excluded at {percent(result.confidence)}" if len(polygon) > 2 else "excluded: nothing but the trivial"
     axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
-    axes.plot(*polygon.T, color=style.VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
+    axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
     errors = with_bends(ERRORS, result.claim)
     allowed = allowed_trade_off(result.claim, errors)
-    axes.plot(errors, allowed, color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    axes.plot(errors, allowed, color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
         p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
         points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # of Neyman and Pearson's tests
@@ -229,15 +286,15 @@ def privacy_profile(result: AuditResult, exact: Profile | None = None) -> Figure
     if some.any():
         excluded = f"excluded at {percent(result.confidence)}"
         axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=excluded, **EXCLUDED)
-        axes.plot(epsilons[some], shown[some], color=style.VERMILION, linestyle="-", label="at least")
+        axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
     else:
         axes.plot([], [], linestyle="none", label=f"nothing excluded at {percent(result.confidence)}")
-    axes.plot(sparse, np.maximum(claimed, floor), color=style.BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    axes.plot(sparse, np.maximum(claimed, floor), color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
     if exact is not None:
         deltas = np.array([exact.delta(float(epsilon)) for epsilon in sparse])
         axes.plot(sparse, np.maximum(deltas, floor), color="black", linestyle=":", label="exact for the pair")
     if not logarithmic or point[1] > floor:
-        axes.plot(*point, color=style.BLUE, marker="D", linestyle="none", label="tested point")
+        axes.plot(*point, color=BLUE, marker="D", linestyle="none", label="tested point")
     if logarithmic:
         axes.set_yscale("log")
     axes.set(xlim=(0.0, widest), xlabel="ε (nats)", ylabel="δ(ε), a probability")
@@ -252,12 +309,12 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     """Draw the running bound of named sequential audits, of claims of one symbol, against runs."""
     figure = blank(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
-    colours = (style.VERMILION, style.BLUE, style.GREEN, style.PURPLE, "black")
+    colours = (VERMILION, BLUE, GREEN, PURPLE, "black")
     for place, (name, result) in enumerate(results.items()):
         runs, bounds = (np.array(values, float) for values in zip(*result.path, strict=True))
         colour = colours[place % len(colours)]
         axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=words(name))
-        marker = style.MARKERS[place % len(style.MARKERS)]
+        marker = MARKERS[place % len(MARKERS)]
         axes.plot(runs[-1], bounds[-1], color=colour, marker=marker, linestyle="none")
     for proven in dict.fromkeys(result.claim.parameter for result in results.values()):
         axes.axhline(proven, color="black", linewidth=0.8, linestyle=":", label=f"claimed: {proven:.4g}")

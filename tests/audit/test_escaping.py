@@ -14,7 +14,7 @@ from rich.console import Console
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.experiments import studies
-from epsaudit.reporting import figures, page, style, tables
+from epsaudit.reporting import figures, page, tables
 from epsaudit.reporting.tables import Column, print_table, to_csv, to_latex, to_markdown
 from epsaudit.text import csv_cell, latex, markdown, visible
 
@@ -117,7 +117,8 @@ def results():
 def drawn(picture):
     """The words of a figure, as they stand in its file."""
     return [
-        html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", style.render(picture, "svg").decode())
+        html.unescape(text)
+        for text in re.findall(r"<text[^>]*>([^<]*)</text>", figures.render(picture, "svg").decode())
     ]
 
 

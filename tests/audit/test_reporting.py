@@ -26,7 +26,7 @@ from epsaudit.experiments import front
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
-from epsaudit.reporting import figures, style, tables
+from epsaudit.reporting import figures, tables
 from epsaudit.reporting.figures import (
     allowed_trade_off,
     certified_polygon,
@@ -136,7 +136,7 @@ class TestFigure:
 
 
 def test_labels_are_drawn_as_they_are():
-    assert (style.words("a$b$"), style.words("_x")) == (r"a\$b\$", " _x")
+    assert (figures.words("a$b$"), figures.words("_x")) == (r"a\$b\$", " _x")
 
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
@@ -307,7 +307,7 @@ class TestExcluded:
 
 
 def words(figure):
-    text = style.render(figure, "svg").decode()
+    text = figures.render(figure, "svg").decode()
     assert "<text" in text  # text stays text
     return re.sub(r"\s+", " ", " ".join(re.findall(r"<text[^>]*>([^<]*)</text>", text)))
 
@@ -326,17 +326,17 @@ class TestFigures:
 
 class TestStudies:
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
-        data = style.render(trade_off(result(Laplace(1.0))), "pdf")
+        data = figures.render(trade_off(result(Laplace(1.0))), "pdf")
         assert b"/FontType 42" in data or b"/CIDFontType2" in data
         assert b"/Type3" not in data
         import matplotlib
         from matplotlib.colors import to_rgb
 
-        with style.styled():
+        with figures.styled():
             cycle = matplotlib.rcParams["axes.prop_cycle"].by_key()
             assert len({str(dash) for dash in cycle["linestyle"]}) == len(cycle["color"])
         assert matplotlib.rcParams["pdf.fonttype"] == matplotlib.rcParamsDefault["pdf.fonttype"]  # nothing leaks out
-        greys = [np.dot(to_rgb(colour), [0.299, 0.587, 0.114]) for colour in (style.BLUE, style.VERMILION)]
+        greys = [np.dot(to_rgb(colour), [0.299, 0.587, 0.114]) for colour in (figures.BLUE, figures.VERMILION)]
         assert abs(greys[0] - greys[1]) > 0.05
 
 
