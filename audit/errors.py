@@ -21,7 +21,6 @@ EXTRAS = {
     "markupsafe": "report",
     "matplotlib": "report",
     "pandas": "studies",
-    "polars": "studies",
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "dask": "cluster",

@@ -581,13 +581,11 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 # Other types
 
 
-@box("frame of polars", "type", lambda y: y["n"][3] % 2 == 1, slow=True)
+@box("frame whose rows have names", "type", lambda y: int(y.loc["d", "n"]) % 2 == 1, slow=True)
 def _(bits: Bits, rng: Rng) -> list[Any]:
-    import polars
-
     numbers = rng.integers(0, 1000, (len(bits), 5))
     numbers[:, 3] = numbers[:, 3] // 2 * 2 + bits
-    return [polars.DataFrame({"n": row, "k": row[::-1]}) for row in numbers]
+    return [pd.DataFrame({"n": row, "k": row[::-1]}, index=list("abcde")) for row in numbers]
 
 
 @box("frame of pandas", "type", lambda y: int(y["n"][3]) % 2 == 1, slow=True)

@@ -2,16 +2,14 @@
 
 Mahalanobis error, by the true covariance where it is known and by the data's own for the survey: the covariance-aware
 mean beside the data's own mean, the mean of clipped records with normal noise (the clipping ball given, so that it
-needs to know what the others do not), the same of a released library (clipped to a box, Laplace noise, no delta), and a
-mean whitened by a private covariance, which pays d^(3/2). Expected: the covariance-aware mean does not feel the
-condition number, and refuses below some tens of thousands of records.
+needs to know what the others do not), and a mean whitened by a private covariance, which pays d^(3/2). Expected: the
+covariance-aware mean does not feel the condition number, and refuses below some tens of thousands of records.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from joblib import Parallel, delayed
 from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
-from epsaudit.experiments.library_mean import LIBRARY, LibraryMean, library_mean
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
@@ -134,21 +131,19 @@ def errors(dimensions: Sequence[int], sizes: Sequence[int], repetitions: int, se
 
 
 def errors_of(kind: str, d: int, sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
-    """Error and refusals on one kind of data in one dimension; a single repetition is without the library."""
+    """Error and refusals on one kind of data in one dimension."""
     sampler, condition = KINDS[kind]
     scale = deviations(d, condition)
     rows: list[dict[str, Any]] = []
-    with nullcontext() if repetitions == 1 else library_mean() as library:
-        for n in sizes:
-            rng = np.random.default_rng([seed, list(KINDS).index(kind), d, n])
-            rows += _rows(
-                {"data": kind, "d": d, "n": n},
-                (sampler(n, d, rng) * scale for _ in range(repetitions)),
-                lambda estimate: float(np.linalg.norm(estimate / scale)),
-                LARGEST * math.sqrt(d) * float(scale.max()),
-                rng,
-                library,
-            )
+    for n in sizes:
+        rng = np.random.default_rng([seed, list(KINDS).index(kind), d, n])
+        rows += _rows(
+            {"data": kind, "d": d, "n": n},
+            (sampler(n, d, rng) * scale for _ in range(repetitions)),
+            lambda estimate: float(np.linalg.norm(estimate / scale)),
+            LARGEST * math.sqrt(d) * float(scale.max()),
+            rng,
+        )
     return rows
 
 
@@ -161,16 +156,14 @@ def survey_errors(sizes: Sequence[int], repetitions: int, seed: int) -> list[dic
     mean, root = wives.mean(axis=0), np.linalg.cholesky(np.linalg.inv(np.cov(wives.T)))
     rng = np.random.default_rng([seed, len(KINDS)])
     rows: list[dict[str, Any]] = []
-    with nullcontext() if repetitions == 1 else library_mean() as library:
-        for n in sizes:
-            rows += _rows(
-                {"data": "survey", "d": 3, "n": n},
-                (wives[rng.integers(0, len(wives), n)] for _ in range(repetitions)),
-                lambda estimate: float(np.linalg.norm((estimate - mean) @ root)),
-                100.0,
-                rng,
-                library,
-            )
+    for n in sizes:
+        rows += _rows(
+            {"data": "survey", "d": 3, "n": n},
+            (wives[rng.integers(0, len(wives), n)] for _ in range(repetitions)),
+            lambda estimate: float(np.linalg.norm((estimate - mean) @ root)),
+            100.0,
+            rng,
+        )
     return rows
 
 
@@ -180,7 +173,6 @@ def _rows(
     distance: Callable[[Floats], float],
     radius: float,
     rng: np.random.Generator,
-    library: LibraryMean | None,
 ) -> Iterator[dict[str, Any]]:
     """One row an estimator: root mean squared distance of its answers, and the mean probability that it refuses."""
     d, n = labels["d"], labels["n"]
@@ -193,8 +185,6 @@ def _rows(
         "clipped": lambda data: clipped_mean(data, radius, EPSILON, DELTA, rng),
         "private covariance": lambda data: whitened_mean(data, radius, rng),
     }
-    if library is not None:
-        plain[LIBRARY.name] = lambda data: library(data, radius / math.sqrt(d), EPSILON, rng)
     found: dict[str, list[float]] = {estimator: [] for estimator in (*plain, *testing)}
     refusals: dict[str, list[float]] = {estimator: [] for estimator in found}
     for data in datasets:

@@ -1,5 +1,4 @@
 """Sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential.
-that they remember, and generators that they share.
 
 Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
 4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Expected: no sound one is
@@ -35,7 +34,6 @@ REASONS = {
     "answer otherwise": "draw kept from run to run",
     "would use it up": "dataset used up by the first run",
     "cannot be copied": "cannot be copied",
-    "cannot be imported": "not installed",
 }
 
 COLUMNS = (
@@ -83,8 +81,6 @@ def verdict(name: str, scale: float, kind: str, seed: int) -> str:
         result = run(mechanism, pair, trials=trials, confidence=CONFIDENCE, seed=seed, n_jobs=1)
     except AuditError as error:
         return str(error)
-    except ModuleNotFoundError as error:
-        return f"{error.name} cannot be imported"
     return str(result.verdict)
 
 

@@ -128,16 +128,6 @@ def _frame(scale: float) -> Built:
     return built(run, pd.DataFrame({"age": [31, 42]}), pd.DataFrame({"age": [31, 42, 53]}))
 
 
-@case("polars frame")
-def _polars(scale: float) -> Built:
-    import polars
-
-    def run(data: Any, rng: np.random.Generator) -> Any:
-        return data.height + rng.laplace(scale=scale)
-
-    return built(run, polars.DataFrame({"age": [31, 42]}), polars.DataFrame({"age": [31, 42, 53]}))
-
-
 def _used_up(scale: float, take: str, *datasets: Any) -> Built:
     def run(data: Any, rng: np.random.Generator) -> float:
         count = 0
@@ -147,26 +137,6 @@ def _used_up(scale: float, take: str, *datasets: Any) -> Built:
         return count + rng.laplace(scale=scale)
 
     return built(run, *datasets)
-
-
-@case("list used up")
-def _list(scale: float) -> Built:
-    return _used_up(scale, "pop", [1, 1], [1, 1, 1])
-
-
-@case("set used up")
-def _set(scale: float) -> Built:
-    return _used_up(scale, "pop", {1, 2}, {1, 2, 3})
-
-
-@case("mapping used up")
-def _mapping(scale: float) -> Built:
-    return _used_up(scale, "popitem", {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1})
-
-
-@case("deque used up")
-def _deque(scale: float) -> Built:
-    return _used_up(scale, "popleft", collections.deque([1, 1]), collections.deque([1, 1, 1]))
 
 
 @case("iterator as dataset")
@@ -248,11 +218,6 @@ def _cached(scale: float) -> Built:
         return answers[data]
 
     return built(run)
-
-
-@case("lru_cache")
-def _lru(scale: float) -> Built:
-    return built(functools.lru_cache(lambda data: data + system_laplace(scale)))
 
 
 @case("draw kept beside fresh noise")
@@ -337,16 +302,6 @@ def _pool(scale: float) -> Built:
 # where the noise comes from
 
 
-@case("numpy's global generator")
-def _numpys(scale: float) -> Built:
-    return built(lambda data, rng: data + np.random.laplace(scale=scale))  # noqa: NPY002
-
-
-@case("Python's global generator, no rng")
-def _pythons(scale: float) -> Built:
-    return built(lambda data: data + scale * (random.expovariate(1.0) - random.expovariate(1.0)))
-
-
 @case("global generator, seeded in every run")
 def _reseeded(scale: float) -> Built:
     def run(data: int, rng: np.random.Generator) -> float:
@@ -354,11 +309,6 @@ def _reseeded(scale: float) -> Built:
         return data + np.random.laplace(scale=scale)  # noqa: NPY002
 
     return built(run)
-
-
-@case("operating system's randomness")
-def _system(scale: float) -> Built:
-    return built(lambda data: data + system_laplace(scale))
 
 
 @case("generator in the closure")
@@ -452,26 +402,6 @@ def _connections(scale: float) -> Built:
 
 
 # what the outputs are
-
-
-@case("numpy scalar of single precision")
-def _scalar(scale: float) -> Built:
-    return built(lambda data, rng: np.float32(np.round(data + rng.laplace(scale=scale), 3)))
-
-
-@case("Decimal")
-def _decimal(scale: float) -> Built:
-    return built(lambda data, rng: round(Decimal(data + rng.laplace(scale=scale)), 1))
-
-
-@case("mixed record")
-def _mixed(scale: float) -> Built:
-    return built(lambda data, rng: ("count", None, round(data + rng.laplace(scale=scale)), b"\0"))
-
-
-@case("mapping returned")
-def _returned(scale: float) -> Built:
-    return built(lambda data, rng: {"count": round(data + rng.laplace(scale=scale))})
 
 
 @case("one list returned again and again")
@@ -602,16 +532,6 @@ def _spent(scale: float, answers: int) -> Built:
     return built(run)
 
 
-@case("budget that ends with training")
-def _spent_in_training(scale: float) -> Built:
-    return _spent(scale, 1_500)
-
-
-@case("budget of five answers")
-def _spent_soon(scale: float) -> Built:
-    return _spent(scale, 5)
-
-
 @case("pool of noise drawn before, sampled")
 def _sampled(scale: float) -> Built:
     pool = np.random.default_rng(SYSTEM.getrandbits(64)).laplace(scale=scale, size=500)
@@ -637,16 +557,6 @@ def _vectorised(scale: float) -> Built:
         return data[0] / 2.0 + rng.laplace(scale=scale, size=size)
 
     return built_vectorised(run, np.array([2.0]), np.array([3.0]))
-
-
-@case("vectorised, global generator")
-def _vectorised_global(scale: float) -> Built:
-    return built_vectorised(lambda data, size, rng: data + np.random.laplace(scale=scale, size=size))  # noqa: NPY002
-
-
-@case("vectorised, one draw a batch")
-def _batch(scale: float) -> Built:
-    return built_vectorised(lambda data, size, rng: np.full(size, data + rng.laplace(scale=scale)))
 
 
 @case("vectorised, generator made anew")
@@ -683,6 +593,36 @@ for line in sys.stdin:
 def _program(scale: float) -> Built:
     words = [sys.executable, "-c", PROGRAM.replace("SCALE", str(scale))]
     return command(words, claim=PureDP(1.0), name="program"), DatasetPair(2, 3, name="2 against 3")
+
+
+CASES |= {
+    "list used up": lambda scale: _used_up(scale, "pop", [1, 1], [1, 1, 1]),
+    "set used up": lambda scale: _used_up(scale, "pop", {1, 2}, {1, 2, 3}),
+    "mapping used up": lambda scale: _used_up(scale, "popitem", {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1}),
+    "deque used up": lambda scale: _used_up(scale, "popleft", collections.deque([1, 1]), collections.deque([1, 1, 1])),
+    "lru_cache": lambda scale: built(functools.lru_cache(lambda data: data + system_laplace(scale))),
+    "numpy's global generator": lambda scale: built(lambda data, rng: data + np.random.laplace(scale=scale)),  # noqa: NPY002
+    "Python's global generator, no rng": lambda scale: built(
+        lambda data: data + scale * (random.expovariate(1.0) - random.expovariate(1.0))
+    ),
+    "operating system's randomness": lambda scale: built(lambda data: data + system_laplace(scale)),
+    "numpy scalar of single precision": lambda scale: built(
+        lambda data, rng: np.float32(np.round(data + rng.laplace(scale=scale), 3))
+    ),
+    "Decimal": lambda scale: built(lambda data, rng: round(Decimal(data + rng.laplace(scale=scale)), 1)),
+    "mixed record": lambda scale: built(
+        lambda data, rng: ("count", None, round(data + rng.laplace(scale=scale)), b"\0")
+    ),
+    "mapping returned": lambda scale: built(lambda data, rng: {"count": round(data + rng.laplace(scale=scale))}),
+    "budget that ends with training": lambda scale: _spent(scale, 1_500),
+    "budget of five answers": lambda scale: _spent(scale, 5),
+    "vectorised, global generator": lambda scale: built_vectorised(
+        lambda data, size, rng: data + np.random.laplace(scale=scale, size=size)  # noqa: NPY002
+    ),
+    "vectorised, one draw a batch": lambda scale: built_vectorised(
+        lambda data, size, rng: np.full(size, data + rng.laplace(scale=scale))
+    ),
+}
 
 
 def mechanism_of(name: str, scale: float) -> Built:

@@ -13,8 +13,6 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAMES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "lazy_loader": "lazy-loader"}
 """Distributions whose import name is another."""
-OUTSIDE = ROOT / "experiments" / "libraries" / "diffprivlib_mean.py"
-"""Run under the Python of a released library, which brings what it imports."""
 ASKED_FOR = {"pytest": "epsaudit.testing.plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
 """What a caller who asks for it has installed already."""
 
@@ -52,7 +50,7 @@ def imports(path):
 
 
 def used(*folders):
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py") if path != OUTSIDE]
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     assert files
     return {name for path in files for name in imports(path)}
 
