@@ -35,7 +35,7 @@ from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.hunting.hunt import Hunt, hunt
-from epsaudit.hunting.parameters import Options, candidates, read_schema, served
+from epsaudit.hunting.parameters import Options, Served, candidates, read_schema
 from epsaudit.hunting.shrinking import rows_of
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.tables import Column
@@ -172,7 +172,7 @@ def hunted_from_schema(row: Row, **settings: Any) -> Hunt:
     options = Options(
         adjacency=schema.adjacency, describe=schema.description, name=row.name, witnesses=row.witnesses, **settings
     )
-    return hunt(served(f"{row.file()}:run", python), candidates(*schema), claim=row.stated_claim, options=options)
+    return hunt(Served(f"{row.file()}:run", python), candidates(*schema), claim=row.stated_claim, options=options)
 
 
 def _facts(found: Hunt | None) -> dict[str, Any]:

@@ -15,12 +15,11 @@ from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, say_jso
 from epsaudit.cli.auditing import claim_of, numbers_of_claim, refuse_if_unwritable
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine.provenance import digest, write_whole
-from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.hunting.certifying import Finding
 from epsaudit.hunting.description import NAMED, Candidate, Description, Table, relation_named
 from epsaudit.hunting.hunt import Hunt, candidate_of, hunt
-from epsaudit.hunting.parameters import Options, candidates, description_at, read_schema, served, stated_claims
+from epsaudit.hunting.parameters import Options, Served, candidates, description_at, read_schema, stated_claims
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.reporting.tables import print_table
@@ -43,7 +42,6 @@ def run(
     words: tuple[str, ...],
     *,
     out: Path | None,
-    checkpoint: Path | None,
     as_json: bool,
     quiet: bool,
     schema: Path | None,
@@ -86,13 +84,12 @@ def run(
             confidence=confidence,
             seconds=seconds,
             witnesses=witnesses,
-            checkpoint=checkpoint,
-            seed=entropy(seed) if seed is not None or checkpoint is None else None,
+            seed=seed,
             n_jobs=jobs,
             progress=display.say,
             name=function,
         )
-        target = served(function, environment, data=form, timeout=timeout, fresh=fresh)
+        target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
         found = hunt(target, known, claim=claimed, options=asked)
     options = {
         "data": form,
@@ -185,7 +182,5 @@ def _write(found: Hunt, findings: list[Finding], out: Path) -> None:
     write_whole(out / "hunt.md", f"{tables.to_markdown(_told(found), COLUMNS)}\n{found.sentence()}\n")
     for number, one in enumerate(findings, start=1):
         results.save([one.result], out / f"refuted-{number}.json")
-        if one.learnt is not None:
-            results.save([one.learnt], out / f"learnt-{number}.json")
     if found.audits:
         results.save(found.audits, out / "audited.json")

@@ -330,7 +330,7 @@ HUNT = Command(
             nargs=-1,
             metavar="[ENV] MODULE:FUNCTION",
         ),
-        option("--schema FILE", "The description of data and parameters: JSON, TOML or Python.", type=PATH),
+        option("--schema FILE", "The description of data and parameters: JSON or TOML.", type=PATH),
         option("--pair X X_PRIME", "Two datasets as JSON to try instead; may be given again.", nargs=2, multiple=True),
         option("--parameters JSON", "The function's other arguments, as a JSON object."),
         option("--adjacency NAME", "The relation that the claim is for, as in a schema.  [default: all are tried]"),
@@ -352,7 +352,6 @@ HUNT = Command(
     {
         "What is written and printed": [
             option("--out", "Folder for hunt.md, hunt.json, and a result file of each refuted pair.", type=PATH),
-            option("--checkpoint FOLDER", "The same command goes on from it after an interruption.", type=PATH),
             *PRINTED,
         ],
         "A claim": [

@@ -1,16 +1,19 @@
 """A short description of data, and the neighbouring datasets that it gives: what a hunt tries where no pair is known.
 
-Besides the relations of records there are those of one person's rows, and of answers within a norm. Which values and
-datasets are tried is in `epsaudit.hunting.cases`.
+Besides the relations of records there are those of one person's rows, and of answers within a norm. Of tables, bases
+(from none to many records) are joined with records that differ from them, at, near and beyond what is described, as
+long as both together are simple enough.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import sys
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -26,9 +29,6 @@ from epsaudit.data.neighbours import (
     adjacency_of,
 )
 from epsaudit.errors import AuditError, clipped, finite_at_least, meant, needs, whole_at_least
-
-if TYPE_CHECKING:
-    from epsaudit.hunting.cases import Change
 
 Norm = Literal["linf", "l1", "l2"]
 ORDERS: Mapping[str, float] = {"linf": np.inf, "l1": 1, "l2": 2}
@@ -46,12 +46,39 @@ Description: TypeAlias = "Table | Answers"
 """What makes candidates."""
 CROWD = 20
 """Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
+FAR = 1000
+"""How many widths of the range beyond a bound a value lies: at epsilon = 1 one that is not clamped moves a sum by a
+thousand times the noise."""
+MOST = 4
+"""Complexity of a base and a record together up to which they are joined. Numbers between bounds have
+123 pairs: at 2, 3 and 5 they would have 43, 90 and 147. At 4, all the numbers come beside large datasets, and the ends
+of their types beside single records."""
+INTEGERS = (2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+"""Ends of 32 and 64 bits, beyond which sums of arrays wrap around."""
+FLOATS = (sys.float_info.max, -sys.float_info.max, math.inf, -math.inf)
+"""Floats whose sums overflow or are not numbers."""
+SURPLUS = 10
+"""How many times the rows that a person may have, one who has too many has."""
 LONGEST_NOTE = 300
 """Signs of a note, for whoever reads it: the rest of long parameters is in the stored command."""
 
 
 @dataclass(frozen=True)
-class AddRemovePerson(Adjacency):
+class _OfPersons(Adjacency):
+    owner: int = field(default=0, compare=False)
+    """Position of the column that names the person; relations of different tables are equal."""
+
+    def changed(self, x: Any, x_prime: Any) -> list[tuple[bool, bool]]:
+        """Of every person whose rows differ, whether there are any on x and on x'; rows as text, so that NaN is NaN."""
+        persons: dict[str, Any] = defaultdict(lambda: (Counter(), Counter()))
+        for side, rows in enumerate((x, x_prime)):
+            for row in rows:
+                persons[repr(row[self.owner])][side][repr(tuple(row))] += 1
+        return sorted((bool(a), bool(b)) for a, b in persons.values() if a != b)
+
+
+@dataclass(frozen=True)
+class AddRemovePerson(_OfPersons):
     """One dataset is the other without all rows of one person.
 
     Examples
@@ -62,18 +89,15 @@ class AddRemovePerson(Adjacency):
     False
     """
 
-    owner: int = field(default=0, compare=False)
-    """Position of the column that names the person; relations of different tables are equal."""
     name = "add or remove one person"
     description = "the presence of all rows of exactly one person"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        changed = _changed(x, x_prime, self.owner)
-        return len(changed) == 1 and not all(changed[0])
+        return self.changed(x, x_prime) in ([(False, True)], [(True, False)])
 
 
 @dataclass(frozen=True)
-class SubstitutePerson(Adjacency):
+class SubstitutePerson(_OfPersons):
     """The rows of one person are replaced by other rows of this person, or by those of a person who is new.
 
     Examples
@@ -84,16 +108,11 @@ class SubstitutePerson(Adjacency):
     True
     """
 
-    owner: int = field(default=0, compare=False)
-    """As for `AddRemovePerson`."""
     name = "substitute one person's rows"
     description = "the rows of exactly one person, who has some in both"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        changed = _changed(x, x_prime, self.owner)
-        if len(changed) == 1:
-            return all(changed[0])
-        return {tuple(map(bool, sides)) for sides in changed} == {(False, True), (True, False)} and len(changed) == 2
+        return self.changed(x, x_prime) in ([(True, True)], [(False, True), (True, False)])
 
 
 @dataclass(frozen=True)
@@ -145,15 +164,6 @@ def holds(relation: Adjacency, x: Any, x_prime: Any) -> bool:
         return bool(relation.holds(x, x_prime))
     except Exception:  # relations and datasets are anybody's
         return False
-
-
-def _changed(x: Iterable[Any], x_prime: Iterable[Any], owner: int) -> list[tuple[Counter[Hashable], Counter[Hashable]]]:
-    """Rows, as text so that NaN is NaN, on both sides of every person who has not the same on both."""
-    persons: dict[str, tuple[Counter[Hashable], Counter[Hashable]]] = defaultdict(lambda: (Counter(), Counter()))
-    for side, rows in enumerate((x, x_prime)):
-        for row in rows:
-            persons[repr(row[owner])][side][repr(tuple(row))] += 1
-    return [sides for sides in persons.values() if sides[0] != sides[1]]
 
 
 @dataclass(frozen=True)
@@ -238,10 +248,8 @@ class Table:
     """What the mechanism takes it as."""
     most_rows_a_person: int = 1
     """How many records a person (of the column whose role is 'owner') has at most."""
-    norm: float | None = None
-    """The largest Euclidean norm of a record's numbers that the mechanism is told."""
     beyond: bool = True
-    """Whether records may lie beyond bounds and norm, and persons have more rows: where it promises to clamp."""
+    """Whether records may lie beyond bounds, and persons have more rows: where it promises to clamp."""
     least: int = 0
     """The fewest records that the mechanism accepts; 0 where the empty dataset is one."""
     size: int = CROWD
@@ -254,8 +262,6 @@ class Table:
         whole_at_least(self.most_rows_a_person, 1, "most_rows_a_person")
         whole_at_least(self.least, 0, "least")
         whole_at_least(self.size, 2, "size of a large dataset")
-        if self.norm is not None:
-            finite_at_least(self.norm, 0.0, "norm of a record")
         names = [column.name for column in columns]
         if not names or len({*names}) < len(names):
             raise AuditError(f"The columns of the table are {names}; it needs some, each of a name of its own.")
@@ -279,11 +285,9 @@ class Table:
 
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """List candidates, simplest first, always in the same order; those of one relation alone if it is given."""
-        from epsaudit.hunting.cases import changes  # which reads descriptions
-
         relation = relation_of(self, adjacency)
         different: dict[str, Change] = {}
-        for change in sorted(changes(self), key=lambda change: change[-1]):
+        for change in sorted(_changes(self), key=lambda change: change[-1]):
             sides = [sorted(rows, key=repr) if self.form == "counts" else rows for rows in change[:2]]
             different.setdefault(repr(sides), change)  # the mechanism cannot tell equal ones apart
         made = [self.candidate(*change) for change in different.values()]
@@ -370,8 +374,7 @@ class Answers:
         """See `Table`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
         relation_of(self, adjacency)
         if self.bounds is None:
-            bases = [(0.0, "")]
-            bases += [(base, f", from {base:.0f}") for far in (2.0**31, 2.0**52) for base in (far, -far)]
+            bases = [(0.0, ""), *((base, f", from {base:.0f}") for far in (2.0**31, 2.0**52) for base in (far, -far))]
         else:
             low, high = self.bounds
             bases = [(0.0, "")] if low <= 0.0 <= high else []
@@ -384,10 +387,10 @@ class Answers:
         for complexity, (base, words) in enumerate(bases):
             for pattern in patterns(self.size or 1):
                 both = np.array([pattern.x, pattern.x_prime])
-                scale = self.sensitivity / float(np.linalg.norm(both[0] - both[1], ORDERS[self.norm]))
+                both = base + both * self.sensitivity / np.linalg.norm(both[0] - both[1], ORDERS[self.norm])
                 x, x_prime = (
                     tuple(int(value) if self.integer and value.is_integer() else value for value in side)
-                    for side in (base + scale * both).tolist()
+                    for side in both.tolist()
                 )
                 if (candidate := self.candidate(x, x_prime, f"{pattern.name}{words}", complexity)) is not None:
                     made.setdefault((x, x_prime), candidate)
@@ -461,3 +464,165 @@ def dtype_of(column: Column, values: Sequence[Any]) -> str:
     if column.type == "boolean":
         return "object" if column.missing else "bool"
     return "int64" if column.type == "integer" and not column.missing else "float64"
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A value of a column, a record, or a dataset, with words for it; complexity sorts."""
+
+    content: Any
+    words: str
+    complexity: int = 0
+
+
+Change: TypeAlias = "tuple[Rows, Rows, str, int]"
+"""Rows of x and of x', in words, and how complex it is."""
+
+
+def _changes(table: Table) -> Iterator[Change]:
+    """Yield all changes of a table, each once under every relation that it may hold for."""
+    values = [_values_of(column, table.beyond) for column in table.columns]
+    ends = [tuple(cases[min(side, len(cases) - 1)].content for cases in values) for side in (0, 1)]
+    records, bases = _records_of(values, *ends), _bases_of(table, values, *ends)
+    for base in bases:
+        for record in records:
+            if base.complexity + record.complexity <= MOST:
+                yield from _added(table, base, record)
+                yield from _replaced(table, base, record)
+        if table.owner is not None:
+            yield from _persons(table, base, records)
+
+
+def _values_of(column: Column, beyond: bool) -> list[_Case]:
+    """List the values of a column that are tried: the two ends first, which make up most datasets."""
+    name, whole = column.name, column.type == "integer"
+    missing = [_Case(None if column.categories else math.nan, f"a missing {name}", 1)] if column.missing else []
+    if column.role == "owner":
+        return [_Case(_person(column, 0), f"a person of the data as {name}")]
+    if not column.is_number:
+        known = column.categories or ((False, True) if column.type == "boolean" else ("a", "b", ""))
+        return [_Case(value, f"{name} {value!r}", min(place // 2, 1)) for place, value in enumerate(known)] + missing
+    made: list[tuple[float, str, int]] = []
+    if column.bounds is None:
+        usual = (1, 1000, 0) if column.role == "weight" else (0, 1, -1)
+        made += [(value, f"{name} {value}", complexity) for value, complexity in zip(usual, (0, 0, 1), strict=True)]
+    else:
+        low, high = column.bounds
+        middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # of many digits
+        made += [(low, f"the least {name}", 0), (high, f"the greatest {name}", 0)]
+        made.append((math.floor(middle) if whole else middle, f"a {name} between the bounds", 1))
+        made += [(0, f"{name} 0", 1)] if low < 0 < high else []
+        if beyond:
+            far = FAR * (high - low)
+            made += [(high + far, f"a {name} beyond the upper bound", 1)]
+            made += [(low - far, f"a {name} beyond the lower bound", 1)]
+    if column.bounds is None or beyond:
+        made += [(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
+    least, greatest = INTEGERS[3], INTEGERS[2]
+    return [
+        _Case(int(min(max(value, least), greatest)) if whole else float(value), words, complexity)
+        for value, words, complexity in made
+    ] + missing
+
+
+def _records_of(values: list[list[_Case]], low: Any, high: Any) -> list[_Case]:
+    """List the records that are tried: all columns at an end, then each value of one with the rest at an end."""
+    if len(values) == 1:
+        least, greatest, *others = values[0]
+        return [replace(case, content=(case.content,)) for case in (greatest, least, *others)]
+    found = [_Case(high, "a record of the greatest values"), _Case(low, "a record of the least values")]
+    for place, cases in enumerate(values):
+        for case in cases:
+            for end, side, more in ((low, "least", 1), (high, "greatest", 0)):
+                row = (*end[:place], case.content, *end[place + 1 :])
+                words = f"a record with {case.words}, the others at their {side}"
+                found.append(_Case(row, words, case.complexity + more))
+    return found
+
+
+def _bases_of(table: Table, values: list[list[_Case]], low: Any, high: Any) -> list[_Case]:
+    """List the datasets that are changed, as rows."""
+    crowd, half = table.size, table.size // 2
+    found = [
+        _Case((), "empty data"),
+        _Case((low,), "the least value alone", 1),
+        _Case((high,), "the greatest value alone", 1),
+        _Case((low, high), "the least and the greatest value (a tie)", 2),
+        _Case((low,) * crowd, f"{crowd} times the least value", 2),
+        _Case((high,) * crowd, f"{crowd} times the greatest value", 2),
+        _Case((low,) * half + (high,) * half, f"the least and the greatest value {half} times each", 3),
+        _Case((low, high) * half, f"the least and the greatest value {half} times in turn", 3),
+    ]
+    for place, cases in enumerate(values):
+        for case in cases:
+            row = (*low[:place], case.content, *low[place + 1 :])
+            if case.words.startswith("a missing"):
+                others = f"{crowd - 1} records with {case.words} and one without"
+                found.append(_Case((row, row), f"two records with {case.words}", 2))
+                found.append(_Case((low,) + (row,) * (crowd - 1), others, 3))
+            elif case.words.endswith("upper bound"):
+                found.append(_Case((row,) * crowd, f"{crowd} times {case.words}", 3))
+    return found
+
+
+def _person(column: Column, number: int) -> Any:
+    """Return the name of a person in a column of owners."""
+    if column.categories:
+        return column.categories[number % len(column.categories)]
+    return number if column.type in ("integer", "float") else f"person {number}"
+
+
+def _added(table: Table, base: _Case, record: _Case) -> Iterator[Change]:
+    rows, row = _owned(table, base.content), _owned(table, (record.content,), len(base.content))[0]
+    words, complexity = f"{record.words} added to {base.words}", base.complexity + record.complexity
+    yield rows, (*rows, row), words, complexity
+    if rows and record.complexity == 0 and repr(base.content[0]) != repr(record.content):
+        for place, where in {len(rows) // 2: "middle", 0: "front"}.items():
+            yield rows, (*rows[:place], row, *rows[place:]), f"{words}, at the {where}", complexity + 1
+    if table.owner is not None and rows and table.most_rows_a_person > 1:
+        mine = _owned(table, (record.content,))[0]
+        words = f"{record.words} of a person of the data added to {base.words}"
+        yield rows, (*rows, mine), words, complexity + 1
+
+
+def _replaced(table: Table, base: _Case, record: _Case) -> Iterator[Change]:
+    rows = _owned(table, base.content)
+    places = {len(rows) - 1: "last"} if rows else {}
+    if record.complexity == 0 and len(rows) == table.size:
+        places |= {0: "first", len(rows) // 2: "middle"}
+    for place, where in places.items():
+        row = _owned(table, (record.content,), place)[0]
+        if repr(row) != repr(rows[place]):
+            which = "" if len(rows) == 1 else f"the {where} record of "
+            complexity = base.complexity + record.complexity + (where != "last")
+            changed = (*rows[:place], row, *rows[place + 1 :])
+            yield rows, changed, f"{record.words} in place of {which}{base.words}", complexity
+
+
+def _persons(table: Table, base: _Case, records: list[_Case]) -> Iterator[Change]:
+    """Changes of all rows of a person: one who comes, with as many as allowed or more, alike or each different."""
+    most, rows = table.most_rows_a_person, _owned(table, base.content)
+    high, low = records[0], records[1]
+    different = [case for case in records if case.complexity <= 1]
+    each = tuple(different[n % len(different)].content for n in range(most))
+    kinds = [_Case((one.content,) * most, f"{most} times {one.words}") for one in (high, low)]
+    kinds.append(_Case(each, f"{most} different records", 1))
+    if table.beyond:
+        kinds.append(_Case((high.content,) * (most * SURPLUS), f"{most * SURPLUS} times {high.words}, too many", 1))
+    for kind in kinds:
+        complexity = base.complexity + kind.complexity + 1
+        mine = _owned(table, kind.content, len(rows), same=True)
+        yield rows, (*rows, *mine), f"a person with {kind.words} added to {base.words}", complexity
+        for other in kinds[:2]:
+            before = _owned(table, other.content, len(rows), same=True)
+            words = f"a person with {kind.words} in place of one with {other.words}, beside {base.words}"
+            yield (*rows, *before), (*rows, *mine), words, complexity + 1
+
+
+def _owned(table: Table, rows: Any, first: int = 0, same: bool = False) -> Any:
+    """Rows of persons of their own, numbered from ``first``, or all of the same one."""
+    place = table.owner
+    if place is None:
+        return rows
+    names = [_person(table.columns[place], first if same else first + number) for number in range(len(rows))]
+    return tuple((*row[:place], name, *row[place + 1 :]) for row, name in zip(rows, names, strict=True))

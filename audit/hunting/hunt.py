@@ -1,7 +1,10 @@
-"""A hunt: many candidate pairs and parameter values screened cheaply, the most promising ones audited and shrunk.
+"""A hunt: a list of candidates is screened by few runs, the most promising are audited, shrunk, and certified anew.
 
 Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
 certification of a pair that was shrunk; both take fresh runs (docs/how-to/hunt.md says why the sum is at most alpha).
+
+In the screen all candidates get a few runs; the better quarter gets four times as many, again and again, as in
+successive halving (Jamieson and Talwalkar 2016). It orders candidates and certifies nothing.
 """
 
 from __future__ import annotations
@@ -15,25 +18,39 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from epsaudit.adapters.external import in_turns, quickly
 from epsaudit.adapters.functions import Mechanism, alarm_raises
+from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.sampling import training_outputs
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding, certified
 from epsaudit.hunting.description import Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Target, Values, description_at
-from epsaudit.hunting.screening import Screened, screened
 from epsaudit.hunting.shrinking import shrink
+from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
+from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.witnesses.settings import OPTIMISTIC
 
+RUNS = 32, 128, 512
+"""Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow
+candidates get fewer."""
+FEW = 4
+"""Of these runs come first, and the others where there is time: a candidate may take a hundred times as long as others,
+and they get their turn."""
+SLOW = 0.01
+"""Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
+KEPT = 4
+"""A round keeps one in so many, but at least twice as many as are audited."""
+CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
 failed certification."""
@@ -135,7 +152,7 @@ class Hunt:
             finding, result = one.finding, one.result
             best = finding.result if finding is not None else result
             # claim and bound are those of its values
-            shown = (finding.candidate if finding is not None else None) or one.candidate
+            shown = finding.candidate if finding is not None else one.candidate
             found.append(
                 {
                     "number": number,
@@ -207,70 +224,137 @@ def hunt(
             f"None of the {len(known)} candidates are neighbours as the claim is for{which}; give pairs that are."
         )
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
-    target = Target(function, claim, name)
-    values: dict[str, dict[str, Any]] = {}
-    for one in kept:
-        for parameter, value in one.parameters.items():
-            values.setdefault(parameter, {}).setdefault(repr(value), value)
     until = math.inf if options.seconds is None else started + options.seconds
-    with contextlib.ExitStack() as stack:
-        file = None
-        if options.checkpoint is not None:
-            identity = {"hunt": target.identity(kept, options)}
-            path = Path(options.checkpoint) / "hunt.checkpoint"
-            file = stack.enter_context(Checkpoint(path, identity, options.seed))
-        seed = entropy(options.seed) if file is None else file.seed
-        tried = {parameter: list(found.values()) for parameter, found in values.items()}
-        hunting = _Hunting(target, options, tried, seed, file, until)
-        ordered: list[Screened] = []
-        attempts: list[Attempt] = []
-        with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
-            ordered = hunting.screened(kept, started + (until - started) / 3.0)
-            if all(one.failure for one in ordered):
-                first = ordered[0].failure
-                raise AuditError(f"None of the {len(ordered)} candidates could be audited. The first: {first}")
-            for attempt in hunting.attempts(ordered):
-                attempts.append(attempt)  # one at a time, to be kept if the next is given up
-    counted = len(kept), len(ordered), len(known) - len(kept)
-    spent = hunting.runs, time.perf_counter() - started
-    return Hunt(name, options, *counted, tuple(attempts), *spent, seed, hunting.interrupted)
+    hunting = _Hunting(Target(function, claim, name), options, kept, entropy(options.seed), until)
+    with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
+        hunting.screen(started + (until - started) / 3.0)
+        if hunting.ordered and all(one.failure for one in hunting.ordered):
+            first = hunting.ordered[0].failure
+            raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+        hunting.audit_all()
+    return Hunt(
+        name,
+        options,
+        candidates=len(kept),
+        screened=len(hunting.ordered),
+        left_out=len(known) - len(kept),
+        attempts=tuple(hunting.attempts),
+        runs=hunting.runs,
+        seconds=time.perf_counter() - started,
+        seed=hunting.seed,
+        interrupted=hunting.interrupted,
+    )
+
+
+@dataclass(eq=False)
+class _Screened:
+    """A candidate, what its outputs promise beside the claim, and why it cannot be audited if it cannot."""
+
+    candidate: Candidate
+    seed: int
+    rank: tuple[float, float] = (0.0, 0.0)
+    """The bound that is predicted for an audit, in claims, and how sure it is that there is any difference."""
+    failure: str = ""
+    pace: float = 0.0
+    """Seconds of a run."""
+    sides: Any = None
+    """What draws outputs of either dataset."""
+    outputs: tuple[Outputs, Outputs] | None = None
+    seconds: float = 0.0
+    """That these took."""
+
+    def run(self, target: Target, options: Options, size: int, turn: int, end: float, waiting: int) -> int:
+        """Draw so many runs on each side and judge by all; return how many were drawn.
+
+        Where time ends, a few are drawn, and as many more as fit an even share of the time.
+        """
+        started, before = time.perf_counter(), 0 if self.outputs is None else len(self.outputs[0])
+        families = CHEAP + tuple(one for one in families_of(options.witnesses) if one not in DEFAULT_FAMILIES)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                claim = target.claim(self.candidate.parameters)
+                if self.sides is None:
+                    mechanism, pairs = target.mechanism(self.candidate.parameters), [self.candidate.pair]
+                    question = Question.of(mechanism, pairs, claim=claim, trials=options.trials)
+                    self.sides = begun(question, self.seed, 1, Section()).sides[0]
+                start = time.perf_counter()
+                self._draw(FEW, len(RUNS) + turn)
+                took = max(time.perf_counter() - start, 1e-9)
+                fit = ((end - start) / waiting - took) * FEW / took
+                if fit >= 1.0:
+                    self._draw(int(min(fit, size - FEW)), turn)
+                assert self.outputs is not None  # at least one block was drawn
+                self.seconds += time.perf_counter() - started
+                self.pace = self.seconds / (2 * len(self.outputs[0]))
+                values = [one for side in self.outputs for one in values_of(side)]
+                if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
+                    raise AuditError(f"every run {values[0]!r}")
+                objective = Bound(claim, options.trials, options.confidence)
+                choice = best_of(candidate_scores(families, *self.outputs), objective, OPTIMISTIC)
+                self.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
+        except AuditError as error:
+            self.rank, self.failure = (0.0, 0.0), str(error)
+        return 0 if self.outputs is None else 2 * (len(self.outputs[0]) - before)
+
+    def _draw(self, size: int, turn: int) -> None:
+        more = training_outputs(self.sides, size, self.seed, turn)
+        self.outputs = more if self.outputs is None else alike(*map(join, zip(self.outputs, more, strict=True)))
+
+    @property
+    def seen(self) -> bool:
+        """Whether there was time for it."""
+        return bool(self.failure) or self.outputs is not None
 
 
 @dataclass
 class _Hunting:
-    """The audits of a hunt, what is left of its time, and how many runs they took."""
+    """What a hunt has by now, what is left of its time, and how many runs it took."""
 
     target: Target
     options: Options
-    values: dict[str, list[Any]]
-    """Of each parameter, the usual one first."""
+    candidates: Sequence[Candidate]
     seed: int
-    file: Checkpoint | None
-    """What a hunt that was killed goes on from. Audits keep checkpoints of their own beside it."""
     until: float
+    ordered: list[_Screened] = field(default_factory=list)
+    """The candidates for which there was time in the screen, the most promising first."""
+    attempts: list[Attempt] = field(default_factory=list)
     runs: int = 0
     certified: int = 0
     interrupted: bool = False
 
-    def screened(self, candidates: Sequence[Candidate], until: float) -> list[Screened]:
-        """Return the order of the candidates, as it is known or is made now."""
-        known = None if self.file is None else self.file.read("hunt", "screen")
-        if known is not None:
-            self.runs = int(known["runs"])
-            return [Screened(candidates[n], tuple(rank), *more) for n, rank, *more in known["rows"]]
-        found, self.runs = screened(self.target, self.options, candidates, self.seed, until)
-        if self.file is not None:
-            places = {id(one): place for place, one in enumerate(candidates)}
-            rows = [[places[id(one.candidate)], list(one.rank), one.failure, one.pace] for one in found]
-            self.file.write("hunt", "screen", "", {"rows": rows, "runs": self.runs})
-        return found
+    def screen(self, until: float) -> None:
+        """Order the candidates."""
+        everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
+        remaining, started = everyone, time.perf_counter()
+        for turn, size in enumerate(RUNS):
+            end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
+            for done, one in enumerate(remaining):
+                if (done or turn) and time.perf_counter() > (end if turn else until):  # the first round is for all
+                    break
+                self.options.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
+                self.runs += one.run(self.target, self.options, size, turn, end, len(remaining) - done)
+            known = sorted((one for one in remaining if one.seen), key=lambda one: one.rank, reverse=True)
+            most = max(2 * self.options.audits, len(remaining) // KEPT)
+            remaining = [one for one in known if not one.failure][:most]
 
-    def attempts(self, ordered: Sequence[Screened]) -> Iterator[Attempt]:
+        def worth(one: _Screened) -> tuple[float, ...]:
+            promises, slowness = one.rank[0] > 1.0, 0
+            if promises and not math.isinf(until):  # in powers of four: the quick ones first, as audits take long
+                slowness = max(0, round(math.log(max(one.pace, 1e-6) / SLOW, 4.0)))
+            return (one in remaining, promises, -slowness, *one.rank)
+
+        self.ordered = sorted((one for one in everyone if one.seen), key=worth, reverse=True)
+        for one in self.ordered:
+            one.sides = one.outputs = None
+
+    def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
-        waiting = [one for one in ordered if not one.failure]
-        adjacency: Any = self.options.adjacency
-        every = {repr(relation): relation for one in waiting for relation in (one.candidate.adjacencies or (None,))}
-        relations = list(every.values()) if adjacency is None else [adjacency]  # None for what somebody vouched for
+        waiting = [one for one in self.ordered if not one.failure]
+        relations: list[Any] = [self.options.adjacency]  # None for what somebody vouched for
+        if self.options.adjacency is None:
+            every = {repr(one): one for found in waiting for one in (found.candidate.adjacencies or (None,))}
+            relations = list(every.values())
         for number in range(1, self.options.audits + 1):
             first = number % max(len(relations), 1)
             in_turn = (
@@ -282,52 +366,45 @@ class _Hunting:
             if (chosen := next(in_turn, None)) is None or self.left() <= 0.0:
                 return
             waiting = [one for one in waiting if one is not chosen]  # datasets need not be comparable
-            attempt = self.attempt(number, chosen, min(self.options.audits - number, len(waiting)))
-            yield attempt
+            attempt = self.attempt(number, chosen, last=number == self.options.audits or not waiting)
+            self.attempts.append(attempt)
             if attempt.refuted:
                 refuted = attempt.candidate.adjacencies or (None,)
                 relations = [one for one in relations if one not in refuted]
 
-    def attempt(self, number: int, found: Screened, more: int) -> Attempt:
+    def attempt(self, number: int, found: _Screened, last: bool) -> Attempt:
         """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
-        candidate, name, failure = found.candidate, f"audit {number}", ""
-        result, finding = None, None
+        candidate, name = found.candidate, f"audit {number}"
+        result, finding, failure, stage = None, None, "", "its audit was done"
         try:
             self.options.say(f"{name}: {candidate.tries or candidate.pair}")
-            seconds = self.left(0.25 if more else 0.5)  # the most promising ones are first
-            share = self.options.share(number)
-            audited = self.audit(candidate, share, self.options.trials, name, seconds, found.pace)
+            seconds = self.left(0.5 if last else 0.25)  # the most promising ones are first
+            mechanism = self.mechanism(candidate, found.pace)
+            audited = self.audit(mechanism, candidate, self.options.share(number), self.options.trials, name, seconds)
             result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
-        except AuditError as error:
-            failure = str(error)
-        except KeyboardInterrupt as error:
-            failure = f"{self.stop(error)} before its audit was done"
-        if result is not None and result.violates_claim:
-            try:
+            if result.violates_claim:
+                stage = "it was shrunk"
                 self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
                 finding = self.finding(number, found, result)
-            except AuditError as error:  # what only many runs on the smaller pair show, such as draws that are kept
-                failure = f"refuted, and not certified anew: {error}"
-            except KeyboardInterrupt as error:
-                failure = f"refuted; {self.stop(error)} before it was shrunk"
+        except AuditError as error:  # after a refutation what only many runs on the smaller pair show, as kept draws
+            failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
+        except KeyboardInterrupt as error:
+            self.until, self.interrupted = -math.inf, not isinstance(error, OutOfTime)
+            ended = "interrupted" if self.interrupted else "out of time"
+            failure = f"{'refuted; ' if result is not None else ''}{ended} before {stage}"
         return Attempt(candidate, result, failure, finding)
 
-    def finding(self, number: int, found: Screened, first: SequentialResult) -> Finding | None:
+    def finding(self, number: int, found: _Screened, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
-        if self.file is not None and (known := self.file.read("hunt", "finding", str(number))) is not None:
-            return Finding.from_dict(known)
         smallest, pace, steps = self.shrunk(number, found, first)
         for attempt in range(2 * TRIES):
             if attempt and self.left() <= 0.0:
                 break
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
-            if self.file is not None:  # written before it begins, so that no share is spent twice
-                self.certified = sum(1 for _ in self.file.every("hunt", "certification"))
-                self.file.write("hunt", "certification", str(self.certified + 1), {})
             self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
             finding = certified(
-                _careful(self.target.mechanism(candidate.parameters), pace),
+                self.mechanism(candidate, pace),
                 candidate,
                 self.target.claim(candidate.parameters),
                 self.options,
@@ -336,15 +413,12 @@ class _Hunting:
                 least=first.runs * 4 ** (attempt % TRIES),
                 affordable=self.left(0.25) / max(pace, 1e-6),
             )
-            self.runs += finding.runs
+            self.runs += finding.result.trials
             if finding.result.violates_claim:
-                finding = dataclasses.replace(finding, steps=steps)
-                if self.file is not None:
-                    self.file.write("hunt", "finding", str(number), finding.to_dict())
-                return finding
+                return dataclasses.replace(finding, steps=steps)
         return None
 
-    def shrunk(self, number: int, found: Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
+    def shrunk(self, number: int, found: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
         """Return the simplest pair that audits still refute, seconds of a run on it, and how many were tested."""
         trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
         steps, pace, end = 0, found.pace, time.perf_counter() + self.left(0.5)
@@ -353,9 +427,10 @@ class _Hunting:
             nonlocal steps, pace
             steps += 1
             self.options.say(f"shrinking, step {steps}: {one.pair}")
-            try:  # in a quarter of the time, as others are to come
-                seconds = (end - time.perf_counter()) / 4.0
-                tried = self.audit(one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
+            name, seconds = f"shrink {number} {steps}", (end - time.perf_counter()) / 4.0  # as others are to come
+            try:
+                mechanism = quickly(self.target.mechanism(one.parameters))
+                tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, name, seconds)
             except AuditError:
                 return False
             if tried.violates_claim:  # smaller data may take longer
@@ -363,26 +438,28 @@ class _Hunting:
             return tried.violates_claim
 
         described: Any = self.options.describe  # None, too, is at every value what it is
+        values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
+        for one in self.candidates:
+            for parameter, value in one.parameters.items():
+                values.setdefault(parameter, {}).setdefault(repr(value), value)
         smallest, _ = shrink(
             found.candidate,
             still,
             describe=lambda values: description_at(described, values),
-            values=self.values,
+            values={parameter: list(tried.values()) for parameter, tried in values.items()},
             until=end,
             most_steps=self.options.steps,
         )
         return smallest, pace, steps
 
     def audit(
-        self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, pace: float | None = None
+        self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float
     ) -> SequentialResult:
-        """Audit one pair; with the ``pace`` of its runs in seconds, so that a claim may be refuted by it."""
-        mechanism = self.target.mechanism(candidate.parameters)
-        folder = None if pace is None or self.file is None else self.file.path.parent
+        """Audit one pair, without a word of warning: it is one of many."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of an audit among many
+            warnings.simplefilter("ignore")
             result = audit_sequentially(
-                quickly(mechanism) if pace is None else _careful(mechanism, pace),
+                mechanism,
                 [candidate.pair],
                 claim=self.target.claim(candidate.parameters),
                 trials=trials,
@@ -391,7 +468,6 @@ class _Hunting:
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.options.n_jobs,
                 witnesses=self.options.witnesses,
-                checkpoint=folder and folder / f"{name.replace(' ', '-')}.checkpoint",
                 progress=lambda done: self.options.say(
                     f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"
                 ),
@@ -399,19 +475,14 @@ class _Hunting:
         self.runs += result.runs
         return result
 
+    def mechanism(self, candidate: Candidate, pace: float) -> Mechanism:
+        """The mechanism that may refute a claim, with the safeguards that suit runs of so many seconds."""
+        mechanism = self.target.mechanism(candidate.parameters)
+        return in_turns(mechanism) if pace > LONG else mechanism
+
     def left(self, share: float = 1.0) -> float:
         """Seconds that are left, or a share of them."""
         return (self.until - time.perf_counter()) * share
-
-    def stop(self, error: KeyboardInterrupt) -> str:
-        """Begin nothing more."""
-        self.until, self.interrupted = -math.inf, not isinstance(error, OutOfTime)
-        return "interrupted" if self.interrupted else "out of time"
-
-
-def _careful(mechanism: Mechanism, pace: float) -> Mechanism:
-    """With the safeguards that suit a program whose runs take so many seconds."""
-    return in_turns(mechanism) if pace > LONG else mechanism
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 import os
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -26,9 +25,8 @@ from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_
 from epsaudit.audits.question import trials_of
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
-from epsaudit.data.candidates import drawn
-from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, is_strategy, shorten
-from epsaudit.engine.provenance import digest, fingerprint
+from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
+from epsaudit.engine.provenance import digest
 from epsaudit.errors import AuditError, confidence_of, meant, whole_at_least
 from epsaudit.hunting.description import (
     Answers,
@@ -44,9 +42,6 @@ from epsaudit.witnesses import Family
 
 PARTS = ("data", "parameters", "adjacency")
 """Of a schema."""
-DRAWN = 8
-"""Values that are drawn from a strategy of hypothesis: as many parameters again multiply a hunt by as much."""
-
 FILE = Path(__file__).parents[1] / "serve.py"
 """Run by path, so that it needs nothing of this environment."""
 
@@ -59,8 +54,8 @@ Values = Mapping[str, Any]
 class Schema(NamedTuple):
     """What a schema file says: the arguments of `candidates`."""
 
-    description: Description | Callable[[Values], Description]
-    """From a file, a function of the parameters' values, to which the data may refer."""
+    description: Callable[[Values], Description]
+    """Of the parameters' values, to which the data may refer."""
     parameters: Mapping[str, Sequence[Any]]
     adjacency: Adjacency | None
 
@@ -79,7 +74,7 @@ def candidates(
     ----------
     description : Table, Answers, or function
         The data; a function makes it of the values, where bounds for instance are a parameter.
-    parameters : mapping of str to list or strategy of hypothesis, optional
+    parameters : mapping of str to list, optional
         Values of each argument of the mechanism besides the dataset.
     adjacency : Adjacency, optional
         Keep pairs of this relation alone.
@@ -117,15 +112,12 @@ def ranges(width: float = 1.0) -> list[tuple[float, float]]:
 
 
 def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
-    """Read what data and parameters are from a JSON, TOML or Python file, or from the object that such a file holds.
+    """Read what data and parameters are from a JSON or TOML file, or from the object that such a file holds.
 
     Its ``data`` is ``{"numbers": [low, high]}``, ``{"symbols": [...]}``, ``{"columns": [...]}`` with objects of the
     attributes of `Column`, or ``{"answers": {...}}`` with those of `Answers`; other attributes of `Table` stand beside.
     ``parameters`` holds a list of values for each; ``{"parameter": "bounds"}`` in the data stands for a value of that
     parameter. ``adjacency`` is 'add-remove', 'substitution', 'add-remove-person' or 'substitute-person'.
-
-    A Python file defines the same names, and may say more: ``data`` as a description or a function of the parameters'
-    values, ``parameters`` as strategies of hypothesis, ``adjacency`` as an `Adjacency`.
 
     `AuditError` if the file cannot be read, or says what no description takes.
 
@@ -135,84 +127,61 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     >>> [one.pair.x_prime for one in candidates(*schema)[:2]]
     [[1.0], [0.0]]
     """
-    content = source if isinstance(source, Mapping) else _loaded(Path(source))
-    data: Any = content.get("data") if isinstance(content, Mapping) else None
-    if not isinstance(data, (Mapping, Table, Answers)) and not callable(data):
+    content: Any = source
+    if not isinstance(source, Mapping):
+        path = Path(source)
+        try:
+            text = path.read_text(encoding="utf-8")
+            content = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        except (OSError, ValueError) as error:
+            raise AuditError(f"The schema {str(path)!r} cannot be read as JSON or TOML: {error}.") from error
+    if not isinstance(content, Mapping) or not isinstance(content.get("data"), Mapping):
         raise AuditError(f"The schema {shorten(source)} describes no data; write what its columns are under 'data'.")
-    _known(content, PARTS, "a schema")
-    description = functools.partial(_described, data) if isinstance(data, Mapping) else data
-    parameters = {name: _listed(name, values) for name, values in content.get("parameters", {}).items()}
-    named = content.get("adjacency")
-    adjacency = relation_named(named) if isinstance(named, str) else adjacency_of(named)
+    _known(content, ("data", "parameters", "adjacency"), "a schema")
+    description = functools.partial(_described, content["data"])
+    parameters = content.get("parameters", {})
+    adjacency = relation_named(content["adjacency"]) if "adjacency" in content else None
     for values, _ in combinations(parameters):
-        description_at(description, values)  # which says now what is wrong with any
+        description(values)  # which says now what is wrong with any
     return Schema(description, parameters, adjacency)
 
 
 def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
     """List all combinations of values, and in how many parameters each has not the first, the fewest first."""
-    listed = {name: _listed(name, values) for name, values in parameters.items()}
-    combined = [
-        ({name: listed[name][place] for name, place in zip(listed, places, strict=True)}, sum(map(bool, places)))
-        for places in itertools.product(*(range(len(values)) for values in listed.values()))
-    ]
+    for name, values in parameters.items():
+        if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
+            given = shorten(values)
+            raise AuditError(f"The values of parameter {name!r} are {given}; write a list, as [{given}].")
+    combined = []
+    for choice in itertools.product(*map(enumerate, parameters.values())):
+        chosen = {name: value for name, (_, value) in zip(parameters, choice, strict=True)}
+        combined.append((chosen, sum(place > 0 for place, _ in choice)))
     return sorted(combined, key=lambda one: one[1])
-
-
-def _listed(name: str, values: Any) -> Sequence[Any]:
-    """Return the values of a parameter, of a strategy those that are drawn."""
-    if is_strategy(values):
-        return [pair.x for pair in drawn(values.map(lambda value: (value, None)), count=DRAWN)]
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
-        raise AuditError(
-            f"The values of parameter {name!r} are {shorten(values)}; write a list, as [{shorten(values)}], or a "
-            "strategy of hypothesis."
-        )
-    return values
-
-
-def _loaded(path: Path) -> Any:
-    try:
-        if path.suffix == ".py":
-            defined = runpy.run_path(str(path))
-            return {name: defined[name] for name in PARTS if name in defined}
-        text = path.read_text(encoding="utf-8")
-    except Exception as error:
-        kind = f"{type(error).__name__}: " if path.suffix == ".py" else ""
-        raise AuditError(f"The schema {str(path)!r} cannot be read: {kind}{error}.") from error
-    try:
-        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except ValueError as error:
-        raise AuditError(f"The schema {str(path)!r} is no {path.suffix or '.json'} file: {error}.") from error
 
 
 def _described(data: Mapping[str, Any], values: Values) -> Description:
     """Make a description of what a schema says of data, with the values of parameters put in."""
     told: dict[str, Any] = _put_in(data, values)
-    if "answers" in told:
-        _known(told, ("answers",), "data of answers")
-        return Answers(**_known(told["answers"], Answers.__match_args__, "answers"))
-    kinds = "numbers", "symbols", "columns"
-    kind = next((name for name in kinds if name in told), None)
+    kind = next((name for name in ("answers", "numbers", "symbols", "columns") if name in told), None)
     if kind is None:
         says = ", ".join(told) or "nothing"
-        raise AuditError(f"The data of the schema says {says}; it needs one of {', '.join(kinds)}.")
+        raise AuditError(f"The data of the schema says {says}; it needs one of numbers, symbols, columns, answers.")
     first, of_table = told.pop(kind), [name for name in Table.__match_args__ if name != "columns"]
+    more = {"answers": [], "numbers": ["integer", "missing", *of_table]}.get(kind, of_table)
+    _known(told, more, f"data of {kind}")
+    if kind == "answers":
+        return Answers(**_known(first, Answers.__match_args__, "answers"))
     if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
         of_two = " of two" * (kind == "numbers")
         raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
-    if kind == "numbers":
-        return numbers(*first, **_known(told, ("integer", "missing", *of_table), "data of numbers"))
-    more = _known(told, of_table, f"data of {kind}")
-    if kind == "symbols":
-        return symbols(*first, **more)
-    for one in first:
-        if not isinstance(one, Mapping):
-            raise AuditError(f"A column of the schema is {shorten(one)}; write an object, as {{'name': 'age'}}.")
-    return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **more)
+    if kind != "columns":
+        return (numbers if kind == "numbers" else symbols)(*first, **told)
+    return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **told)
 
 
-def _known(told: Mapping[str, Any], accepted: Sequence[str], what: str) -> dict[str, Any]:
+def _known(told: Any, accepted: Sequence[str], what: str) -> dict[str, Any]:
+    if not isinstance(told, Mapping):
+        raise AuditError(f"{what.capitalize()} is {shorten(told)}; write an object, as {{'name': 'age'}}.")
     for name in told:
         if name not in accepted:
             there = ", ".join(accepted)
@@ -232,49 +201,35 @@ def _put_in(told: Any, values: Values) -> Any:
     return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Served:
-    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt; see `served`."""
+    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt.
+
+    Examples
+    --------
+    >>> Served("mine.py:count")({"scale": 0.5}).name
+    'mine.py:count'
+    """
 
     function: str
-    python: str
-    data: str
-    timeout: float
+    """'module:function', or 'FILE.py:function'."""
+    environment: str | None = None
+    """A Python, or the folder of a virtual environment; this one by default."""
+    data: str = "plain"
+    """What the function takes a dataset as: 'plain', 'array' or 'frame'."""
+    timeout: float = 300.0
+    """Seconds of silence after which it is given up."""
     fresh: bool = False
+    """Whether the function is what makes the one that takes a dataset, anew for every run."""
 
     def __call__(self, parameters: Values) -> CommandMechanism:
         """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
         try:
-            words = [self.python, str(FILE), self.function, json.dumps(dict(parameters)), "--data", self.data]
+            arguments = json.dumps(dict(parameters))
         except TypeError as error:
             raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
+        words = [python_of(self.environment), str(FILE), self.function, arguments, "--data", self.data]
         return command([*words, *["--fresh"] * self.fresh], name=self.function, timeout=self.timeout)
-
-
-def served(
-    function: str, environment: str | None = None, *, data: str = "plain", timeout: float = 300.0, fresh: bool = False
-) -> Served:
-    """Return what makes a mechanism of a function in another environment and values of its parameters, for a hunt.
-
-    Parameters
-    ----------
-    function : str
-        'module:function', or 'FILE.py:function'.
-    environment : str, optional
-        A Python, or the folder of a virtual environment; this one by default.
-    data : 'plain', 'array' or 'frame'
-        What the function takes a dataset as.
-    timeout : float
-        Seconds of silence after which it is given up.
-    fresh : bool
-        Whether the function is what makes the one that takes a dataset, anew for every run.
-
-    Examples
-    --------
-    >>> served("mine.py:count")({"scale": 0.5}).name
-    'mine.py:count'
-    """
-    return Served(function, python_of(environment), data, timeout, fresh)
 
 
 def stated_claims(
@@ -285,10 +240,10 @@ def stated_claims(
     Parameters
     ----------
     function : str
-        As for `served`, of the parameters by name. It returns what `epsaudit.claims.stated.numbers_of` reads: a
+        As for `Served`, of the parameters by name. It returns what `epsaudit.claims.stated.numbers_of` reads: a
         measurement, an accountant, or numbers. `AuditError` if anything that it states is no claim.
     environment : str, optional
-        As for `served`.
+        As for `Served`.
     parameters : sequence of mapping
         Values that the hunt will try.
     timeout : float
@@ -358,8 +313,6 @@ class Options:
         As for `epsaudit.audit`.
     progress : callable, optional
         Is told, in a sentence, what begins.
-    checkpoint : path, optional
-        A folder from which the same hunt goes on after an interruption.
     name : str, optional
         What the function is called; by default as it is named.
     """
@@ -375,7 +328,6 @@ class Options:
     seed: int | None = None
     n_jobs: int | None = None
     progress: Callable[[str], None] | None = None
-    checkpoint: str | os.PathLike[str] | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -430,23 +382,3 @@ class Target:
             raise
         except Exception as error:
             raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
-
-    def identity(self, candidates: Sequence[Candidate], options: Options) -> Mapping[str, Any]:
-        """What a folder remembers a hunt by: its code, candidates, claims, and the options that change answers."""
-        tried = []
-        for one in candidates:
-            try:
-                claim = repr(self.claim(one.parameters))
-            except AuditError as error:
-                claim = str(error)
-            tried.append((one.pair.x, one.pair.x_prime, dict(one.parameters), claim))
-        return {
-            "mechanism": self.name,
-            "candidates and claims": digest(tried),
-            "adjacency": str(options.adjacency),
-            "confidence": options.confidence,
-            "trials": options.trials,
-            "audits": options.audits,
-            "witnesses": digest(options.witnesses),
-            **fingerprint(self.mechanism(candidates[0].parameters)),
-        }

@@ -61,9 +61,16 @@ def shrink(
     >>> found.pair.x, found.pair.x_prime, steps
     ([], [11], 12)
     """
-    given, tested = candidate, set[str]()
+    ranges: dict[int, tuple[Any, Any]] = {}
+    if candidate.rows is None or describe(candidate.parameters) is None:  # how rows become a dataset is not known
+        candidate = dataclasses.replace(candidate, rows=None)
+        for column, cells in _columns(*(rows_of(candidate) or ((), ()))).items():
+            numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
+            if numbers:
+                ranges[column] = min(numbers), max(numbers)
+    tested = set[str]()
     while True:
-        for one in _simpler(candidate, given, describe, values or {}):
+        for one in _simpler(candidate, describe, values or {}, ranges):
             key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
             if key in tested:
                 continue
@@ -79,55 +86,38 @@ def shrink(
 
 def _simpler(
     candidate: Candidate,
-    given: Candidate,
     describe: Callable[[Values], Description | None],
     values: Mapping[str, Sequence[Any]],
+    ranges: Mapping[int, tuple[Any, Any]],
 ) -> Iterator[Candidate]:
-    """Yield proposals, those that take most away first, for a candidate that came of the one that was given."""
-    ranges: dict[int, tuple[Any, Any]] = {}
-    if describe(candidate.parameters) is None:  # how rows become a dataset is not known
-        candidate = dataclasses.replace(candidate, rows=None)
-        for column, cells in _columns(*(rows_of(dataclasses.replace(given, rows=None)) or ((), ()))).items():
-            numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
-            if numbers:
-                ranges[column] = min(numbers), max(numbers)
-    rows = rows_of(candidate)
+    """Yield proposals, those that take most away first."""
+    relations, parameters = candidate.adjacencies, candidate.parameters
+    rows = rows_of(candidate) if relations else None  # a caller vouched for the pair that was given, and for no other
     proposed: list[tuple[Any, Values]] = []
     if rows is not None:
-        proposed += [(one, candidate.parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
-    for name, value in candidate.parameters.items():
+        proposed += [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
+    for name, value in parameters.items():
         known = list(values.get(name, ()))
         place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
-        proposed += [(rows, {**candidate.parameters, name: other}) for other in known[:place]]
+        proposed += [(rows, {**parameters, name: other}) for other in known[:place]]
     for sides, parameters in proposed:
-        made: Candidate | None = dataclasses.replace(candidate, parameters=parameters)
-        if sides is not None:
-            made = _made(candidate, sides, parameters, describe(parameters) if candidate.rows is not None else None)
-        if made is not None:
-            yield made
+        made: Candidate | None = candidate
+        if sides is not None and candidate.rows is not None and (description := describe(parameters)) is not None:
+            made = description.candidate(sides[0], sides[1], candidate.tries)
+        elif sides is not None:
+            pair = [_like(*both) for both in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True)]
+            held = tuple(one for one in relations if holds(one, *pair))
+            made = Candidate(DatasetPair(*pair), held, candidate.tries)
+        if made is not None and {*relations} <= {*made.adjacencies}:
+            pair_alone = dataclasses.replace(made.pair, name="")
+            yield dataclasses.replace(made, pair=pair_alone, adjacencies=relations, parameters=parameters)
 
 
-def _made(
-    old: Candidate, rows: tuple[Rows, Rows], parameters: Values, description: Description | None
-) -> Candidate | None:
-    """Make a candidate of rows; None if they are no neighbours as those of the old one were."""
-    if not old.adjacencies:  # a caller vouched for the pair that was given, and for no other
-        return None
-    if description is not None:
-        made = description.candidate(*rows, old.tries)
-        if made is None or not set(old.adjacencies) <= set(made.adjacencies):
-            return None
-        pair = dataclasses.replace(made.pair, name="")
-        return dataclasses.replace(made, pair=pair, adjacencies=old.adjacencies, parameters=parameters)
-    x, x_prime = (
-        np.array(side, dtype=before.dtype).reshape(len(side), *before.shape[1:])
-        if isinstance(before, np.ndarray)
-        else type(before)(side)
-        for before, side in zip((old.pair.x, old.pair.x_prime), rows, strict=True)
-    )
-    if not all(holds(relation, x, x_prime) for relation in old.adjacencies):
-        return None
-    return Candidate(DatasetPair(x, x_prime), old.adjacencies, old.tries, parameters)
+def _like(rows: Rows, dataset: Any) -> Any:
+    """Records as a dataset of the kind of another."""
+    if isinstance(dataset, np.ndarray):
+        return np.array(rows, dtype=dataset.dtype).reshape(len(rows), *dataset.shape[1:])
+    return type(dataset)(rows)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
@@ -144,28 +134,26 @@ def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
 def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
     """Without common records: all, halves, quarters, ..., one; without those of one dataset alone; all common alike."""
 
-    def without(rows: Rows, *places: int) -> Rows:
-        return tuple(row for place, row in enumerate(rows) if place not in places)
+    def without(places: Sequence[int], places_prime: Sequence[int]) -> tuple[Rows, Rows]:
+        kept = [row for place, row in enumerate(x) if place not in places]
+        return tuple(kept), tuple(row for place, row in enumerate(x_prime) if place not in places_prime)
 
     match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
     common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
-    on_x, on_x_prime = {i for i, _ in common}, {j for _, j in common}
-    own, own_prime = (sorted({*range(len(one))} - both) for one, both in ((x, on_x), (x_prime, on_x_prime)))
+    on_x, on_x_prime = [i for i, _ in common], [j for _, j in common]
+    own, own_prime = sorted({*range(len(x))} - {*on_x}), sorted({*range(len(x_prime))} - {*on_x_prime})
     size = len(common)
     while size:
         for start in range(0, len(common), size):
-            gone = common[start : start + size]
-            yield without(x, *(i for i, _ in gone)), without(x_prime, *(j for _, j in gone))
+            yield without(on_x[start : start + size], on_x_prime[start : start + size])
         size //= 2
-    yield from ((without(x, i), x_prime) for i in own)
-    yield from ((x, without(x_prime, j)) for j in own_prime)
-    yield from ((without(x, i), without(x_prime, j)) for i, j in zip(own, own_prime, strict=False))
+    yield from (without([i], []) for i in own)
+    yield from (without([], [j]) for j in own_prime)
+    yield from (without([i], [j]) for i, j in zip(own, own_prime, strict=False))
     if len({repr(x[i]) for i in on_x}) > 1:
-        first = x[common[0][0]]
-        yield (
-            tuple(first if place in on_x else row for place, row in enumerate(x)),
-            tuple(first if place in on_x_prime else row for place, row in enumerate(x_prime)),
-        )
+        first = x[on_x[0]]
+        alike = tuple(row if place in own else first for place, row in enumerate(x))
+        yield alike, tuple(row if place in own_prime else first for place, row in enumerate(x_prime))
 
 
 def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
@@ -212,13 +200,13 @@ def simpler_values(value: Any) -> list[Any]:
         return [False] if value else []
     if isinstance(value, (int, np.integer)):
         number: Any = int(value)
-        others = [0, 1, abs(number), number // 2, number - (1 if number > 0 else -1)]
+        others: list[Any] = [number // 2, number - (1 if number > 0 else -1)]
     elif isinstance(value, (float, np.floating)):
         number = float(value)
         if not math.isfinite(number):
             return [0.0, 1.0]
-        others = [0.0, 1.0, abs(number), float(int(number)), float(int(number / 2))]
-        others += [round(number, 1), number - math.copysign(1.0, number)]
+        others = [float(int(number)), float(int(number / 2)), round(number, 1), number - math.copysign(1.0, number)]
     else:
         return []
+    others += [type(number)(0), type(number)(1), abs(number)]
     return sorted({other for other in others if order(other) < order(number)}, key=order)

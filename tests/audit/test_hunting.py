@@ -2,7 +2,6 @@
 
 import json
 import math
-import random
 import re
 import subprocess
 import sys
@@ -14,8 +13,7 @@ import pytest
 from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
-from epsaudit.hunting import screening
-from epsaudit.hunting.certifying import Finding
+from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import AddRemovePerson, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import Options, candidates
@@ -125,11 +123,8 @@ def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function
     stored = finding.result.to_dict()
     assert recompute(stored).holds
     assert not recompute({**stored, "training_runs": 0, "trials": finding.result.runs}).holds, "of no hunt"
-    again = Finding.from_dict(json.loads(json.dumps(finding.to_dict())))
-    assert again.result == finding.result
-    assert again.candidate.pair.x == finding.candidate.pair.x
-    assert "contradicts the claim" in str(again)
-    assert Finding.from_dict({**again.to_dict(), "pair": None}).to_dict()["pair"] is None, "JSON could not write it"
+    assert json.loads(json.dumps(finding.to_dict()))["pair"][:2] == list(sides)
+    assert "contradicts the claim" in str(finding)
 
 
 @pytest.mark.parametrize("function", some_daily(SOUND, count))
@@ -180,7 +175,7 @@ def test_a_broken_budget_would_be_noticed(monkeypatch):
     At one half an audit of 200 runs refutes it with a probability of about 1/6, and so one of twenty with 0.97; with
     the shares as they are, any does with 0.05 at most.
     """
-    monkeypatch.setattr(screening, "RUNS", (32,))
+    monkeypatch.setattr(hunting, "RUNS", (32,))
     options = Options(audits=20, trials=200, seed=2, n_jobs=1)
     assert not hunt(randomized_response, [("yes", "no")] * 2, claim=PureDP(1.0), options=options).refuted
     monkeypatch.setattr(Options, "share", lambda self, number: 0.5)
@@ -208,38 +203,6 @@ def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
     assert "substitute" not in one.sentence()
     with pytest.raises(AuditError, match="None of the 1 candidates are neighbours as the claim is for, under subst"):
         hunted_under([added], Substitution)
-
-
-class Killed(BaseException):
-    pass
-
-
-def test_a_hunt_that_was_killed_goes_on_from_what_it_had(tmp_path, monkeypatch):
-    """Killed in the first audit, then in shrinking, then after all was done: the end is that of one that was not."""
-    listed = [([0.0] * 20, [*[0.0] * 20, 4.0]), ([4.0] * 20, [4.0] * 21)]  # which take two steps to shrink
-    whole = hunted(scale_of_half, WITHIN, listed)
-    heard = []
-
-    def stopping_at(word):
-        def say(sentence):
-            heard.append(sentence)
-            if word in sentence:
-                raise Killed
-
-        return say
-
-    for word in ("audit 1", "step 2", "certifying"):
-        with pytest.raises(Killed):
-            hunted(scale_of_half, WITHIN, listed, progress=stopping_at(word), checkpoint=tmp_path / "kept")
-    assert sum("round 1 of 3: 1 of" in one for one in heard) == 1, "the screen is remembered"
-    done = hunted(scale_of_half, WITHIN, listed, checkpoint=tmp_path / "kept")
-    assert [one.result.to_dict() for one in done.attempts] == [one.result.to_dict() for one in whole.attempts]
-    assert done.findings[0].result.pair == whole.findings[0].result.pair
-    assert done.findings[0].result.confidence > whole.findings[0].result.confidence, "the second share is smaller"
-    again = hunted(scale_of_half, WITHIN, listed, checkpoint=tmp_path / "kept", progress=heard.append)
-    assert again.findings[0].result == done.findings[0].result
-    with pytest.raises(AuditError, match="belongs to another audit: it differs in candidates and claims"):
-        hunted(scale_of_half, WITHIN, listed[:1], checkpoint=tmp_path / "kept")
 
 
 def test_what_always_fails_is_a_sentence():
@@ -344,22 +307,13 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     assert all(float(found) < 1e-2 for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)$", done.stdout, re.M))
 
 
-STRATEGIES = """
-from hypothesis import strategies
-from epsaudit import AddRemove
-from epsaudit.hunting.description import Column, Table
-
-data = lambda values: Table([Column("value", "integer", bounds=(0, values["clip"]))], beyond=False)
-parameters = {"clip": strategies.sampled_from([3, 4])}
-adjacency = AddRemove
-"""
-
-
-def test_a_claim_is_read_where_the_library_is_and_parameters_may_be_drawn(served, capsys):
+def test_a_claim_is_read_where_the_library_is(served, capsys):
     """A claim of three for noise that loses three; of clip for noise that loses clip."""
-    Path("schema.py").write_text(STRATEGIES)
+    data = {"numbers": [0, {"parameter": "clip"}], "integer": True, "beyond": False}
+    content = {"data": data, "parameters": {"clip": [3, 4]}, "adjacency": "add-remove"}
+    Path("schema.json").write_text(json.dumps(content))
     words = ["hunt", sys.executable, "mine.py:clipped_sum", "--seed", "1", "--jobs", "1", "--confidence", "0.9999"]
-    quick = ["--schema", "schema.py", "--audits", "2", "--trials", "1000", "--claim"]
+    quick = ["--schema", "schema.json", "--audits", "2", "--trials", "1000", "--claim"]
     assert main([*words, *quick, "mine.py:stated", "--json"]) == 0
     audited = json.loads(capsys.readouterr().out)["audits"]
     assert {(one["parameters"], one["proven"]) for one in audited} <= {("clip=3", 3.0), ("clip=4", 4.0)}
@@ -373,9 +327,6 @@ def test_a_claim_is_read_where_the_library_is_and_parameters_may_be_drawn(served
     assert "mine.py:wrong states no claim with {'clip': 3}: ValueError: no such clip." in capsys.readouterr().err
     assert main([*words, *quick, "mine.py:nothing"]) == 2
     assert "mine.py:nothing states no claim: mine.py has no 'nothing'." in capsys.readouterr().err
-    Path("schema.py").write_text("data = undefined")
-    assert main([*words, *quick, "mine.py:stated"]) == 3  # with where in the file
-    assert "'schema.py' cannot be read: NameError" in capsys.readouterr().err
 
 
 def test_shrinking_stays_within_the_relation_of_the_claim():
@@ -394,10 +345,14 @@ def test_shrinking_stays_within_the_relation_of_the_claim():
         assert AddRemovePerson().holds(*finding.candidate.rows)
 
 
-def test_no_audit_is_no_verdict(tmp_path):
-    """Randomness of its own keeps no checkpoint: nothing was audited, which is not 'not refuted'."""
-    system = random.SystemRandom()
-    seen = hunted(lambda values: len(values) + system.random(), None, [([1], [1, 1])], checkpoint=tmp_path / "kept")
+def test_no_audit_is_no_verdict(monkeypatch):
+    """Nothing was audited, which is not 'not refuted'."""
+
+    def cannot(*arguments, **options):
+        raise AuditError("not this one")
+
+    monkeypatch.setattr(hunting, "audit_sequentially", cannot)
+    seen = hunted(scale_of_half, WITHIN, [([1], [1, 1])])
     assert seen.verdicts() == {}
     assert "nothing could be audited" in seen.sentence()
     assert "and 0 audited" in seen.sentence()

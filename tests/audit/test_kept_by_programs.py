@@ -8,7 +8,7 @@ from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, ser
 from epsaudit.adapters import external
 from epsaudit.engine.independence import CONSTANT, PROCESSES
 from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.parameters import Options, served
+from epsaudit.hunting.parameters import Options, Served
 
 PROGRAMS = """
 import functools, random
@@ -81,7 +81,7 @@ def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
 
 def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
     found = hunt(
-        served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1)
+        Served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1)
     )
     assert not found.refuted
     assert "started anew answer otherwise" in found.attempts[0].failure
