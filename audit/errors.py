@@ -6,6 +6,7 @@ The command line prints them and exits with status 2, or 3 where the audited cod
 from __future__ import annotations
 
 import difflib
+import functools
 import math
 import sysconfig
 import traceback
@@ -166,13 +167,21 @@ def _own_traceback(error: BaseException) -> TracebackType | None:
 
 def _is_own(frame: FrameType) -> bool:
     ours = str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit"
-    return not (frame.f_code.co_filename.startswith("<frozen ") or ours) and is_own_file(Path(frame.f_code.co_filename))
+    return not (frame.f_code.co_filename.startswith("<frozen ") or ours) and is_own_file(frame.f_code.co_filename)
 
 
-def is_own_file(path: Path) -> bool:
+@functools.cache
+def is_own_file(file: str) -> bool:
     """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
+    path = Path(file)
     installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(STDLIB)
     return not installed and not path.is_relative_to(PACKAGE)
+
+
+def is_own(module: object) -> bool:
+    """Say whether a user wrote a module, other than by typing it in."""
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and is_own_file(file)
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, own_lines, seconds_of, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, Unread, frozen, normal_array, pack, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -486,8 +486,8 @@ class _FunctionDistribution:
     time_limit: float | None = None
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
-    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
+    tossed: ClassVar[bool] = False
 
     @property
     def call(self) -> Callable[..., Any]:
@@ -524,10 +524,7 @@ class _OneByOne(_FunctionDistribution):
                         raise
                     except BaseException as error:
                         value = Raised.of(error)
-                    if type(value) is not float:
-                        sides[which].unread.look(value)
-                        value = frozen(value)
-                    values[which].append(value)
+                    values[which].append(value if type(value) is float else frozen(value))
                 for which, data in enumerate((on_x, on_x_prime)):
                     if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
                         continue
@@ -603,7 +600,6 @@ class _Vectorized(_FunctionDistribution):
         outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
-        self.unread.look_at(outputs)
         if isinstance(outputs, np.ndarray):
             return outputs
         with suppress(TypeError):

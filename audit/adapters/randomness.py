@@ -15,12 +15,11 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from epsaudit.errors import AuditError, is_own_file
+from epsaudit.errors import AuditError, is_own
 
 GENERATORS = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH = 4
@@ -66,7 +65,7 @@ def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
         for name in names:
             named = thing.__globals__.get(name)
             yield named
-            if inspect.ismodule(named) and _is_own(named):  # others' modules hold functions
+            if inspect.ismodule(named) and is_own(named):  # others' modules hold functions
                 for inside in names:
                     yield vars(named).get(inside)
             elif inspect.isclass(named):
@@ -92,19 +91,13 @@ def _named_by(function: Any, owner: Any) -> Iterator[Any]:
     """
     kind = owner if inspect.isclass(owner) else type(owner)
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    if code is None or not _is_own(sys.modules.get(kind.__module__)):
+    if code is None or not (kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__))):
         return
     for name in code.co_names:
         found = inspect.getattr_static(kind, name, None)
         found = getattr(found, "__func__", getattr(found, "fget", found))  # of a static, a class method, a property
         if found is not None and (owner is kind or name not in getattr(owner, "__dict__", {})):
             yield types.MethodType(found, owner) if inspect.isfunction(found) else found
-
-
-def _is_own(module: Any) -> bool:
-    """Whether a user wrote a module."""
-    file = getattr(module, "__file__", None)
-    return getattr(module, "__name__", "") == "__main__" or (file is not None and is_own_file(Path(file)))
 
 
 class DatasetChangedError(Exception):

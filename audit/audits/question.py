@@ -150,7 +150,7 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": self.look.reproducible,
+            "reproducible": bool(getattr(self.look.mechanism, "reproducible", True)),
             "notes": tuple(dict.fromkeys([*notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,

@@ -13,24 +13,19 @@ import array
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import inspect
 import io
 import math
 import operator
-import os
 import pickle
 import random
-import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from textwrap import shorten
-from types import CellType, CodeType, ModuleType
+from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -41,11 +36,10 @@ from scipy.special import gammaincc, gammaln
 
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
-from epsaudit.adapters.randomness import reached
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
 from epsaudit.engine.workers import stream
-from epsaudit.errors import AuditError, OwnCodeError, is_own_file, with_article
-from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, are_objects, values_of, written
+from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, are_objects, numbers_of, values_of, written
 from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9
@@ -110,9 +104,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     if size < 8:
         return None
     middle = np.partition(values, half)[half]
-    above = values >= middle
-    if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):  # whichever is nearer to half of them
-        above = values > middle
+    above = min((values >= middle, values > middle), key=lambda side: abs(np.mean(side) - 0.5))
     # drift: how many lie above the median, or far from it, in the first half of the runs and in the second
     found = []
     for holds, where in ((above, "above the median"), (_apart_from(values, middle), "far from the median")):
@@ -120,8 +112,7 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
         what = f"of the first {half:,} outputs {first:,} lie {where}, of the last {size - half:,} {second:,}"
         found.append(Finding(what, _log_tail(first, first + second, half, size)))
     # a budget that ended, or a warming up: all outputs but the commonest came first, or last
-    which, counts = np.unique(values, return_counts=True)
-    places = np.flatnonzero(values != which[np.argmax(counts)])
+    places = np.flatnonzero(values != _commonest(values))
     rare = len(places)
     for span, when in ((places[-1] + 1, "first"), (size - places[0], "last")) if rare else ():
         what = f"{rare:,} of {size:,} outputs are not the commonest, all among the {when} {span:,}"
@@ -137,6 +128,11 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
             what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
             found.append(Finding(what, _log_tail(hits, hits + others, half, 2 * half)))
     return _worst(found, level / (4 * len(paired) + 6))  # two relations and both of the halves, two-sided; first, last
+
+
+def _commonest(values: NDArray[Any]) -> Any:
+    which, counts = np.unique(values, return_counts=True)
+    return which[np.argmax(counts)]
 
 
 def _apart_from(values: NDArray[Any], middle: float, width: float | None = None) -> NDArray[np.bool_]:
@@ -179,17 +175,15 @@ def _paired(
         places = some((runs - start) // (2 * lag) * lag)
         first = start + places // lag * 2 * lag + places % lag
         yield "the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag
-    for sizes in partitions:
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        blocks = [(starts[i], starts[i + 1], min(sizes[i : i + 2])) for i in range(0, len(sizes) - 1, 2)]
-        blocks = [one for one in blocks if one[2] and one[1] + one[2] <= runs]
-        if blocks:
-            first_start, second_start, count = map(np.array, zip(*blocks, strict=True))
-            before = np.cumsum(count) - count
-            chosen = some(int(count.sum()))
-            block = np.searchsorted(before, chosen, side="right") - 1
-            place = chosen - before[block]
-            yield "the run in the same place of the next call", first_start[block] + place, second_start[block] + place
+    for given in partitions:
+        sizes = np.array([*given, 0])
+        starts, block = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(given)), given)[:runs]
+        place = np.arange(len(block)) - starts[block]
+        second = starts[block + 1] + place
+        first = np.flatnonzero((block % 2 == 0) & (place < sizes[block + 1]) & (second < runs))
+        if len(first):
+            first = first[some(len(first))]
+            yield "the run in the same place of the next call", first, second[first]
 
 
 def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
@@ -208,7 +202,7 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
         return None
     values, counts = np.unique(outputs[np.isfinite(outputs)][:MOST_NUMBERS], return_counts=True)
     again = values[counts > 1]
-    again = again[again * 2.0**24 / 2.0 ** np.ceil(np.log2(np.abs(again) + 1e-300)) % 1.0 != 0.0]  # not of few bits
+    again = again[np.frexp(again)[0] * 2.0**24 % 1.0 != 0.0]  # not of few bits
     if len(again) < FEWEST_REPEATS or 2 * np.isin(values, others).sum() > len(again):
         return None
     # a grid: so many outputs hold neighbours of it, and steps are whole but for rounding, which far ones add up
@@ -321,21 +315,13 @@ def _values(outputs: Outputs) -> NDArray[Any]:
 
 def _checksum(value: Any, before: int = 0) -> int:
     """A checksum that no process changes, equal for equal outputs; long ones are read as numbers, not as text."""
-    if isinstance(value, Items):
-        return _checksum(tuple(part for _, part in value), _of_keys(value.keys()) ^ before)
-    if type(value) is tuple and set(map(type, value)) == {float}:
+    if isinstance(value, tuple) and set(map(type, value)) == {float}:
         return zlib.crc32(array.array("d", value).tobytes(), before)
-    if type(value) is tuple and not set(map(type, value)) <= {str}:
+    if isinstance(value, tuple) and not set(map(type, value)) <= {str}:
         for part in value:
             before = _checksum(part, before)
         return zlib.crc32(b",", before)
     return zlib.crc32(written(value).encode(), before)
-
-
-@functools.lru_cache(16)
-def _of_keys(keys: tuple[Hashable, ...]) -> int:
-    """The same of the keys of a mapping, which are those of the one before."""
-    return zlib.crc32(written(keys).encode())
 
 
 RUNS_A_SEED = 2
@@ -399,28 +385,25 @@ class Look:
         self._constant: dict[int, bool] = {}
         self._written: bytes | None = None
         self._number, self._each = 0, 0
-        self._elsewhere: Future[str] | None = None
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self._number, self._each = PROCESSES, min(self.calls // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
             return
         given = (mechanism.function, pair.x, pair.x_prime)
-        as_bytes = [_by_value(part, mechanism.function) for part in given]
-        self._written = None if None in as_bytes else as_bytes[0]
-        asked = []
+        written = [_by_value(part, mechanism.function) for part in given]
+        copied = None not in written
+        self._written = written[0] if copied else None
         try:
-            one, other = (given, given) if self._written is None else (_apart(as_bytes), _apart(as_bytes))
-            for copy, order in ((one, 1), (one, 1), (other, -1), (other, 1)):
-                asked.append(_ask(mechanism, copy, order))
-            first, again, backwards, after = asked
+            one, other = (_apart(written), _apart(written)) if copied else (given, given)
+            first, again = _ask(mechanism, one), _ask(mechanism, one)
+            backwards, after = _ask(mechanism, other, -1), _ask(mechanism, other)
             self.runs = FIRST_RUNS
-            kept = first.stood != again.stood == after.stood
-            kept &= self._written is None or again.stood != backwards.stood
+            kept = first.stood != again.stood == after.stood and not (copied and again.stood == backwards.stood)
             # each by what came first, or by chance
             if first.drew and first.answers == again.answers != backwards.answers == after.answers:
                 self.runs += FIRST_RUNS
-                more = [_ask(mechanism, one, 1), _ask(mechanism, one, 1), _ask(mechanism, other, 1)]
-                kept |= more[0].answers == more[1].answers == first.answers and more[2].answers == after.answers
+                more = [_ask(mechanism, copy).answers for copy in (one, one, other)]
+                kept |= more == [first.answers, first.answers, after.answers]
         except Exception:  # the audit itself says what is wrong
             return
         if kept:
@@ -429,57 +412,46 @@ class Look:
                 "needs a run to warm up: given the same random numbers, it draws or answers otherwise than a copy that "
                 f"was never called. Its runs say nothing of a release. {FRESH}"
             )
+        if mechanism.time_limit is not None:
+            return
         alike = first.answers == again.answers == backwards.answers == after.answers
-        if mechanism.time_limit is None:
-            globally = first.globally and first.drew and alike and not mechanism.uses_rng
-            self.mechanism = dataclasses.replace(
-                mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
-            )
-            if self._written is not None and not (alike and first.drew) and most > FEWEST_TO_LOOK:
-                self._number = min(COPIES, self.calls // 8)
-                self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
-                self.runs += 2 * self._number * self._each
-        if self.reproducible and self._written is not None and _hashes_text(mechanism.function, pair):
-            self._expected = first.digest
-            self._elsewhere = _elsewhere(dataclasses.replace(mechanism, function=len, pairs=()), as_bytes)
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether outputs depend on the seed alone, as another process with other hashes of text has shown, too."""
-        known = bool(getattr(self.mechanism, "reproducible", True))
-        return known and (self._elsewhere is None or self._elsewhere.result() == self._expected)
+        globally = first.globally and first.drew and alike and not mechanism.uses_rng
+        self.mechanism = dataclasses.replace(
+            mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
+        )
+        if copied and not (alike and first.drew) and most > FEWEST_TO_LOOK:
+            self._number = min(COPIES, self.calls // 8)
+            self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
+            self.runs += 2 * self._number * self._each
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
-        self._constant[id(sides)] = all(map(_is_constant, outputs))
+        constant = [_is_constant(side) for side in outputs]
+        self._constant[id(sides)] = all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return
         for place, name in enumerate(("x", "x'")):
             if not self.mechanism.fresh:
                 refuse(pooled(outputs[place], outputs[1 - place]), name)
-            if not _is_constant(outputs[place]):
+            if not constant[place]:
                 continue
             if self._written is None:
                 raise AuditError(
                     f"Every run on {name} gave the same output, and the function cannot be copied to see whether it "
                     f"has no randomness or only remembers its first draw. {FRESH}"
                 )
-            # if the output has probability p, so many runs give it and d of m copies do not with probability
-            # C(m, d) p^(runs + m - d) (1 - p)^d, which is greatest where p is the share of those that give it
-            expected, runs, differ = text_of(outputs[place][:1]), len(outputs[place]), 0
-            fresh, most = self._fresh(sides), min(COPIES, self.calls // 2)
-            self.runs += most
-            for number in range(1, most + 1):
-                with fresh() as laws:
+            expected, runs, copies = text_of(outputs[place][:1]), len(outputs[place]), min(COPIES, self.calls // 2)
+            self.runs += copies
+            differ = 0
+            for number in range(copies):
+                with self._fresh(sides) as laws:
                     output = draw(laws[place], 1, stream(0, "look", 3, number))
                 differ += text_of(output) != expected and not isinstance(output[0], Raised)  # one that misses a table
-                share = (runs + number - differ) / (runs + number)
-                chance = math.comb(number, differ) * share ** (runs + number - differ) * (1.0 - share) ** differ
-                if differ and chance < LEVEL / 4:
-                    raise AuditError(
-                        f"Every run on {name} gave the same output, but copies of the function that were never called "
-                        f"give others: it draws its noise once and remembers the answer. {FRESH}"
-                    )
+            if _log_tail(differ, differ, copies, copies + runs) < math.log(LEVEL / 4):
+                raise AuditError(
+                    f"Every run on {name} gave the same output, but copies of the function that were never called "
+                    f"give others: it draws its noise once and remembers the answer. {FRESH}"
+                )
 
     def again(
         self, sides: Sides, witness: Witness, counts: Any, seed: int, refuted: bool, until: float = math.inf
@@ -497,24 +469,25 @@ class Look:
         once = functools.partial(draw, sides[0], 2, stream(seed, "look", 0))
         half = affordable(until, once, 2, 4 * self._number, 1, self._each // 2)
         seen: tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]] = ([], [])
-        texts, fresh = set(), self._fresh(sides)
+        texts = set()
         for number in range(self._number):
-            with fresh() as laws:
+            with self._fresh(sides) as laws:
                 for place, law in enumerate(laws):
                     outputs = draw(law, 2 * half, stream(seed, "look", 1, place, number))
                     texts.add((place, text_of(outputs)))
                     seen[place].append(_events(outputs, witness))
-        made, events = 4 * half * self._number, (witness.guess_x, witness.guess_x_prime)
+        made = 4 * half * self._number
         for place, name in enumerate(("x", "x'") if len(texts) > 2 else ()):  # else all repeat a generator of their own
             if counts is None:
                 outputs = draw(sides[place], made // 2, stream(seed, "look", 2, place))
                 own = [(int(event.sum()), made // 2) for event in _events(outputs, witness)]
             else:
                 total, *hits = np.array(dataclasses.astuple(counts)[:6], int).reshape(3, 2)[:, place].tolist()
+                events = (witness.guess_x, witness.guess_x_prime)
                 own = [(hit, total) for hit, event in zip(hits, events, strict=True) if event is not None]
-            for event, (hit, runs) in zip(np.stack(seen[place], axis=1), own, strict=True):  # shape (copies, runs)
+            for event, of_the_function in zip(np.stack(seen[place], axis=1), own, strict=True):  # shape (copies, runs)
                 first, later = event[:, :half].sum(axis=1), event[:, half:].sum(axis=1)
-                found = unevenness_of_copies(half, first, later, LEVEL / 16, (hit, runs))
+                found = unevenness_of_copies(half, first, later, LEVEL / 16, of_the_function)
                 if found is not None:
                     who = "Processes of the program that were started anew" if program else "Copies of the function"
                     raise AuditError(
@@ -527,8 +500,7 @@ class Look:
     def notes(self, sides: Sides) -> tuple[str, ...]:
         """Say so if every output on each dataset was the same, or if no copy could show what is kept."""
         uncopied = isinstance(self.mechanism, FunctionMechanism) and self._written is None
-        said = (CONSTANT, self._constant.get(id(sides), False)), (UNCOPIED, uncopied)
-        return tuple(note for note, holds in said if holds)
+        return (CONSTANT,) * self._constant.get(id(sides), False) + (UNCOPIED,) * uncopied
 
     def of_a_refutation(self) -> tuple[str, ...]:
         """Say what runs of a refuted function had in common: an object that may have kept something, unseen."""
@@ -537,27 +509,25 @@ class Look:
         holder: Any = self.mechanism.function
         while isinstance(holder, functools.partial):
             holder = holder.func
-        held = [holder.__self__ if inspect.ismethod(holder) else holder]
+        held = [getattr(holder, "__self__", holder)]
         if inspect.isroutine(held[0]):
-            cells = getattr(held[0], "__closure__", None) or ()
-            held = [cell.cell_contents for cell in cells if cell != CellType()]
+            held = [cell.cell_contents for cell in getattr(held[0], "__closure__", None) or () if cell != CellType()]
         for one in held:
             if not (is_constant(one) or inspect.isroutine(one) or isinstance(one, (type, ModuleType, np.ndarray))):
                 return (SHARED.format(with_article(type(one).__name__)),)
         return ()
 
-    def _fresh(self, sides: Sides) -> Callable[[], contextlib.AbstractContextManager[Sequence[Any]]]:
-        """Return what makes the laws of both sides anew: of a copy that was never called, or a process just started."""
-        if isinstance(self.mechanism, CommandMechanism):
-            return functools.partial(in_a_new_process, *sides)  # type: ignore[arg-type]  # of a program
+    @contextlib.contextmanager
+    def _fresh(self, sides: Sides) -> Iterator[Sequence[Any]]:
+        """Make the laws of both sides anew: of a copy that was never called, or of a process just started."""
         mechanism: Any = self.mechanism
-        data = [self._written, *(_by_value(side.dataset.copy(), mechanism.function) for side in sides)]  # type: ignore[attr-defined]  # of a function
-
-        def copied() -> contextlib.AbstractContextManager[Sequence[Any]]:
-            function, *datasets = _apart(data)
-            return contextlib.nullcontext([dataclasses.replace(mechanism, function=function)(one) for one in datasets])
-
-        return copied
+        if isinstance(mechanism, CommandMechanism):
+            with in_a_new_process(*sides) as laws:  # type: ignore[arg-type]  # of a program
+                yield laws
+            return
+        data = [_by_value(side.dataset.copy(), mechanism.function) for side in sides]  # type: ignore[attr-defined]  # of a function
+        function, *datasets = _apart([self._written, *data])
+        yield [dataclasses.replace(mechanism, function=function)(one) for one in datasets]
 
 
 def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least: int, most: int) -> int:
@@ -596,9 +566,9 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 class _Asked(NamedTuple):
     """What a copy answered, given seeds."""
 
-    answers: tuple[str, ...]
+    answers: list[str]
     """Outputs as text, of each seed on each dataset."""
-    stood: tuple[Any, ...]
+    stood: list[Any]
     """Where the rng and the global generators stood afterwards."""
     drew: bool
     """Whether it drew from one of these every time."""
@@ -606,35 +576,28 @@ class _Asked(NamedTuple):
     same_memory: bool
     """Whether two calls returned the same memory."""
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(repr(self.answers).encode()).hexdigest()
 
-
-def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int) -> _Asked:
-    """Ask a function for runs on x and x' with each of two seeds, in this order of the seeds or (-1) the other.
-
-    ``copy`` is the function, x and x'.
-    """
+def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _Asked:
+    """Ask a copy, (function, x, x'), for runs on x and x' with each of two seeds, in this order or (-1) the other."""
     function, *datasets = copy
-    found, raws, drew, globally = {}, [], True, False
+    answers, stood, raws, drew, globally = [], [], [], True, False
     for number in (0, 1)[::order]:
         for place, dataset in enumerate(datasets):
             law: Any = dataclasses.replace(mechanism, function=function)(dataset)
             rng, unused = (stream(0, "same seeds", number, place) for _ in range(2))
-            if getattr(law, "tossed", False):
+            if law.tossed:
                 move_on(unused)
             outputs = draw(law, RUNS_A_SEED, rng)
-            if not mechanism.one_by_one:
-                raws.append(outputs)
-            stood = repr(rng.bit_generator.state)
+            raws += [] if mechanism.one_by_one else [outputs]
+            state = repr(rng.bit_generator.state)
             globally |= bool(law.habits.draws_globally)
-            drew &= stood != repr(unused.bit_generator.state) or bool(law.habits.draws_globally)
-            # before the next call, which may use the memory again
-            found[number, place] = text_of(outputs), (stood, law.habits.left)
+            drew &= state != repr(unused.bit_generator.state) or bool(law.habits.draws_globally)
+            answers.append(text_of(outputs))  # before the next call, which may use the memory again
+            stood.append((state, law.habits.left))
     same = bool(raws) and np.may_share_memory(raws[0], raws[1]) and np.may_share_memory(raws[0], raws[-1])
-    answers, places = zip(*[found[key] for key in sorted(found)], strict=True)
-    return _Asked(answers, places, drew, globally, same)
+    if order < 0:
+        answers, stood = answers[2:] + answers[:2], stood[2:] + stood[:2]
+    return _Asked(answers, stood, drew, globally, same)
 
 
 def text_of(outputs: Outputs) -> str:
@@ -649,10 +612,10 @@ def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:
 def _is_constant(outputs: Outputs) -> bool:
     """Whether all outputs are the same; of numbers the sign of zero counts, which may be random."""
     if are_objects(outputs):
-        values = outputs.tolist()
-        return len(values) > 0 and all(written(value) == written(values[0]) for value in values)
+        first = written(outputs[0])
+        return all(written(value) == first for value in outputs.tolist())
     raw = np.ascontiguousarray(outputs).reshape(len(outputs), -1).view(np.uint8)
-    return len(outputs) > 0 and bool((raw == raw[0]).all())
+    return bool((raw == raw[0]).all())
 
 
 # copies of functions, with caches and generators of their own
@@ -682,28 +645,24 @@ def _cached_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> An
 
 _BY_VALUE = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
 _CLASSES = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
-_is_own = functools.cache(lambda path: is_own_file(Path(path)))
 
 
 def _by_value(value: Any, function: Any) -> bytes | None:
     """Write a value with all modules that users wrote, or else with the function's alone; None if neither will do."""
-    before, own = set(_BY_VALUE), set()
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and _is_own(path) and name.partition(".")[0] not in NOT_COPIED:
-            own.add(name)
-    named = {getattr(function, "__module__", None)} - {None, *NOT_COPIED}
+    modules = list(sys.modules.items())
+    own = {name for name, module in modules if is_own(module) and name.partition(".")[0] not in NOT_COPIED}
+    before, named = set(_BY_VALUE), {getattr(function, "__module__", None)} - {None, *NOT_COPIED}
     for names in (own | named, named):
         into = io.BytesIO()
         try:
             _BY_VALUE.update(names)
             _Writer(into).dump(value)
-            if len(into.getvalue()) <= LARGEST_FUNCTION:
-                return into.getvalue()
         except Exception:  # tried with less, or told where it matters
             continue
         finally:
             _BY_VALUE.intersection_update(before)
+        if len(into.getvalue()) <= LARGEST_FUNCTION:
+            return into.getvalue()
     return None
 
 
@@ -718,62 +677,12 @@ def _apart(parts: Iterable[Any]) -> list[Any]:
         _CLASSES.update(known)
 
 
-# another process, in which text has other hashes
+# runs that all failed, or went on otherwise than they began
 
-
-def _elsewhere(mechanism: FunctionMechanism, copy: Sequence[Any]) -> Future[str]:
-    """Ask a copy as here in a process with other hashes of text, while the audit works; a digest of what it answered.
-
-    Of one that could not be asked it is empty, and no result is called reproducible.
-    """
-    told = cloudpickle.dumps((mechanism, copy))
-    code = "import sys; from epsaudit.engine.independence import answer_elsewhere; "
-    code += "sys.stdout.write(answer_elsewhere(sys.stdin.buffer.read()))"
-    paths = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(told)), "PYTHONPATH": paths}
-
-    def ask() -> str:
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run(
-                [sys.executable, "-c", code], input=told, capture_output=True, env=environment, timeout=60.0
-            )
-            return bytes(done.stdout).decode(errors="replace")
-        return ""
-
-    pool = ThreadPoolExecutor(1)
-    answer = pool.submit(ask)
-    pool.shutdown(wait=False)
-    return answer
-
-
-def answer_elsewhere(told: bytes) -> str:
-    """Answer in another process what `_elsewhere` asks."""
-    mechanism, copy = pickle.loads(told)
-    return _ask(mechanism, _apart(copy), 1).digest
-
-
-def _hashes_text(function: Any, pair: DatasetPair) -> bool:
-    """Whether hashes of text, which differ between processes, may matter: datasets hold text, or the code has sets."""
-
-    def holds_text(value: Any, depth: int = 3) -> bool:
-        if isinstance(value, dict):
-            value = [*value.keys(), *value.values()]
-        if depth and isinstance(value, (list, tuple, set, frozenset)):
-            return any(holds_text(part, depth - 1) for part in list(value)[:100])
-        return isinstance(value, (str, bytes)) or hasattr(value, "dtypes")  # a frame's columns may be text
-
-    if holds_text(pair.x) or holds_text(pair.x_prime):
-        return True
-    for part in reached(function):
-        code = getattr(part, "__code__", None)
-        if isinstance(code, CodeType) and (
-            {"set", "frozenset", "hash"} & {*code.co_names} or frozenset in map(type, code.co_consts)
-        ):
-            return True
-    return False
-
-
-# runs that all failed, or failed otherwise than before
+FAILURES = (Raised, TimedOut, type(None))
+LOOKED_AT = 1 << 13, 1 << 8
+"""Outputs of each block whose rates are compared: of numbers, and of all else, which takes a microsecond each."""
+STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
 
 
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
@@ -784,18 +693,18 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
     once more on the dataset, to raise the error from the function's own exception.
     """
     first: Raised | TimedOut | None = None
-    message, runs = "", 0
+    runs = 0
     for block in blocks:
         for output in block:
             if not isinstance(output, (Raised, TimedOut)) or (first is not None and output != first):
                 return
-            first = output
-            message = message or shorten(getattr(output, "message", ""), 120, placeholder=" ...")
+            first = first or output
         runs += len(block)
     if first is None:
         return
     said, cause = "timed out.", None
     if isinstance(first, Raised):
+        message = shorten(first.message, 120, placeholder=" ...")
         call = wrong_call(getattr(mechanism, "function", None))
         said = f"raised {first.exception}{message and f': {message}'}.{call}"
         try:
@@ -811,12 +720,6 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
     ) from cause
 
 
-FAILURES = (Raised, TimedOut, type(None))
-LOOKED_AT = 1 << 13, 1 << 8
-"""Outputs of each block whose rates are compared: of numbers, and of all else, which takes a microsecond each."""
-STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
-
-
 @dataclass(frozen=True)
 class Rates:
     """How often runs fail, give the commonest output, lie above the median or far from it, as earlier runs showed it.
@@ -827,49 +730,30 @@ class Rates:
 
     numbers: bool
     """Whether outputs are numbers; of others checksums are compared."""
-    commonest: Sequence[float]
-    median: Sequence[float]
-    spread: Sequence[float]
-    """On x and on x': half of the outputs lie as far from the median."""
-    before: Sequence[Sequence[int]]
-    """Runs on each, and how many failed, gave the commonest output, lay above the median, and far from it."""
+    marks: tuple[tuple[float, ...], ...]
+    """On x and on x': the commonest output, the median, and how far from it half of the outputs lie."""
+    before: tuple[tuple[int, ...], ...]
+    """On each what `seen` counted."""
 
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
         """Return those of earlier runs."""
-        numbers = {side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs} == {True}
-        commonest, median, spread = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
-        for place, side in enumerate(outputs):
-            compared = cls._compared(side, numbers)
-            values, counts = np.unique(compared, return_counts=True)
-            if len(values):
-                commonest[place] = float(values[np.argmax(counts)])
-                with np.errstate(over="ignore", invalid="ignore"):
-                    median[place] = float(np.median(compared))
-                    spread[place] = float(np.median(np.abs(compared - median[place])))
-        rates = cls(numbers, commonest, median, spread, ())
-        return dataclasses.replace(
-            rates, before=[rates.seen(place, side).tolist() for place, side in enumerate(outputs)]
-        )
+        numbers, marks = all(side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs), []
+        for side in outputs:
+            values = _compared(side, numbers)
+            with np.errstate(over="ignore", invalid="ignore"):
+                middle = np.median(values)
+                marks.append((float(_commonest(values)), float(middle), float(np.median(np.abs(values - middle)))))
+        rates = cls(numbers, tuple(marks), ())
+        before = (tuple(rates.seen(place, side).tolist()) for place, side in enumerate(outputs))
+        return dataclasses.replace(rates, before=tuple(before))
 
     def seen(self, place: int, outputs: Outputs) -> NDArray[np.int64]:
         """Count outputs on x (place 0) or x' (1): how many were looked at, failed, were the commonest, above, far."""
-        values = self._compared(outputs, self.numbers)
-        some = outputs[: len(values)]
-        failed = sum(isinstance(value, FAILURES) for value in some.tolist()) if are_objects(some) else 0
-        common, above = values == self.commonest[place], values > self.median[place]
-        far = _apart_from(values, self.median[place], self.spread[place])
-        return np.array([len(some), failed, *map(np.count_nonzero, (common, above, far))])
-
-    @staticmethod
-    def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
-        """A number of each output of a block, as far as they are looked at: itself, NaN for another, or a checksum."""
-        if numbers and not are_objects(outputs) and outputs.ndim == 1:
-            return outputs[: LOOKED_AT[0]].astype(float)
-        values = values_of(outputs[: LOOKED_AT[1]])
-        if numbers:
-            return np.array([value if isinstance(value, (bool, int, float)) else math.nan for value in values], float)
-        return np.array([_checksum(value) for value in values], float)
+        values, (commonest, middle, width) = _compared(outputs, self.numbers), self.marks[place]
+        failed = [isinstance(one, FAILURES) for one in outputs[: len(values)].tolist()] if are_objects(outputs) else []
+        marked = (failed, values == commonest, values > middle, _apart_from(values, middle, width))
+        return np.array([len(values), *map(np.count_nonzero, marked)])
 
     def refuse_if_stopped(self, later: NDArray[np.int64]) -> None:
         """Raise `AuditError` if later runs, rows as of `seen`, all failed where the earlier ones did not."""
@@ -887,11 +771,17 @@ class Rates:
         """
         self.refuse_if_stopped(later)
         kinds = ("failed", "gave one output", "are in the upper half", "lie far from the median")
-        for name, before, after in zip(("x", "x'"), self.before, later.tolist(), strict=True):
-            for what, hits, more in zip(kinds, before[1:], after[1:], strict=True):
-                if _log_tail(more, hits + more, after[0], before[0] + after[0]) < math.log(LEVEL / 32):
+        for name, (runs, *before), (more, *after) in zip(("x", "x'"), self.before, later.tolist(), strict=True):
+            for what, hits, again in zip(kinds, before, after, strict=True):
+                if _log_tail(again, hits + again, more, runs + more) < math.log(LEVEL / 32):
                     raise AuditError(
-                        f"The runs on {name} changed on the way: of the first {before[0]:,} {hits:,} {what}, of later "
-                        f"{after[0]:,} {more:,}. Independent runs show this with probability below 1e-9. {STOPPED} "
+                        f"The runs on {name} changed on the way: of the first {runs:,} {hits:,} {what}, of later "
+                        f"{more:,} {again:,}. Independent runs show this with probability below 1e-9. {STOPPED} "
                         f"{FRESH}"
                     )
+
+
+def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
+    """A number of each output of a block, as far as they are looked at: itself, NaN for another, or a checksum."""
+    some = outputs[: LOOKED_AT[are_objects(outputs) or not numbers]]
+    return numbers_of(some) if numbers else np.array(list(map(_checksum, values_of(some))), float)

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.metadata
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import platform
@@ -21,9 +22,8 @@ import re
 import shlex
 import subprocess
 import sys
-import sysconfig
 import types
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.data.neighbours import is_constant
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, is_own_file
 from epsaudit.outputs.normal_form import too_long
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
@@ -153,14 +153,14 @@ DEEPEST = 8
 """Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-SKIPPED = ("__weakref__", "__dict__", "__doc__", "__module__")
+CONTAINERS = (list, tuple, Set, Mapping)
 
 
 def digest(value: Any) -> str:
-    """Return 16 hexadecimal digits that stand for a value: its type, its data, and the code of its class or function.
+    """Return 16 hexadecimal digits that stand for a value: its type, its data, and the code of functions.
 
     They are equal in every process that holds an equal object. Memory addresses never show, nothing is called or
-    imported, and functions that are called by global name are named, not followed.
+    imported, and classes, and functions that are called by global name, are named, not followed.
 
     Examples
     --------
@@ -184,68 +184,61 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
     if depth > DEEPEST or id(value) in above:
         yield f"... {type(value).__qualname__}"
         return
-
-    def inside(*parts: Any) -> Iterator[str]:
-        for part in parts:
-            yield from _parts(part, depth + 1, (*above, id(value)))
-
     yield f"({type(value).__module__}.{type(value).__qualname__}"
+    held, named = _held(value), ""
     if isinstance(value, np.ndarray) and value.dtype != object:
         yield f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
-    elif isinstance(value, (list, tuple, np.ndarray)):
-        yield from inside(*(value.tolist() if isinstance(value, np.ndarray) else value))
     elif isinstance(value, Set):
-        yield from sorted(digest(part) for part in value)
-    elif isinstance(value, Mapping):
-        for key in value:
-            yield from inside(key, value[key])
+        yield from sorted(map(digest, value))
+        held = ()
     elif isinstance(value, types.CodeType):
         yield f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {value.co_freevars}"
-        yield from inside(*value.co_consts)
     elif isinstance(value, types.FunctionType):
         yield value.__qualname__
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
-        yield from inside(value.__code__, value.__defaults__, value.__kwdefaults__, *cells)
-    elif isinstance(value, types.MethodType):
-        yield from inside(value.__func__, value.__self__)
-    elif isinstance(value, functools.partial):
-        yield from inside(value.func, value.args, value.keywords)
+        held = (value.__code__, *held)
     elif isinstance(value, type):
         yield f"{value.__module__}.{value.__qualname__}"
     elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
         yield value.__name__
-    else:
-        yield from inside(*_attributes(value), *_code(type(value)))
-        if not hasattr(value, "__dict__"):
-            yield ADDRESS.sub("", repr(value))
-    yield ")"
+    elif held is None:
+        held = _attributes(value)
+        named = "" if hasattr(value, "__dict__") else ADDRESS.sub("", repr(value))
+    for part in held or ():
+        yield from _parts(part, depth + 1, (*above, id(value)))
+    yield from filter(None, (named, ")"))
+
+
+def _held(value: Any) -> Sequence[Any] | None:
+    """What a value holds that is part of it by its type; None of an object of any other, which has attributes."""
+    if isinstance(value, (list, tuple, Set)):
+        return tuple(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.dtype == object else ()
+    if isinstance(value, Mapping):
+        return tuple(itertools.chain.from_iterable((key, value[key]) for key in value))
+    if isinstance(value, types.CodeType):
+        return value.co_consts
+    if isinstance(value, types.FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        return (value.__defaults__, value.__kwdefaults__, *cells)
+    if isinstance(value, types.MethodType):
+        return (value.__func__, value.__self__)
+    if isinstance(value, functools.partial):
+        return (value.func, value.args, value.keywords)
+    return () if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) else None
 
 
 def _attributes(value: Any) -> list[Any]:
     """Names and values of what was set on an object; what it caches comes and goes, and does not count."""
-    own = dict(vars(value)) if hasattr(value, "__dict__") else {}
-    cached = set()
-    for kind in type(value).__mro__:
-        slots = vars(kind).get("__slots__", ())
-        names = (slots,) if isinstance(slots, str) else slots
-        own |= {name: getattr(value, name) for name in names if name not in SKIPPED and hasattr(value, name)}
-        cached |= {name for name, part in vars(kind).items() if isinstance(part, functools.cached_property)}
-    return [part for name in sorted(own) if name not in cached for part in (name, own[name])]
+    state = object.__getstate__(value)  # of its dictionary alone, or of that and its slots
+    own: dict[str, Any] = {}
+    for part in state if isinstance(state, tuple) else (state,):
+        own |= part or {}
+    members = [member for kind in type(value).__mro__ for member in vars(kind).items()]
+    cached = {name for name, part in members if isinstance(part, functools.cached_property)}
+    return [part for name in sorted(own.keys() - cached) for part in (name, own[name])]
 
 
-def _code(kind: type) -> list[types.CodeType]:
-    """Code of the methods of a class and of those it inherits from."""
-    found = []
-    for base in kind.__mro__:
-        for name in sorted(vars(base)):
-            part = vars(base)[name]
-            function = getattr(part, "__func__", getattr(part, "fget", getattr(part, "func", part)))
-            if isinstance(function, types.FunctionType):
-                found.append(function.__code__)
-    return found
-
-
-STANDARD = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib")})
 INSTALLED = {"site-packages", "dist-packages"}
 TYPED = "what was typed in"
 """Modules without a file, as a notebook's: all data that functions name counts; see `_Reached._is_data`."""
@@ -287,7 +280,7 @@ def sources(*values: Any) -> dict[str, str]:
 class _Reached:
     """What values reach: modules of the user's, by name, and packages."""
 
-    def __init__(self, values: Iterable[Any]) -> None:
+    def __init__(self, values: Sequence[Any]) -> None:
         self.labels: dict[str, str] = {}
         self.parts: dict[str, set[str]] = {}
         """Digests of a module's file and of what was reached in it."""
@@ -307,47 +300,37 @@ class _Reached:
         for name, label in self.labels.items():
             files.setdefault(label, set()).update(self.parts[name])
         found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
-        return found | {f"version of {name}": version for name, version in _versions(self.packages).items()}
-
-    def _later(self, values: Iterable[Any], depth: int = 0) -> None:
-        self._values += [(value, depth) for value in values if not is_constant(value)]
+        owners = importlib.metadata.packages_distributions() if self.packages else {}
+        names = sorted({owner for package in self.packages for owner in owners.get(package, ())})
+        return found | {f"version of {name}": version(name) for name in names}
 
     def _follow(self, value: Any, depth: int) -> None:
         """Take up the functions, classes and modules that a value is or holds."""
-        if depth > DEEPEST or id(value) in self._seen:
+        if is_constant(value) or depth > DEEPEST or id(value) in self._seen:
             return
         self._seen[id(value)] = value
+        held: Iterable[Any] | None = _held(value)
         if isinstance(value, types.ModuleType):
             self._is_theirs(value.__name__)
         elif isinstance(value, types.FunctionType):
-            self._function(value)
+            held = (*(held or ()), *vars(value).values())
+            if self._is_theirs(module := str(value.__globals__.get("__name__")), value.__globals__):
+                self._code_of(value, module)
         elif isinstance(value, type):
-            for base in value.__mro__:
-                if self._is_theirs(base.__module__):
-                    for name, part in vars(base).items():
-                        if (is_constant(part) or self._is_data(part)) and not name.startswith("__"):
-                            self._say(base.__module__, f"{base.__qualname__}.{name}", part)
-                        self._later([part])
-        elif isinstance(value, (types.MethodType, staticmethod, classmethod)):
-            self._later([value.__func__, getattr(value, "__self__", None)])
-        elif isinstance(value, property):
-            self._later([value.fget])
-        elif isinstance(value, functools.partial):
-            self._later([value.func, *value.args, *value.keywords.values()])
-        elif isinstance(value, Mapping):
-            self._later([*value.keys(), *value.values()], depth + 1)
-        elif isinstance(value, (list, tuple, Set)):
-            self._later(value, depth + 1)
-        else:
-            self._later([type(value), *_attributes(value)], depth + 1)
+            held = []
+            for base in (one for one in value.__mro__ if self._is_theirs(one.__module__)):
+                for name, part in vars(base).items():
+                    held.append(part)
+                    if not name.startswith("__") and (is_constant(part) or self._is_data(part)):
+                        self._say(base.__module__, f"{base.__qualname__}.{name}", part)
+        elif isinstance(value, (staticmethod, classmethod, property)):
+            held = [value.fget if isinstance(value, property) else value.__func__]
+        elif held is None:
+            held = [type(value), *_attributes(value)]
+        self._values += [(part, depth + isinstance(value, CONTAINERS)) for part in held or ()]
 
-    def _function(self, function: types.FunctionType) -> None:
-        cells = [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
-        self._later([*cells, function.__defaults__, function.__kwdefaults__, vars(function)])
-        names = function.__globals__
-        module = str(names.get("__name__"))
-        if not self._is_theirs(module, names):
-            return
+    def _code_of(self, function: types.FunctionType, module: str) -> None:
+        """Take up a function's code, what that imports, and what its words name."""
         self._say(module, function.__qualname__, function.__code__)
         codes = [function.__code__]
         for code in codes:  # which grows: functions inside
@@ -356,24 +339,24 @@ class _Reached:
         self._imports += [name for kind, name in steps if kind == "IMPORT_NAME"]
         words = {word for code in codes for word in code.co_names}
         words -= {name for kind, name in steps if kind == "STORE_GLOBAL"}  # what it sets itself comes and goes
-        self._names(module, names, words, set())
-
-    def _names(self, module: str, names: Mapping[str, Any], words: set[str], above: set[str]) -> None:
-        """Take up what a function's words name in a module, and in the user's modules that they name there."""
-        for word in sorted(words & names.keys()):
-            value = names[word]
-            data = not callable(value) and not isinstance(value, types.ModuleType)
-            if is_constant(value) or (data and (self.labels[module] == TYPED or self._is_data(value))):
-                self._say(module, word, value)
-            if not isinstance(value, types.ModuleType):
-                self._later([value])
-            elif self._is_theirs(value.__name__) and value.__name__ not in above:
-                self._names(value.__name__, vars(value), words, above | {value.__name__})
+        modules, known = [(module, function.__globals__)], {module}
+        for name, names in modules:  # which grows: the user's modules that are named there
+            for word in sorted(words & names.keys()):
+                value = names[word]
+                if isinstance(value, types.ModuleType):
+                    if self._is_theirs(value.__name__) and value.__name__ not in known:
+                        known.add(value.__name__)
+                        modules.append((value.__name__, vars(value)))
+                    continue
+                typed_in = self.labels[name] == TYPED and not callable(value)
+                if is_constant(value) or typed_in or self._is_data(value):
+                    self._say(name, word, value)
+                self._values.append((value, 0))
 
     def _is_data(self, value: Any) -> bool:
         """Whether a value holds data, as settings that were read from a file; not what others made, as a logger."""
         held = isinstance(value, (Mapping, list, Set, np.ndarray, types.SimpleNamespace))
-        return held or (not callable(value) and self._is_theirs(type(value).__module__))
+        return not callable(value) and (held or self._is_theirs(type(value).__module__))
 
     def _say(self, module: str, name: str, value: Any) -> None:
         self.parts[module].add(f"{name} {digest(value)}")
@@ -386,26 +369,22 @@ class _Reached:
         if names is None and package and not self._is_theirs(package) and package in self._others:
             self._others.add(name)
             return False
-        if names is None and name in sys.modules:
-            names = vars(sys.modules[name])
-        spec = None if names is None else names.get("__spec__")
-        if names is None:
+        names = names or vars(sys.modules.get(name, types.SimpleNamespace()))
+        spec = names.get("__spec__")
+        if not names:
             with contextlib.suppress(Exception):  # what importing its package raises, or there is none
                 spec = importlib.util.find_spec(name)
-        place = (names or {}).get("__file__") or getattr(spec, "origin", None)
+        place = names.get("__file__") or getattr(spec, "origin", None)
         if place in (None, "built-in", "frozen"):  # typed in, as in a notebook; else a part of Python, a mere folder
-            if names is None or spec is not None:
-                return False
-            self.labels[name], self.parts[name] = TYPED, set()
-            return True
-        file = Path(place).absolute()
-        installed = bool(INSTALLED & set(file.parts))
-        top = name.partition(".")[0]
-        if installed or top == "epsaudit" or str(file.resolve()).startswith(STANDARD):
+            if names and spec is None:
+                self.labels[name], self.parts[name] = TYPED, set()
+            return name in self.labels
+        file, top = Path(place).absolute(), name.partition(".")[0]
+        if top == "epsaudit" or not (is_own_file(str(file)) and is_own_file(str(file.resolve()))):
             self._others.add(name)
-            self.packages |= {top} if installed else set()
+            self.packages |= {top} if INSTALLED & set(file.parts) else set()
             return False
-        package = str((names or {}).get("__package__") or (name if file.stem == "__init__" else package))
+        package = str(names.get("__package__") or (name if file.stem == "__init__" else package))
         self.labels[name] = "/".join([*package.split("."), file.name] if package else [file.name])
         content = file.read_bytes() if file.is_file() else b""
         self.parts[name] = {hashlib.sha256(content).hexdigest()}
@@ -427,10 +406,3 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
             base = ".".join([*above, *([node.module] if node.module else [])])
             found += [base, *(f"{base}.{one.name}" for one in node.names)]
     return tuple(dict.fromkeys(".".join(name.split(".")[:n]) for name in found for n in range(1, name.count(".") + 2)))
-
-
-def _versions(packages: Set[str]) -> dict[str, str]:
-    """Return the versions of the distributions that installed packages belong to."""
-    owners = importlib.metadata.packages_distributions() if packages else {}
-    names = sorted({owner for package in packages for owner in owners.get(package, ())})
-    return {name: importlib.metadata.version(name) for name in names}

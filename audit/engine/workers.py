@@ -29,7 +29,7 @@ import cloudpickle
 import numpy as np
 
 from epsaudit.engine.provenance import provenance
-from epsaudit.errors import AuditError, needs, whole_at_least
+from epsaudit.errors import AuditError, is_own, needs, whole_at_least
 
 Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look"]
 STAGES: dict[Stage, int] = {
@@ -191,7 +191,6 @@ class Workers:
 
         job = Job(shared)
         backend, _ = get_active_backend(prefer=self.prefer)
-        job.world = _world()
         if not getattr(backend, "supports_sharedmem", False):
             job.seal()
         sent: dict[int, Part] = {}  # so that no part travels back
@@ -271,15 +270,14 @@ class Job:
     it.
     """
 
-    __slots__ = ("_sealed", "ends", "shared", "world")
+    __slots__ = ("_sealed", "_world", "ends", "shared")
 
-    def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
+    def __init__(self, shared: Any, sealed: bytes | None = None, world: tuple[Any, ...] = ()) -> None:
         from epsaudit.adapters import external  # programs: what starts no worker needs none of them
 
         self.shared = shared
         self.ends = (*external.ends(), threading.Event())
-        self._sealed = sealed
-        self.world: tuple[Any, ...] = ()
+        self._sealed, self._world = sealed, world or _world()
 
     def close(self) -> None:
         """Let workers that are threads know that nobody waits for them any more."""
@@ -298,13 +296,13 @@ class Job:
         return self._sealed
 
     def __reduce__(self) -> tuple[Callable[..., Job], tuple[Any, ...]]:
-        return _unseal, (self.seal(), self.world)
+        return _unseal, (self.seal(), self._world)
 
 
 @functools.lru_cache(maxsize=2)
 def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
     _catch_up(world)
-    return Job(cloudpickle.loads(sealed), sealed)
+    return Job(cloudpickle.loads(sealed), sealed, world)
 
 
 def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
@@ -329,35 +327,29 @@ def _follow_the_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="epsaudit-parent").start()
 
 
-_SPECS: dict[str, Any] = {}
-"""Of modules, as this process had them when it last sent a job."""
-_CHANGED: dict[str, int] = {}
-"""Modules that were loaded anew since, in this process, and how often any was."""
-_caught_up = 0
-
-
 def _world() -> tuple[Any, ...]:
-    """What a worker needs to have the code that this process has: modules loaded anew, and where files are looked for.
+    """What a worker needs to have the code that this process has: which modules of the user's, and where files are."""
+    own = [(name, module) for name, module in list(sys.modules.items()) if is_own(module)]
+    modules = [(name, module.__file__, id(getattr(module, "__spec__", None))) for name, module in own]
+    return os.getpid(), tuple(modules), tuple(sys.path), os.getcwd()
 
-    joblib keeps its workers for the next audit, other threads use them too, and they would run other code.
-    """
-    now = {name: spec for name, module in [*sys.modules.items()] if (spec := getattr(module, "__spec__", None))}
-    turn = max(_CHANGED.values(), default=0) + 1
-    _CHANGED.update({name: turn for name, spec in now.items() if _SPECS.get(name, spec) is not spec})
-    _SPECS.update(now)
-    return os.getpid(), tuple(sorted(_CHANGED.items())), tuple(sys.path), os.getcwd()
+
+_LOADED: dict[str, Any] = {}
+"""The modules of the process that sent the last job, in a worker."""
 
 
 def _catch_up(world: tuple[Any, ...]) -> None:
-    """Forget modules of which the sender has loaded another version since, and look for files where it does."""
-    global _caught_up
-    sender, changed, path, folder = world or (os.getpid(), (), (), "")
+    """Forget modules of which the sender has loaded another version since, and look for files where it does.
+
+    joblib keeps its workers for the next audit, other threads use them too, and they would run other code.
+    """
+    sender, modules, path, folder = world
     if sender == os.getpid():
         return
-    for name, turn in changed:
-        if turn > _caught_up:
+    for name, *version in modules:
+        if _LOADED.setdefault(name, version) != version:
             sys.modules.pop(name, None)
-    _caught_up = max([_caught_up, *(turn for _, turn in changed)])
+            _LOADED[name] = version
     if (tuple(sys.path), os.getcwd()) != (path, folder):
         sys.path[:] = path
         with contextlib.suppress(OSError):  # of another machine
