@@ -11,8 +11,8 @@ import math
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -65,53 +65,39 @@ class OwnCodeError(AuditError):
 
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
-    number = None if isinstance(value, bool) else _number(value)
-    if number is None or not math.isfinite(number) or number < least:
-        finite = "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
-        raise AuditError(f"{what} is {value!r}; it must be {finite}.")
-    return number
+    accepted = "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
+    return _number(value, what, accepted, lambda number: math.isfinite(number) and number >= least)
 
 
 def seconds_of(seconds: float, what: str = "seconds") -> float:
     """Return a number of seconds above 0."""
-    number = finite_at_least(seconds, 0.0, what)
-    if number == 0.0:
-        raise AuditError(f"{what} is {seconds!r}; it must be above 0.")
-    return number
+    return _number(seconds, what, "above 0, and finite", lambda number: 0.0 < number < math.inf)
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
-    number = _number(value)
-    if number is None or not 0.0 <= number < 1.0 or (open_below and number == 0.0):
-        accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
-        raise AuditError(f"{what} is {value!r}; it must be {'a number ' if number is None else ''}{accepted}.")
-    return number
+    accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
+    return _number(value, what, accepted, lambda number: 0.0 <= number < 1.0 and not (open_below and number == 0.0))
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
-    number = _number(value)
-    if number is None or not 0.5 <= number < 1.0:
-        raise AuditError(f"{what} is {value!r}; it must be at least 0.5 and below 1.")
-    return number
+    return _number(value, what, "at least 0.5 and below 1", lambda number: 0.5 <= number < 1.0)
+
+
+def _number(value: float, what: str, accepted: str, holds: Callable[[float], bool]) -> float:
+    with suppress(TypeError, ValueError, OverflowError):
+        if not isinstance(value, bool) and holds(number := float(value)):
+            return number
+    raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
 
 
 def whole_at_least(value: int, least: int, what: str) -> int:
     """Return ``value`` as an int, or raise `AuditError` naming ``what`` unless it is a whole number >= ``least``."""
-    try:
+    with suppress(TypeError, ValueError, OverflowError):
         if not isinstance(value, bool) and int(value) == value and value >= least:
             return int(value)
-    except (TypeError, ValueError, OverflowError):
-        pass
     raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
-
-
-def _number(value: float) -> float | None:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
 
 
 def meant(name: str, known: Iterable[str]) -> str:
@@ -186,16 +172,7 @@ def is_own(module: object) -> bool:
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Raise `MissingExtraError`, which says what extra to install, for the failure to import a library within.
-
-    Examples
-    --------
-    >>> with needs("report"):
-    ...     import a_library_for_drawing
-    Traceback (most recent call last):
-        ...
-    epsaudit.errors.MissingExtraError: a_library_for_drawing is not installed; pip install 'epsaudit[report]'.
-    """
+    """Raise `MissingExtraError`, which says what extra to install, for the failure to import a library within."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, audit, black_box
+from epsaudit.adapters.functions import exact_parameter
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark_rows import rows
 from epsaudit.experiments.oracle import oracle_bound, repeated, runs_to_refute, tails_of
@@ -39,7 +40,6 @@ from epsaudit.reporting.figures import (
 )
 from epsaudit.reporting.tables import Column
 from epsaudit.text import SYMBOLS, percent
-from epsaudit.truth import exact_parameter
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

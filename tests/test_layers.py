@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
-    "truth.py": {"mechanisms"},
+    "adapters/functions.py": {"mechanisms"},
     "results/result.py": {"audits"},
     "results/pairs.py": {"reporting"},
     "audits/one_run/__init__.py": {"reporting"},

@@ -40,8 +40,7 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
 from epsaudit.errors import AuditError, OwnCodeError, seconds_of, with_article
-from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Outputs, normal_array, pack_frozen, values_of
+from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen, values_of
 
 SEEDS = 1 << 53
 """Seeds are below this, so that languages whose numbers are doubles read them exactly."""
@@ -483,7 +482,8 @@ class CommandDistribution:
     program: Program
     dataset: str
     child: Child | None = field(default=None, compare=False, repr=False)
-    tossed = True
+    tossed: bool = True
+    """Whether who is asked first is tossed, as outputs of a request may depend on one another."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
@@ -533,7 +533,7 @@ class CommandMechanism:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
         text = json.dumps(dataset_to_json(dataset))
         with CHILDREN.borrow(self.program):
-            return self.law(self.program, text)
+            return self.law(self.program, text, tossed=self.law is CommandDistribution and not self.trusted)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the program was wrapped."""
@@ -557,7 +557,7 @@ def quickly(mechanism: Mechanism) -> Mechanism:
     """
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
-    return dataclasses.replace(mechanism, trusted=True, law=_Trusted)
+    return dataclasses.replace(mechanism, trusted=True, law=CommandDistribution)
 
 
 def in_turns(mechanism: Mechanism) -> Mechanism:
@@ -572,16 +572,8 @@ def in_turns(mechanism: Mechanism) -> Mechanism:
         return dataclasses.replace(mechanism, law=_InTurns) if child.single else mechanism
 
 
-class _Trusted(CommandDistribution):
-    """Of a program that is taken to give independent outputs."""
-
-    tossed = False
-
-
 class _Restarted(CommandDistribution):
     """Of a program that is started anew for every run."""
-
-    tossed = False
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask a process of its own for each output, some of them side by side."""
@@ -602,12 +594,10 @@ class _Restarted(CommandDistribution):
 class _InTurns(CommandDistribution):
     """Of a program that calls its function once a run."""
 
-    tossed = False
-
     def take_turns(
         self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """See `epsaudit.adapters.functions.TakesTurns`: coins alike that follow one another are one request."""
+        """See `epsaudit.adapters.functions.takes_turns`: coins alike that follow one another are one request."""
         values: tuple[list[Any], list[Any]] = ([], [])
         for which, coins in itertools.groupby(side.tolist()):
             values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))

@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import itertools
 import math
+import random
 import signal
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.adapters.randomness import DatasetChangedError, Habits, carries_a_generator, draw_reproducibly
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import (
     Adjacency,
@@ -33,7 +36,7 @@ from epsaudit.data.neighbours import (
     is_frame,
     listed,
 )
-from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, own_lines, seconds_of, with_article
+from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, is_own, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
@@ -53,15 +56,11 @@ Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
 
 
-class TakesTurns(Protocol):
-    """A distribution whose every output is a call of its own, so that runs on x and on x' can take turns."""
+def takes_turns(distribution: object) -> bool:
+    """Say whether every output is a call of its own: ``take_turns(other, coins, rng)`` makes one for each coin.
 
-    def take_turns(self, other: Any, side: NDArray[np.int8], rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
-        """Make one output for each coin, in their order, on this dataset for 0 and on the other's for 1."""
-
-
-def takes_turns(distribution: object) -> TypeGuard[TakesTurns]:
-    """Say whether every output of a distribution is a call of its own; cheaper than `isinstance` of a protocol."""
+    They are made in the order of the coins, on this dataset for 0, on the other's for 1.
+    """
     return hasattr(distribution, "take_turns")
 
 
@@ -90,15 +89,7 @@ class Mechanism(Protocol):
 
 @dataclass(frozen=True)
 class Takes:
-    """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, under which name, how called.
-
-    Examples
-    --------
-    >>> def noisy(dataset, *, seed):
-    ...     return seed
-    >>> Takes("seed", "seed").of(noisy)((), np.random.default_rng(0))
-    3653403231
-    """
+    """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, by which name, how called."""
 
     what: str = "rng"
     name: str = ""
@@ -123,11 +114,6 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
 
     `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
-
-    Examples
-    --------
-    >>> takes_of(lambda dataset, seed=None: 0, ("dataset", "rng"))
-    Takes(what='seed', name='', awaits=False)
     """
     awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     try:
@@ -139,8 +125,7 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     if len(sources) > 1:
         raise AuditError(
             f"{name} takes {' and '.join(map(repr, sources))}, and gets its randomness by one of them. Bind the other, "
-            f"as functools.partial({name}, {list(sources)[-1]}=...); epsaudit.adapters.functions.seeded hands over a "
-            "seed."
+            f"as functools.partial({name}, {list(sources)[-1]}=...)."
         )
     for source, what in sources.items():
         if bound and list(bound)[-1] == source:
@@ -184,15 +169,7 @@ def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str,
 
 
 def wrong_call(function: Any, many: bool = False) -> str:
-    """Return a sentence, led by a space, on how a function was called where names of parameters leave that open.
-
-    Examples
-    --------
-    >>> def noisy(dataset, epsilon):
-    ...     return 0
-    >>> print(wrong_call(noisy).strip())
-    It was called as noisy(dataset=x, epsilon=rng); bind what differs, as functools.partial(noisy, ...=...).
-    """
+    """Return a sentence, led by a space, on how a function was called where names of parameters leave that open."""
     arguments = ("x", "size", "rng") if many else ("x", "rng")
     try:
         takes = takes_of(function, arguments)
@@ -206,6 +183,183 @@ def wrong_call(function: Any, many: bool = False) -> str:
         return ""
     called = ", ".join(f"{parameter}={what}" for parameter, what in bound.items())
     return f" It was called as {name}({called}); bind what differs, as functools.partial({name}, ...=...)."
+
+
+# what functions draw from: generators that they carry, which copies would repeat, and the global ones
+
+CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
+DEPTH = 4
+"""Functions within functions, attributes of attributes: so far is looked."""
+MOST_PARTS = 64
+"""Parts of a container that are looked at."""
+LOCK = threading.RLock()
+"""The global generators of numpy and of Python's random belong to the whole process, threads included, so that only one
+block of runs at a time may use them; they are seeded for it, and given back untouched."""
+_NUMPY: Any = np.random
+"""As numpy's types do not know all of it."""
+Drawn = TypeVar("Drawn")
+
+
+def carries_a_generator(function: Any, arguments: int) -> bool:
+    """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
+
+    Defaults of the so many ``arguments`` that it is given do not matter.
+    """
+    for part in reached(function, arguments):
+        if isinstance(part, CARRIED) and not isinstance(part, random.SystemRandom):
+            return True
+    return False
+
+
+def reached(thing: Any, arguments: int = 0, depth: int = DEPTH) -> Iterator[Any]:
+    """Yield a function or object and all that it reaches in so many steps; some of it several times.
+
+    Defaults of its first ``arguments`` do not count.
+    """
+    yield thing
+    for part in _parts_of(thing, arguments) if depth else ():
+        yield from reached(part, arguments, depth - 1)
+
+
+def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
+    if inspect.ismethod(thing):
+        yield thing.__self__
+        yield thing.__func__
+        yield from _named_by(thing, thing.__self__)
+    elif inspect.isfunction(thing):
+        defaults, names = thing.__defaults__ or (), thing.__code__.co_names
+        yield from defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
+        yield from (thing.__kwdefaults__ or {}).values()
+        for name in names:
+            named = thing.__globals__.get(name)
+            yield named
+            if inspect.ismodule(named) and is_own(named):  # others' modules hold functions
+                for inside in names:
+                    yield vars(named).get(inside)
+            elif inspect.isclass(named):
+                yield from _named_by(thing, named)
+        for cell in thing.__closure__ or ():
+            if cell != types.CellType():  # not filled yet
+                yield cell.cell_contents
+    elif isinstance(thing, functools.partial):
+        yield from (thing.func, *thing.args, *thing.keywords.values())
+    elif isinstance(thing, (dict, list, tuple, set, frozenset)):
+        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
+    elif not inspect.ismodule(thing) and not inspect.isclass(thing):
+        yield from getattr(thing, "__dict__", {}).values()
+        called = type(thing).__call__ if callable(thing) else None
+        if inspect.isfunction(called):
+            yield types.MethodType(called, thing)
+
+
+def _named_by(function: Any, owner: Any) -> Iterator[Any]:
+    """Yield what a function names of a class that a user wrote, or of an object of one, and that is not the object's.
+
+    Functions are yielded as methods, which name more of it.
+    """
+    kind = owner if inspect.isclass(owner) else type(owner)
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    if code is None or not (kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__))):
+        return
+    for name in code.co_names:
+        found = inspect.getattr_static(kind, name, None)
+        found = getattr(found, "__func__", getattr(found, "fget", found))  # of a static, a class method, a property
+        if found is not None and (owner is kind or name not in getattr(owner, "__dict__", {})):
+            yield types.MethodType(found, owner) if inspect.isfunction(found) else found
+
+
+class DatasetChangedError(Exception):
+    """Raised inside a block whose runs were found to share a dataset that one of them changed: draw it again."""
+
+
+@dataclass
+class Habits:
+    """What is known of how a function gets its randomness."""
+
+    draws_globally: bool | None = None
+    """Whether it was seen to use a global generator; None before its first block."""
+    repeatable: bool = True
+    """Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that a
+    block can be drawn again."""
+    left: Any = None
+    """Where the global generators stood after the last block that was drawn with them seeded."""
+
+
+def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits | None) -> Drawn:
+    """Draw a block so that the global generators, if it uses them, depend on the state of ``rng`` alone.
+
+    The first block is drawn with the global generators seeded. If it left them alone, later blocks are drawn without
+    that (it would cost time, and keep threads from working side by side), but are looked at: one that does use them is
+    thrown away and drawn again, as it would have been in the first place. `AuditError` if it has other randomness, so
+    that it cannot be. What promises to draw from the rng alone has no ``habits``.
+    """
+    habits = Habits(draws_globally=False) if habits is None else habits
+    with np.errstate():  # what a function sets for itself
+        if habits.draws_globally is False:
+            before, state = _states(), rng.bit_generator.state
+            drawn = _drawn(draw, rng, None)
+            if _states() == before:
+                return drawn
+            if not habits.repeatable:
+                raise AuditError(
+                    "The mechanism drew from a global generator (np.random, random) after many runs that did not, and "
+                    "owns other randomness, so that its runs cannot be made again with a seed of their own. Draw all "
+                    "of it from the rng that is passed to the function."
+                )
+            rng.bit_generator.state = state
+        with LOCK:
+            return _drawn(draw, rng, habits)
+
+
+def _drawn(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits | None) -> Drawn:
+    """Draw a block, with the global generators seeded where there are habits to learn.
+
+    It is drawn again where runs shared a dataset that one of them changed: now each has a copy of its own.
+    """
+    state, known = rng.bit_generator.state, habits is not None and bool(habits.draws_globally)
+    while True:
+        try:
+            if habits is None:
+                return draw()
+            with seeded(rng) as begun:
+                try:
+                    return draw()
+                finally:
+                    habits.left = _states()
+                    habits.draws_globally = known or habits.left != begun
+        except DatasetChangedError:  # once for each dataset
+            rng.bit_generator.state = state
+
+
+@contextmanager
+def seeded(rng: np.random.Generator) -> Iterator[Any]:
+    """Seed the global generators from the state of ``rng``, a PCG64, which stays as it is; afterwards put them back.
+
+    Yields their state.
+    """
+    state: dict[str, Any] = {**rng.bit_generator.state}
+    numbers = [*state["state"].values(), state["has_uint32"], state["uinteger"]]
+    words = np.random.SeedSequence(numbers).generate_state(8)  # hashed, so that they are not what it will draw
+    theirs, python = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002
+    generator = _NUMPY.get_bit_generator()
+    try:
+        if not isinstance(generator, np.random.MT19937):  # somebody's choice, which np.random.seed cannot seed
+            _NUMPY.set_bit_generator(np.random.MT19937())
+        np.random.seed(words[:4])  # noqa: NPY002
+        random.seed(int.from_bytes(words[4:].tobytes(), "little"))
+        yield _states()
+    finally:
+        _NUMPY.set_bit_generator(generator)
+        np.random.set_state(theirs)  # noqa: NPY002
+        random.setstate(python)
+
+
+def _states() -> Any:
+    """Where the global generators stand, to be compared."""
+    numpys: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    if isinstance(numpys, dict) and "key" in numpys:  # numpy's own, unless somebody chose another
+        return numpys["key"].tobytes(), numpys["pos"], random.getstate()
+    return repr(numpys), random.getstate()
 
 
 @dataclass(frozen=True)
@@ -511,21 +665,21 @@ class _OneByOne(_FunctionDistribution):
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start, sides = side.tolist(), 0, (self, other)
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
-        with nullcontext() if self.time_limit is None else _alarm(self.time_limit):
+        with nullcontext() if self.time_limit is None else alarm_raises(_TimeIsUp):
             while start < len(coins):
                 part = coins[start : 2 * start or 1] if new else coins
                 start += len(part)
-                on_x, call_on_x = self._run_on(rng)
-                on_x_prime, call_on_x_prime = other._run_on(rng)
+                shared = [None if one.dataset.changes else one.dataset.shared() for one in sides]
+                on_x, on_x_prime = (one._run_on(data, rng) for one, data in zip(sides, shared, strict=True))
                 for which in part:
                     try:
-                        value = call_on_x_prime() if which else call_on_x()
+                        value = on_x_prime() if which else on_x()
                     except (KeyboardInterrupt, _TimeIsUp):
                         raise
                     except BaseException as error:
                         value = Raised.of(error)
                     values[which].append(value if type(value) is float else frozen(value))
-                for which, data in enumerate((on_x, on_x_prime)):
+                for which, data in enumerate(shared):
                     if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
                         continue
                     if sides[which].habits.repeatable:  # the block can be drawn again
@@ -536,17 +690,14 @@ class _OneByOne(_FunctionDistribution):
                     )
         return values
 
-    def _run_on(self, rng: np.random.Generator) -> tuple[Any, Callable[[], Any]]:
-        """Return the dataset that runs share, None where each has a copy of its own, and what makes a run."""
+    def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
+        """Return what makes a run, on the dataset that runs share, or where that is None on a copy of its own."""
         more = (rng,) if self.takes.what else ()
         anew = self.fresh and not getattr(self.function, "stateless", False)
         call: Callable[..., Any] = (lambda *arguments: self.call(*arguments)) if anew else self.call
         if self.time_limit is not None:
             call = functools.partial(_timed, call, self.time_limit)
-        if self.dataset.changes:
-            return None, lambda: call(self.dataset.copy(), *more)
-        data = self.dataset.shared()
-        return data, functools.partial(call, data, *more)
+        return (lambda: call(self.dataset.copy(), *more)) if data is None else functools.partial(call, data, *more)
 
 
 class _TimeIsUp(BaseException):
@@ -565,19 +716,14 @@ def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> 
         return TimedOut()
 
 
-def _alarm(time_limit: float) -> Any:
-    """Have the process's alarm clock stop a run."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise AuditError(
-            f"A time limit of {time_limit:g} seconds needs POSIX signals and the main thread of a process; "
-            "use n_jobs=1 or joblib's processes, not threads."
-        )
-    return alarm_raises(_TimeIsUp)
-
-
 @contextmanager
 def alarm_raises(error: type[BaseException]) -> Iterator[None]:
     """Have the process's alarm clock, which is stopped afterwards, raise this in the main thread."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        raise AuditError(
+            "A time limit needs POSIX signals and the main thread of a process; use n_jobs=1 or joblib's processes, "
+            "not threads."
+        )
 
     def stop(*_: Any) -> None:
         raise error
@@ -610,31 +756,6 @@ class _Vectorized(_FunctionDistribution):
             f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
             f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
         )
-
-
-def seeded(function: Callable[..., Any], name: str = "seed") -> Callable[[Any, np.random.Generator], Any]:
-    """Return ``function(dataset, rng)`` of a function that takes a whole number as its seed, under this name.
-
-    Every run has a seed of its own, from 0 to 2^32 - 1, drawn from ``rng``: an audit can be repeated from its own seed.
-    `AuditError` if the function takes no argument of this name.
-
-    Examples
-    --------
-    >>> import random
-    >>> def noisy_count(people, seed):
-    ...     return len(people) + random.Random(seed).gauss(0.0, 1.0)
-    >>> round(seeded(noisy_count)(["ann"], np.random.default_rng(0)), 2)
-    0.57
-    """
-    parameters = inspect.signature(function).parameters
-    if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
-        raise AuditError(f"The function takes {', '.join(parameters) or 'nothing'}, and no {name!r}; give its name.")
-
-    def call(dataset: Any, rng: np.random.Generator) -> Any:
-        return function(dataset, **{name: int(rng.integers(2**32))})
-
-    call.__name__ = getattr(function, "__name__", "seeded")
-    return call
 
 
 def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
@@ -716,15 +837,11 @@ def estimator(
     """
     if not callable(getattr(make, "fit", None)):
         raise AuditError(f"{make!r} has no fit; give a class that has, as sklearn.linear_model.LogisticRegression.")
-    if (attribute is None) == (predict is None):
-        raise AuditError("Give either attribute=, what is released of a fitted model, or predict=, points to predict.")
     names = (attribute,) if isinstance(attribute, str) else tuple(attribute or ())
-    if not all(isinstance(one, str) for one in names) or (attribute is not None and not names):
-        raise AuditError(f"attribute is {attribute!r}; it must be the name of an attribute, or several.")
+    if bool(names) == (predict is not None) or not all(isinstance(one, str) for one in names):
+        raise AuditError("Give either attribute=, what is released of a fitted model, or predict=, points to predict.")
     source = next((one for one in ("random_state", "rng") if one in inspect.signature(make).parameters), None)
     given = options or {}
-    if not isinstance(given, dict):
-        raise AuditError(f"options is {options!r}; it must be a dict of arguments of the class.")
     if source in given:
         raise AuditError(f"{source!r} is among the options; leave it out, so that every run has randomness of its own.")
 
@@ -740,8 +857,8 @@ def estimator(
         # scikit-learn takes the older kind of generator, here on the same stream; a seed would repeat itself
         return fitted(dataset, **{str(source): rng if source == "rng" else np.random.RandomState(rng.bit_generator)})
 
-    function: Callable[..., Any] = released if source else lambda dataset: fitted(dataset)
     title = name or str(getattr(make, "__name__", make))
+    function: Callable[..., Any] = released if source else lambda dataset: fitted(dataset)
     return black_box(function, claim=claim, adjacency=adjacency, pairs=pairs, name=title)
 
 
@@ -809,3 +926,65 @@ def same_twice(function: Callable[..., Any], dataset: Any, claim: Claim) -> Func
 
     pair = DatasetPair(("first", dataset), ("second", dataset))
     return black_box(call, claim=claim, pairs=[pair], name="the clock")
+
+
+# exact values: known laws belong to mechanisms, and so does what computes with them, `epsaudit.mechanisms.exact`
+
+
+class Profile(Protocol):
+    """What is drawn of two known laws."""
+
+    def delta(self, epsilon: float) -> float:
+        """Return the least delta such that the pair, in both directions, respects (epsilon, delta)."""
+
+    def events(self, thresholds: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the probabilities under both laws that the log-likelihood ratio is at least each threshold."""
+
+
+def exact_parameter(claim: Claim, laws: Sequence[object]) -> float | None:
+    """Exact value of the claim's parameter on two output laws; None where a law, or the value, is not known."""
+    if not all(map(knows_law, laws)):
+        return None
+    from epsaudit.mechanisms import exact
+
+    try:
+        return float(exact.exact_parameter(claim, *laws))
+    except exact.NotKnownError:
+        return None
+
+
+def exact_profile(laws: Sequence[object]) -> Profile | None:
+    """Exact privacy profile of two output laws; None where a law is not known."""
+    if not all(map(knows_law, laws)):
+        return None
+    from epsaudit.mechanisms.exact import PrivacyProfile
+
+    profile: Profile = PrivacyProfile(*laws)
+    return profile
+
+
+def knows_law(distribution: Any) -> bool:
+    """Say whether an output distribution knows its law in a form that `epsaudit.mechanisms.exact` can use.
+
+    That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
+    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both; or independent parts (``parts``) that do.
+    A law may also know its loss against certain others (``loss_against(law_prime)``, a `LossPair` or None).
+    """
+    known = forms(distribution)
+    return all(map(knows_law, distribution.parts)) if "parts" in known else bool(known)
+
+
+def forms(law: Any) -> set[str]:
+    """Return in which forms a law is known: 'parts' that are independent, 'atoms', a 'density', or against 'others'."""
+    known = set()
+    for form, name, also in (
+        ("parts", "parts", "parts"), ("atoms", "support", "log_probabilities"), ("density", "knots", "scale"),
+    ):  # fmt: skip
+        listed = getattr(law, name, None)
+        if isinstance(listed, (Sequence, np.ndarray)) and len(listed) > 0 and getattr(law, also, None) is not None:
+            known.add(form)
+    if not callable(getattr(law, "log_density", None)):
+        known.discard("density")
+    if callable(getattr(law, "loss_against", None)):
+        known.add("others")
+    return known

@@ -54,25 +54,16 @@ class Entry:
 class Listed(Protocol):
     """A mechanism of a library as it is listed, without anything installed."""
 
-    @property
-    def name(self) -> str:
-        """Version and mechanism, 'opendp-0.16.0/laplace'."""
+    name: str
+    """Version and mechanism, 'opendp-0.16.0/laplace'."""
+    expected: Expected
+    source: str
+    reason: str
+    """The verdict that is expected, where mechanism and claim come from, and what is known to be wrong, if anything."""
 
     @property
     def stated_claim(self) -> Claim:
         """What is claimed of it; raises `AuditError` if that cannot be calculated here."""
-
-    @property
-    def expected(self) -> Expected:
-        """The verdict that is expected."""
-
-    @property
-    def source(self) -> str:
-        """Where mechanism and claim come from."""
-
-    @property
-    def reason(self) -> str:
-        """What is known to be wrong with it, '' if nothing is."""
 
 
 @dataclass(frozen=True)
@@ -113,32 +104,17 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
-            one: Any
             for one in point.load()():
-                if wrong := _wrong(one, kind, found):
-                    left_out(f"One of the {what} of {point.value} is", f"{wrong}.", Unusable)
+                if isinstance(one, kind) and one.name not in found:  # type: ignore[attr-defined]  # both kinds have one
+                    found[one.name] = one  # type: ignore[attr-defined]
                 else:
-                    found[one.name] = one
+                    wrong = f"{shorten(one)} is no {kind.__name__}, or its name is taken."
+                    left_out(f"One of the {what} of {point.value} is", wrong, Unusable)
         except MissingExtraError as error:
             left_out(f"The {what} of {point.value} are", error)
         except (Exception, SystemExit) as error:
             left_out(f"The {what} of {point.value} are", f"it raised {type(error).__name__}: {error}.", Unusable)
     return found
-
-
-def _wrong(one: Any, kind: Any, found: Mapping[str, Any]) -> str:
-    """Say why something that a package registers cannot be used, '' if it can."""
-    if not isinstance(one, kind):
-        return f"{shorten(one)} is no {kind.__name__}"
-    if not isinstance(one.name, str) or not one.name or ":" in one.name:
-        return f"{one.name!r} is no name; it must be a text without ':'"
-    if one.name in found:
-        return f"the name {one.name!r} is taken"
-    if isinstance(one, Entry) and not isinstance(one.claim, Claim):
-        return f"the claim of {one.name!r} is {shorten(one.claim)}"
-    if isinstance(one, Entry) and not isinstance(one.mechanism, Mechanism):
-        return f"what runs as {one.name!r} is of type {type(one.mechanism).__name__}, not a mechanism"
-    return ""
 
 
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
@@ -160,14 +136,13 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
         if ":" in name:
             entry = _own(name, by_value)
             entries[entry.name] = entry
-            continue
-        matches = fnmatch.filter(known, name)
-        if not matches:
+        elif matches := fnmatch.filter(known, name):
+            entries.update({match: known[match] for match in matches})
+        else:
             raise AuditError(
                 f"{name!r} is not registered.{meant(name, known)} 'epsaudit list' shows what is, and "
                 "package.module:object names your own."
             )
-        entries.update({match: known[match] for match in matches})
     return list(entries.values())
 
 
@@ -194,6 +169,15 @@ def own_object(name: str, by_value: bool = False) -> Any:
     return found
 
 
+def library(name: str) -> Library:
+    """Look one up; raises `AuditError` for a name that means nothing."""
+    known = libraries()
+    if name not in known:
+        there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
+        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
+    return known[name]
+
+
 def _own(name: str, by_value: bool) -> Entry:
     found = own_object(name, by_value)
     if isinstance(found, Entry):
@@ -208,38 +192,21 @@ def _own(name: str, by_value: bool) -> Entry:
     return Entry(name, found, found.claim)
 
 
-def library(name: str) -> Library:
-    """Look one up; raises `AuditError` for a name that means nothing."""
-    known = libraries()
-    if name not in known:
-        there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
-        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
-    return known[name]
-
-
 def entry_of(name: str) -> Entry | None:
     """Return the entry of the mechanism 'version/label', installed if need be; None if no library has it."""
-    for one in libraries().values():
-        for row in one.rows:
-            if row.name == name:
-                return one.entries([row])[0]
-    return None
+    rows = ((one, row) for one in libraries().values() for row in one.rows)
+    return next((one.entries([row])[0] for one, row in rows if row.name == name), None)
 
 
 def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
     """Return the rows of each library that one of the patterns names, with or without the version; all for none."""
-    kept: dict[str, list[Listed]] = {one.name: [] if patterns else list(one.rows) for one in found}
+    labels = {row.name: (row.name, row.name.partition("/")[2]) for one in found for row in one.rows}
     for pattern in patterns:
-        named = [(one, row) for one in found for row in one.rows if _names(pattern, row)]
-        if not named:
-            there = [row.name for one in found for row in one.rows]
-            close = meant(pattern, [*there, *(name.partition("/")[2] for name in there)])
-            raise AuditError(f"{pattern!r} names none of {', '.join(there)}.{close}")
-        for one, row in named:
-            if row not in kept[one.name]:
-                kept[one.name].append(row)
-    return kept
-
-
-def _names(pattern: str, row: Listed) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for name in (row.name, row.name.partition("/")[2]))
+        if not any(fnmatch.filter(both, pattern) for both in labels.values()):
+            close = meant(pattern, [label for both in labels.values() for label in both])
+            raise AuditError(f"{pattern!r} names none of {', '.join(labels)}.{close}")
+    kept: dict[str, list[Listed]] = {one.name: [] for one in found}
+    for pattern in patterns or ["*"]:
+        for one in found:
+            kept[one.name] += [row for row in one.rows if fnmatch.filter(labels[row.name], pattern)]
+    return {name: list({row.name: row for row in rows}.values()) for name, rows in kept.items()}

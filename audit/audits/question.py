@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.adapters.external import CommandDistribution
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, is_claim, mechanism_of
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, exact_parameter, is_claim, mechanism_of
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import (
     DatasetPair,
@@ -35,7 +35,6 @@ from epsaudit.engine.provenance import digest, execution, fingerprint, provenanc
 from epsaudit.engine.sampling import notes_on
 from epsaudit.engine.workers import Workers, check_restart, entropy
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.truth import exact_parameter
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 LEAST_TRIALS = 100

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import audit
 from epsaudit.audits.one_run import OneRunResult
@@ -35,7 +36,6 @@ from epsaudit.results import compare
 from epsaudit.results.pairs import AuditResult
 from epsaudit.results.result import Result, read
 from epsaudit.text import for_json, lower, percent
-from epsaudit.truth import exact_parameter
 from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE
 

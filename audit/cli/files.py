@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from epsaudit.adapters.external import with_tuples
+from epsaudit.adapters.functions import exact_profile
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
@@ -40,7 +41,6 @@ from epsaudit.results import result as results
 from epsaudit.results.pairs import AuditResult
 from epsaudit.results.result import Result
 from epsaudit.text import lower, percent, visible
-from epsaudit.truth import exact_profile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -71,19 +71,18 @@ class DatasetPair:
         if self.name:
             return self.name
         sides = self.x, self.x_prime
-        x, x_prime = map(shorten, sides)
-        if is_frame(self.x) and is_frame(self.x_prime):
-            x, x_prime = map(describe, sides)
-            if type(self.x) is type(self.x_prime) and list(self.x.columns) == list(self.x_prime.columns):
-                x_prime = _rows(self.x_prime)
-            return f"{x} against {x_prime}; {_where_they_differ(*sides) or 'no row differs'}"
-        if x == x_prime:
-            with contextlib.suppress(Exception):  # datasets are of any kind
-                if where := _where_they_differ(*sides):
-                    mappings = isinstance(self.x, Mapping) and isinstance(self.x_prime, Mapping)
-                    sizes = "" if mappings else f" ({len(self.x):,} against {len(self.x_prime):,} records)"
-                    return f"{x} against {x_prime}; {where}{sizes}"
-        return f"{x} against {x_prime}"
+        frames, mappings = (all(map(kind, sides)) for kind in (is_frame, lambda side: isinstance(side, Mapping)))
+        x, x_prime = map(describe if frames else shorten, sides)
+        if not frames and x != x_prime:
+            return f"{x} against {x_prime}"
+        if frames and type(self.x) is type(self.x_prime) and list(self.x.columns) == list(self.x_prime.columns):
+            x_prime = _rows(self.x_prime)
+        where = "no row differs" if frames else ""
+        with contextlib.suppress(Exception):  # datasets are of any kind
+            where = _where_they_differ(*sides) or where
+            if where and not (frames or mappings):
+                where += f" ({len(self.x):,} against {len(self.x_prime):,} records)"
+        return f"{x} against {x_prime}{where and f'; {where}'}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -382,14 +381,6 @@ class Dataset:
     """One dataset, for as many runs as are wanted; unless it is constant, it is copied now, and never touched.
 
     `AuditError` is raised if it cannot be given twice (iterators, generators, cursors, open files), or be copied.
-
-    Examples
-    --------
-    >>> data = Dataset([1, 2])
-    >>> seen = data.shared()
-    >>> seen.append(3)
-    >>> data.intact(seen), data.copy(), data.shared()
-    (False, [1, 2], [1, 2])
     """
 
     __slots__ = ("_bytes", "_mark", "_shared", "changes", "constant")
@@ -453,13 +444,7 @@ def given(pair: DatasetPair) -> DatasetPair:
 
 
 def same(x: Any, x_prime: Any) -> bool:
-    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell.
-
-    Examples
-    --------
-    >>> same({"ann": 1, "bob": 2}, {"bob": 2, "ann": 1}), same([float("nan")], [float("nan")]), same([1], [2])
-    (True, True, False)
-    """
+    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell."""
     if x is x_prime:
         return True
     with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
@@ -472,13 +457,7 @@ def same(x: Any, x_prime: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them.
-
-    Examples
-    --------
-    >>> is_constant((1, "a", frozenset([2.5]))), is_constant((1, [2]))
-    (True, False)
-    """
+    """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them."""
     kind = type(value)
     if kind in CONSTANTS or (isinstance(value, OTHER_CONSTANTS) and not hasattr(value, "__dict__")):
         return True
@@ -492,30 +471,16 @@ def is_constant(value: Any) -> bool:
 
 
 def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
-    """Raise `AuditError` if a dataset, or a part of a plain container, is used up by the first run that reads it.
-
-    Examples
-    --------
-    >>> refuse_if_consumed([1, 2])
-    >>> refuse_if_consumed({"ages": map(int, "12")})
-    Traceback (most recent call last):
-    ...
-    epsaudit.errors.AuditError: The dataset holds a map: the first run would use it up, and later ones see another \
-dataset. Give what every run can read anew: a list, an array, a frame, or a path from which the function reads.
-    """
-    kind = type(dataset)
+    """Raise `AuditError` if a dataset, or a part of a plain container, is used up by the first run that reads it."""
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
-        what = "an open file" if stream else with_article(kind.__name__)
+        what = "an open file" if stream else with_article(type(dataset).__name__)
         raise AuditError(
             f"The dataset {inside or 'is'} {what}: the first run would use it up, and later ones see another dataset. "
             f"{HOW}"
         )
-    if kind in (list, tuple, set, frozenset) and not is_constant(dataset):
-        for part in dataset:
-            refuse_if_consumed(part, "holds")
-    elif kind is dict:
-        for part in dataset.values():
+    if type(dataset) in (dict, list, tuple, set, frozenset) and not is_constant(dataset):
+        for part in dataset.values() if isinstance(dataset, dict) else dataset:
             refuse_if_consumed(part, "holds")
 
 

@@ -10,17 +10,16 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from epsaudit.engine.workers import Chunk, Tallies, Tally, entropy
+from epsaudit.engine.workers import Chunk, Tally, entropy
 from epsaudit.errors import AuditError
-from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Outputs, are_objects
+from epsaudit.outputs.normal_form import Outputs, are_objects, block_from_json, block_to_json
 
 APPLICATION, FORMAT = 0x65707361, 3
 """What marks the file as a checkpoint (the letters "epsa"), and the version of its format."""
@@ -66,23 +65,21 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:
         self.path = Path(path)
-        asked = None if seed is None else entropy(seed)
+        if self.path.exists() and not self.path.is_file():
+            raise AuditError(f"The checkpoint {path} is not a file; give one.")
         try:
-            if not self.path.exists():
-                if not self.path.parent.exists():
-                    self.path.parent.mkdir(parents=True)
-                self.path.touch()
+            with suppress(FileExistsError):
+                self.path.parent.mkdir(parents=True)
+            self.path.open("ab").close()
         except OSError as error:
             failure = FAILURES["SQLITE_CANTOPEN"].format(path=path, error=error.strerror or error)
             raise AuditError(failure) from error
-        if not self.path.is_file():
-            raise AuditError(f"The checkpoint {path} is not a file; give one.")
         with self._said():
             self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
         try:
             with self._said():
                 self._open({"seed": entropy(seed), "audits": audits})
-            self._take_up(json.loads(json.dumps(audits)), asked)
+            self._take_up(json.loads(json.dumps(audits)), None if seed is None else entropy(seed))
         except BaseException:
             self._database.close()
             raise
@@ -100,17 +97,13 @@ class Checkpoint:
 
     def read(self, audit: str, kind: str, key: str = "") -> Any:
         """Return one record, None if there is none."""
-        found = [data for _, data in self.every(audit, kind, key)]
-        return found[0] if found else None
+        return next((data for found, data in self.every(audit, kind, key) if found == key), None)
 
     def every(self, audit: str, kind: str, key: str | None = None) -> Iterator[tuple[str, Any]]:
         """Yield key and data of all records of a kind, or of the one with this key."""
-        one, which = ("", (audit, kind)) if key is None else (" AND key = ?", (audit, kind, key))
+        query = "SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ? AND key = ifnull(?, key)"
         with self._said():
-            rows = self._database.execute(
-                f"SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ?{one} ORDER BY rowid", which
-            )
-            for found, text, checksum in rows:
+            for found, text, checksum in self._database.execute(f"{query} ORDER BY rowid", (audit, kind, key)):
                 if checksum != _checksum(audit, kind, found, text):
                     raise sqlite3.DatabaseError(f"the {kind} of {audit or 'the file'} is not what was written")
                 yield found, json.loads(text)
@@ -148,24 +141,20 @@ class Checkpoint:
             self.seed, theirs = int(head["seed"]), dict(head["audits"])
         except SENSELESS as error:
             raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path)) from error
-        differences = []
-        if seed is not None and self.seed != seed:
-            differences.append(f"seed ({self.seed} there, {seed} here)")
+        differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
         if list(theirs) != list(audits):
             differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
-        for name in (name for name in audits if name in theirs):
-            there, here = theirs[name], audits[name]
-            where = f" of {name}" if len(audits) > 1 else ""
+        for name, here in audits.items():
+            there, where = theirs.get(name, here), f" of {name}" if len(audits) > 1 else ""
             for field in {**here, **there}:
                 one, other = there.get(field), here.get(field)
                 if one != other:
-                    digests = any(re.fullmatch("[0-9a-f]{16}", str(value)) for value in (one, other))
+                    digests = re.fullmatch("[0-9a-f]{16}", str(one)) or re.fullmatch("[0-9a-f]{16}", str(other))
                     differences.append(field + where + ("" if digests else f" ({one} there, {other} here)"))
         if differences:
-            more = f", and {len(differences) - 4} more" if len(differences) > 4 else ""
             raise AuditError(
-                f"The checkpoint {self.path} belongs to another audit: it differs in {', '.join(differences[:4])}"
-                f"{more}. Give what it was begun with, or another file."
+                f"The checkpoint {self.path} belongs to another audit: it differs in {_few(differences, 4)}. Give what "
+                "it was begun with, or another file."
             )
 
     @contextmanager
@@ -184,8 +173,8 @@ class Section:
 
     def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
         self._file, self.name = file, name
-        self.tallies = Tallies()
-        self._counted = bytearray()  # joblib asks from a thread of its own, where the file may not be read
+        self.tallies: dict[int, Tally] = {}
+        """Of certification chunks, by number: joblib asks from a thread of its own, where the file may not be read."""
         if file is not None:
             for key, counts in file.every(name, "counts"):
                 with self.making_sense("certification"):
@@ -201,13 +190,12 @@ class Section:
         record: dict[str, Any] | None = None if self._file is None else self._file.read(self.name, "chunk", _key(chunk))
         if record is None:
             return None
-        game = chunk.stage == "sequential"
         with self.making_sense("training"):
-            if game and record["outputs"] is None:
+            if chunk.stage == "sequential" and record["outputs"] is None:
                 return record
-            record["outputs"] = sides = tuple(side and block_from_json(side) for side in record["outputs"])
-            sizes = [0 if side is None else len(side) for side in sides]
-            if (sum(sizes) if game else sizes) != (chunk.size if game else [chunk.size] * 2):
+            record["outputs"] = tuple(side and block_from_json(side) for side in record["outputs"])
+            sizes = [0 if side is None else len(side) for side in record["outputs"]]
+            if (sizes != [chunk.size] * 2) if chunk.stage != "sequential" else (sum(sizes) != chunk.size):
                 raise ValueError
         return record
 
@@ -222,13 +210,7 @@ class Section:
             if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_BLOCK for side in some):
                 return
             written = [None if side is None else block_to_json(side) for side in outputs]
-            if written.count(None) != len(outputs) - len(some):
-                return
         self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
-
-    def counted(self, index: int) -> bool:
-        """Say whether a certification chunk is recorded."""
-        return index < len(self._counted) and bool(self._counted[index])
 
     def record_count(self, index: int, tally: Tally) -> None:
         """Remember the tally of a certification chunk."""
@@ -239,9 +221,7 @@ class Section:
     def _add(self, index: int, tally: Tally) -> None:
         if not 0 <= index < MOST_CHUNKS or tally.shape != (6,):
             raise ValueError(index)
-        self.tallies.add(index, tally)
-        self._counted.extend(bytes(max(index + 1 - len(self._counted), 0)))
-        self._counted[index] = 1
+        self.tallies[index] = tally
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
         """Read what training chose, or the finished result; None before it is recorded."""
@@ -264,8 +244,8 @@ class Section:
     def refuse_other_events(self) -> None:
         """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
         raise AuditError(
-            f"Training came to another event than the one that {self._path} has counts of, because the "
-            "mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
+            f"Training came to another event than the one that {self._file and self._file.path} has counts of, because "
+            "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
         )
 
     @contextmanager
@@ -274,11 +254,8 @@ class Section:
         try:
             yield
         except SENSELESS as error:
-            raise AuditError(f"The {what} of {self.name} in {self._path} makes no sense; give another file.") from error
-
-    @property
-    def _path(self) -> Path | None:
-        return None if self._file is None else self._file.path
+            path = self._file and self._file.path
+            raise AuditError(f"The {what} of {self.name} in {path} makes no sense; give another file.") from error
 
 
 def _key(chunk: Chunk) -> str:
@@ -289,6 +266,6 @@ def _checksum(*parts: str) -> int:
     return zlib.crc32("\0".join(parts).encode())
 
 
-def _few(names: Sequence[str] | Mapping[str, Any]) -> str:
+def _few(names: Iterable[str], most: int = 3) -> str:
     listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+    return ", ".join(listed[:most]) + (f", and {len(listed) - most} more" if len(listed) > most else "")

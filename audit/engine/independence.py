@@ -92,12 +92,6 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
 
     ``partitions`` are sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place
     by place. Returned is the least likely of what was seen, if anything is below the ``level``.
-
-    >>> rng = np.random.default_rng(1)
-    >>> dependence_of_outputs(rng.normal(size=1000), (), 1e-9) is None
-    True
-    >>> print(dependence_of_outputs(np.repeat(rng.normal(size=100), 10), (), 1e-9).what)
-    of 250 outputs 250 equal that of the next run, of 250 taken at random 1
     """
     values = _values(outputs[: MOST_OBJECTS if outputs.dtype == object else MOST_NUMBERS])
     size, half = len(values), len(values) // 2
@@ -191,12 +185,6 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
 
     Numbers of a continuous law never do; those of a grid, or of few candidates, lie at even distances, or are seen on
     the other dataset, too. Independent runs of a continuous law, or of one on a grid, are never refused by this.
-
-    >>> rng = np.random.default_rng(1)
-    >>> print(pooled(rng.choice(rng.normal(size=500), 1_000), rng.normal(size=1_000)).what)
-    291 different outputs of 1,000 were seen again in all their digits
-    >>> pooled(rng.normal(size=1_000).round(2) / 3, rng.normal(size=1_000)) is None
-    True
     """
     if outputs.dtype.kind != "f" or outputs.ndim != 1:
         return None
@@ -217,13 +205,6 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
     """Test whether how often an event was seen in chunks of runs on one dataset is that of independent runs.
 
     ``runs`` and ``seen``, shape (chunks,), are the runs of each chunk in their order, and how many were in the event.
-
-    >>> rng = np.random.default_rng(1)
-    >>> runs = np.full(200, 100)
-    >>> dependence_of_tallies(runs, rng.binomial(100, 0.3, size=200), 1e-9) is None
-    True
-    >>> dependence_of_tallies(runs, rng.choice([20, 40], size=200), 1e-9).what[:60]
-    'the event is seen more unevenly from chunk to chunk than in '
     """
     if len(runs) < 2:
         return None
@@ -252,15 +233,6 @@ def unevenness_of_copies(
 
     ``first`` and ``later``, shape (copies,), say how often each saw it in its first runs and in so many later ``runs``.
     All together are compared with the function's ``own`` runs, in the event and in all.
-
-    >>> rng = np.random.default_rng(1)
-    >>> unevenness_of_copies(8, *rng.binomial(8, 0.3, size=(2, 48)), 1e-9) is None
-    True
-    >>> kept = np.repeat([0.1, 0.9], 24)
-    >>> print(unevenness_of_copies(8, *rng.binomial(8, kept, size=(2, 48)), 1e-9).what)
-    copies that saw the event more often than others saw it again in 169 of 200 runs, those others in 20 of 184
-    >>> print(unevenness_of_copies(10, *np.full((2, 50), 1), 1e-9, (310, 1_000)).what)
-    of 1,000 runs of the function 310 are in the event, of 1,000 of copies 100
     """
     order = np.argsort(first, kind="stable")
     below, rest = np.cumsum(first[order])[:-1], np.arange(1, len(first))
@@ -362,17 +334,6 @@ class Look:
     is certified.
 
     Raises `AuditError` for a function that keeps something.
-
-    Examples
-    --------
-    >>> from epsaudit import DatasetPair, black_box
-    >>> kept = {}
-    >>> cached = black_box(lambda bit, rng: kept.setdefault(bit, bit + rng.laplace()))
-    >>> try:
-    ...     Look(cached, DatasetPair(0, 1), 10_000)
-    ... except AuditError as error:
-    ...     print(str(error)[:37])
-    <lambda> keeps a draw from run to run
     """
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
@@ -531,11 +492,7 @@ class Look:
 
 
 def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least: int, most: int) -> int:
-    """How many times ``each`` runs there is time for, from ``least`` to ``most``; ``run`` makes ``runs`` to see.
-
-    >>> affordable(math.inf, lambda: None, 1, 100, 2, 16), affordable(time.perf_counter(), lambda: None, 1, 100, 2, 16)
-    (16, 2)
-    """
+    """How many times ``each`` runs there is time for, from ``least`` to ``most``; ``run`` makes ``runs`` to see."""
     if math.isinf(until):
         return most
     started = time.perf_counter()

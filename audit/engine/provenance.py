@@ -153,14 +153,14 @@ DEEPEST = 8
 """Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-CONTAINERS = (list, tuple, Set, Mapping)
 
 
 def digest(value: Any) -> str:
     """Return 16 hexadecimal digits that stand for a value: its type, its data, and the code of functions.
 
-    They are equal in every process that holds an equal object. Memory addresses never show, nothing is called or
-    imported, and classes, and functions that are called by global name, are named, not followed.
+    They are equal in every process that holds an equal object. Memory addresses never show, and nothing is called or
+    imported. Of what a function names, data count; functions and classes are followed where they were typed in, as in a
+    notebook, and else named: their files count, see `sources`.
 
     Examples
     --------
@@ -169,15 +169,15 @@ def digest(value: Any) -> str:
     >>> digest(lambda data, rng: data + 1) == digest(lambda data, rng: data + 2)
     False
     """
-    text = hashlib.sha256()
-    for part in _parts(value, 0, ()):
+    text, seen = hashlib.sha256(), dict[int, Any]()
+    for part in _parts(value, 0, (), seen):
         text.update(part.encode("utf-8", "surrogatepass"))
         text.update(b"\0")
     return text.hexdigest()[:16]
 
 
-def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
-    """Flatten a value; ``above`` are those that it is part of, so that a cycle ends."""
+def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any]) -> Iterator[str]:
+    """Flatten a value; ``above`` are those that it is part of, so that a cycle ends, ``seen`` functions and classes."""
     if isinstance(value, PLAIN):
         yield f"{type(value).__name__} {hex(value) if isinstance(value, int) and too_long(value) else repr(value)}"
         return
@@ -185,7 +185,8 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
         yield f"... {type(value).__qualname__}"
         return
     yield f"({type(value).__module__}.{type(value).__qualname__}"
-    held, named = _held(value), ""
+    held: Sequence[Any] | None = _held(value)
+    shown = ""
     if isinstance(value, np.ndarray) and value.dtype != object:
         yield f"{value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
     elif isinstance(value, Set):
@@ -193,39 +194,63 @@ def _parts(value: Any, depth: int, above: tuple[int, ...]) -> Iterator[str]:
         held = ()
     elif isinstance(value, types.CodeType):
         yield f"{value.co_code.hex()} {value.co_names} {value.co_varnames} {value.co_freevars}"
-    elif isinstance(value, types.FunctionType):
-        yield value.__qualname__
-        held = (value.__code__, *held)
-    elif isinstance(value, type):
-        yield f"{value.__module__}.{value.__qualname__}"
+    elif isinstance(value, (types.FunctionType, type)):
+        yield f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else value.__qualname__
+        held = () if id(value) in seen else held
+        seen[id(value)] = value
     elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
         yield value.__name__
     elif held is None:
-        held = _attributes(value)
-        named = "" if hasattr(value, "__dict__") else ADDRESS.sub("", repr(value))
+        held = [*_attributes(value), *([type(value)] if _typed_in(type(value)) else [])]
+        shown = "" if hasattr(value, "__dict__") else ADDRESS.sub("", repr(value))
     for part in held or ():
-        yield from _parts(part, depth + 1, (*above, id(value)))
-    yield from filter(None, (named, ")"))
+        yield from _parts(part, depth + 1, (*above, id(value)), seen)
+    yield from filter(None, (shown, ")"))
 
 
 def _held(value: Any) -> Sequence[Any] | None:
     """What a value holds that is part of it by its type; None of an object of any other, which has attributes."""
     if isinstance(value, (list, tuple, Set)):
-        return tuple(value)
+        return list(value)
     if isinstance(value, np.ndarray):
-        return value.tolist() if value.dtype == object else ()
+        return list(value.tolist()) if value.dtype == object else []
     if isinstance(value, Mapping):
         return tuple(itertools.chain.from_iterable((key, value[key]) for key in value))
     if isinstance(value, types.CodeType):
         return value.co_consts
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
-        return (value.__defaults__, value.__kwdefaults__, *cells)
+        return (value.__code__, value.__defaults__, value.__kwdefaults__, *cells, *_named(value))
     if isinstance(value, types.MethodType):
         return (value.__func__, value.__self__)
     if isinstance(value, functools.partial):
         return (value.func, value.args, value.keywords)
+    if isinstance(value, type) and _typed_in(value):
+        members = [part for kind in value.__mro__ if _typed_in(kind) for _, part in sorted(vars(kind).items())]
+        members = [getattr(part, "__func__", getattr(part, "fget", part)) for part in members]
+        return [part for part in members if isinstance(part, types.FunctionType) or is_constant(part)]
     return () if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) else None
+
+
+def _typed_in(thing: Any) -> bool:
+    """Whether a function or a class stands in no file, as one of a notebook."""
+    names = getattr(thing, "__globals__", None) or vars(sys.modules.get(thing.__module__, types.SimpleNamespace()))
+    return names.get("__file__") is None and names.get("__spec__") is None
+
+
+def _named(function: types.FunctionType) -> list[Any]:
+    """Data that a function names, each behind its name, and all else where it was typed in; not what it sets itself."""
+    codes = [function.__code__]
+    for code in codes:  # which grows: functions inside
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    steps = [step for code in codes for step in dis.get_instructions(code)]
+    words = {word for code in codes for word in code.co_names} & function.__globals__.keys()
+    found, typed_in = [], _typed_in(function)
+    for word in sorted(words - {step.argval for step in steps if step.opname == "STORE_GLOBAL"}):
+        value = function.__globals__[word]
+        if typed_in or is_constant(value) or isinstance(value, (Mapping, list, Set, np.ndarray, types.SimpleNamespace)):
+            found += [word, value]
+    return found
 
 
 def _attributes(value: Any) -> list[Any]:
@@ -240,8 +265,6 @@ def _attributes(value: Any) -> list[Any]:
 
 
 INSTALLED = {"site-packages", "dist-packages"}
-TYPED = "what was typed in"
-"""Modules without a file, as a notebook's: all data that functions name counts; see `_Reached._is_data`."""
 
 
 def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
@@ -262,134 +285,59 @@ def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
 
 
 def sources(*values: Any) -> dict[str, str]:
-    """Return what code values reach: a digest of each module of the user's, and the version of each package.
+    """Return what code values reach: a digest of each file of the user's, and the version of each package.
 
-    A module is the user's unless it is of the standard library, installed, or of epsaudit. Reached is what stands in
-    globals, closures, defaults, methods, attributes and items, and then what those modules import, wherever they do;
-    nothing is called or imported. A module counts by its file, and by the functions, classes and constants in it that
-    are reached as they are in memory: an edit that is not loaded yet counts, and so does a constant that was read from
-    the environment, and a table or an object of settings that was read from a file.
-
-    >>> from epsaudit.mechanisms.additive import Laplace
-    >>> sources(Laplace(1.0), {"a": [len]})
-    {}
+    A file is the user's unless it is of the standard library, installed, or of epsaudit. Reached are the modules of
+    functions, classes and objects that stand in closures, defaults, attributes and items, and then what those import,
+    wherever they do; nothing is called. An edit that is not loaded yet counts.
     """
-    return _Reached(values).summary()
-
-
-class _Reached:
-    """What values reach: modules of the user's, by name, and packages."""
-
-    def __init__(self, values: Sequence[Any]) -> None:
-        self.labels: dict[str, str] = {}
-        self.parts: dict[str, set[str]] = {}
-        """Digests of a module's file and of what was reached in it."""
-        self.packages: set[str] = set()
-        self._others: set[str] = set()
-        self._seen: dict[int, Any] = {}  # the values, too, so that no other gets their number
-        self._imports: list[str] = []
-        self._values = [(value, 0) for value in values]
-        while self._values or self._imports:
-            if self._values:
-                self._follow(*self._values.pop())
-            else:
-                self._is_theirs(self._imports.pop())
-
-    def summary(self) -> dict[str, str]:
-        files: dict[str, set[str]] = {}
-        for name, label in self.labels.items():
-            files.setdefault(label, set()).update(self.parts[name])
-        found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
-        owners = importlib.metadata.packages_distributions() if self.packages else {}
-        names = sorted({owner for package in self.packages for owner in owners.get(package, ())})
-        return found | {f"version of {name}": version(name) for name in names}
-
-    def _follow(self, value: Any, depth: int) -> None:
-        """Take up the functions, classes and modules that a value is or holds."""
-        if is_constant(value) or depth > DEEPEST or id(value) in self._seen:
-            return
-        self._seen[id(value)] = value
-        held: Iterable[Any] | None = _held(value)
-        if isinstance(value, types.ModuleType):
-            self._is_theirs(value.__name__)
-        elif isinstance(value, types.FunctionType):
-            held = (*(held or ()), *vars(value).values())
-            if self._is_theirs(module := str(value.__globals__.get("__name__")), value.__globals__):
-                self._code_of(value, module)
-        elif isinstance(value, type):
-            held = []
-            for base in (one for one in value.__mro__ if self._is_theirs(one.__module__)):
-                for name, part in vars(base).items():
-                    held.append(part)
-                    if not name.startswith("__") and (is_constant(part) or self._is_data(part)):
-                        self._say(base.__module__, f"{base.__qualname__}.{name}", part)
-        elif isinstance(value, (staticmethod, classmethod, property)):
-            held = [value.fget if isinstance(value, property) else value.__func__]
-        elif held is None:
-            held = [type(value), *_attributes(value)]
-        self._values += [(part, depth + isinstance(value, CONTAINERS)) for part in held or ()]
-
-    def _code_of(self, function: types.FunctionType, module: str) -> None:
-        """Take up a function's code, what that imports, and what its words name."""
-        self._say(module, function.__qualname__, function.__code__)
-        codes = [function.__code__]
-        for code in codes:  # which grows: functions inside
-            codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-        steps = [(step.opname, step.argval) for code in codes for step in dis.get_instructions(code)]
-        self._imports += [name for kind, name in steps if kind == "IMPORT_NAME"]
-        words = {word for code in codes for word in code.co_names}
-        words -= {name for kind, name in steps if kind == "STORE_GLOBAL"}  # what it sets itself comes and goes
-        modules, known = [(module, function.__globals__)], {module}
-        for name, names in modules:  # which grows: the user's modules that are named there
-            for word in sorted(words & names.keys()):
-                value = names[word]
-                if isinstance(value, types.ModuleType):
-                    if self._is_theirs(value.__name__) and value.__name__ not in known:
-                        known.add(value.__name__)
-                        modules.append((value.__name__, vars(value)))
-                    continue
-                typed_in = self.labels[name] == TYPED and not callable(value)
-                if is_constant(value) or typed_in or self._is_data(value):
-                    self._say(name, word, value)
-                self._values.append((value, 0))
-
-    def _is_data(self, value: Any) -> bool:
-        """Whether a value holds data, as settings that were read from a file; not what others made, as a logger."""
-        held = isinstance(value, (Mapping, list, Set, np.ndarray, types.SimpleNamespace))
-        return not callable(value) and (held or self._is_theirs(type(value).__module__))
-
-    def _say(self, module: str, name: str, value: Any) -> None:
-        self.parts[module].add(f"{name} {digest(value)}")
-
-    def _is_theirs(self, name: str, names: Mapping[str, Any] | None = None) -> bool:
-        """Say whether a module is the user's, and take up its file and its imports if it is new."""
-        if name in self.labels or name in self._others:
-            return name in self.labels
-        package = name.rpartition(".")[0]
-        if names is None and package and not self._is_theirs(package) and package in self._others:
-            self._others.add(name)
-            return False
-        names = names or vars(sys.modules.get(name, types.SimpleNamespace()))
+    seen: dict[int, Any] = {}  # the values, too, so that no other gets their number
+    modules: list[str] = []
+    for value in (left := list(values)):  # which grows
+        if is_constant(value) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, (types.FunctionType, types.ModuleType)):
+            modules.append(str(value.__name__ if isinstance(value, types.ModuleType) else value.__module__))
+        for kind in value.__mro__ if isinstance(value, type) else type(value).__mro__:
+            modules.append(kind.__module__)
+        held = _held(value)
+        left += _attributes(value) if held is None else held
+    files: dict[str, list[str]] = {}
+    packages: set[str] = set()
+    theirs: dict[str, bool] = {}
+    for name in (waiting := _with_packages(modules)):  # which grows
+        package, top = name.rpartition(".")[0], name.partition(".")[0]
+        if name in theirs or not theirs.get(package, True):
+            continue
+        names = vars(sys.modules.get(name, types.SimpleNamespace()))
         spec = names.get("__spec__")
         if not names:
             with contextlib.suppress(Exception):  # what importing its package raises, or there is none
                 spec = importlib.util.find_spec(name)
         place = names.get("__file__") or getattr(spec, "origin", None)
-        if place in (None, "built-in", "frozen"):  # typed in, as in a notebook; else a part of Python, a mere folder
-            if names and spec is None:
-                self.labels[name], self.parts[name] = TYPED, set()
-            return name in self.labels
-        file, top = Path(place).absolute(), name.partition(".")[0]
-        if top == "epsaudit" or not (is_own_file(str(file)) and is_own_file(str(file.resolve()))):
-            self._others.add(name)
-            self.packages |= {top} if INSTALLED & set(file.parts) else set()
-            return False
-        package = str(names.get("__package__") or (name if file.stem == "__init__" else package))
-        self.labels[name] = "/".join([*package.split("."), file.name] if package else [file.name])
-        content = file.read_bytes() if file.is_file() else b""
-        self.parts[name] = {hashlib.sha256(content).hexdigest()}
-        self._imports += [package, *_imports(content, package)] if package else _imports(content, package)
-        return True
+        theirs[name] = True
+        if place in (None, "built-in", "frozen"):  # typed in, a part of Python, or a mere folder
+            continue
+        file = Path(place).absolute()
+        theirs[name] = top != "epsaudit" and is_own_file(str(file)) and is_own_file(str(file.resolve()))
+        if theirs[name]:
+            package = str(names.get("__package__") or (name if file.stem == "__init__" else package))
+            content = file.read_bytes() if file.is_file() else b""
+            label = "/".join([*package.split("."), file.name] if package else [file.name])
+            files.setdefault(label, []).append(hashlib.sha256(content).hexdigest())
+            waiting += _with_packages([package, *_imports(content, package)])
+        elif INSTALLED & set(file.parts):
+            packages.add(top)
+    found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
+    owners = importlib.metadata.packages_distributions() if packages else {}
+    distributions = sorted({owner for package in packages for owner in owners.get(package, ())})
+    return found | {f"version of {name}": version(name) for name in distributions}
+
+
+def _with_packages(names: Iterable[str]) -> list[str]:
+    """Names of modules, those of their packages before them."""
+    return [".".join(name.split(".")[:n]) for name in names if name for n in range(1, name.count(".") + 2)]
 
 
 @functools.lru_cache(maxsize=1024)  # a suite asks for one file again and again
@@ -405,4 +353,4 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             found += [base, *(f"{base}.{one.name}" for one in node.names)]
-    return tuple(dict.fromkeys(".".join(name.split(".")[:n]) for name in found for n in range(1, name.count(".") + 2)))
+    return tuple(dict.fromkeys(found))

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, Sides, draw, move_on, takes_turns
-from epsaudit.adapters.randomness import draw_reproducibly
+from epsaudit.adapters.functions import Mechanism, Sides, draw, draw_reproducibly, move_on, takes_turns
 from epsaudit.certificates import Counts
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
@@ -25,7 +25,6 @@ from epsaudit.engine.workers import (
     BLOCK,
     Chunk,
     Stage,
-    Tallies,
     Tally,
     Workers,
     certification_chunks,
@@ -77,15 +76,8 @@ def draw_by_coins(
     Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
     as a cache or a pool of noise, then tells nothing of the coins. Functions and programs that make many outputs a call
     are asked in an order that is tossed; other distributions promise independent outputs, and make those on x first.
-
-    >>> from epsaudit import black_box
-    >>> calls = iter(range(9))
-    >>> sides = tuple(map(black_box(lambda data, rng: (data, next(calls))), "ab"))
-    >>> on_a, on_b = draw_by_coins(sides, np.array([0, 1, 1, 0]), np.random.default_rng(0))
-    >>> on_a.tolist(), on_b.tolist()
-    ([('a', 0.0), ('a', 3.0)], [('b', 1.0), ('b', 2.0)])
     """
-    first, second = sides
+    first, second = cast(Any, sides)
     if takes_turns(first) and takes_turns(second):
         values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, getattr(first, "habits", None))
         found = [pack_frozen(some) if some else None for some in values]
@@ -179,11 +171,11 @@ def certification_counts(
     those of training. Raises `AuditError` if the tallies show that runs depend on one another, or rates have moved.
     """
     workers, record = workers or Workers(), record or Section()
-    before = done = int(record.tallies.rows()[:, :2].sum())
-    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if record.counted(chunk.key[1]))
+    before = done = sum(int(tally[:2].sum()) for tally in record.tallies.values())
+    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if chunk.key[1] in record.tallies)
     if before != held:
         raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
-    missing = (chunk for chunk in certification_chunks(runs, workers.least) if not record.counted(chunk.key[1]))
+    missing = (chunk for chunk in certification_chunks(runs, workers.least) if chunk.key[1] not in record.tallies)
     later = np.zeros((2, 5), np.int64)
     for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
         learn(sides, seen)
@@ -194,7 +186,7 @@ def certification_counts(
             progress(Progress("certification", done, runs, before, _counts(record.tallies, witness), bound))
     if rates is not None:
         rates.refuse_if_moved(later)
-    rows = record.tallies.rows()
+    rows = np.array([record.tallies[index] for index in sorted(record.tallies)])
     for side, name in enumerate(("x", "x'")):
         for event in (2 + side, 4 + side):  # two events on two sides
             refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
@@ -202,13 +194,7 @@ def certification_counts(
 
 
 def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
-    """Draw one chunk again, block by block, as an audit did; an error message says with which arguments.
-
-    >>> from epsaudit import vectorized
-    >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size))
-    >>> [len(block) for block in replay(noise, DatasetPair(0, 1), seed=7, key=(1, 3), size=4096)]
-    [2051, 2045]
-    """
+    """Draw one chunk again, block by block, as an audit did; an error message says with which arguments."""
     for _, block in _blocks((mechanism(pair.x), mechanism(pair.x_prime)), Chunk(key, size), seed):
         yield block
 
@@ -306,6 +292,6 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
                 yield side, draw(sides[side], min(block, total - start), rng)
 
 
-def _counts(tallies: Tallies, witness: Witness) -> Counts:
-    on_x, on_x_prime, a, b, c, d = tallies.rows().sum(axis=0).tolist()
+def _counts(tallies: dict[int, Tally], witness: Witness) -> Counts:
+    on_x, on_x_prime, a, b, c, d = np.sum([*tallies.values()], axis=0).tolist()
     return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

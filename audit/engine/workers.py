@@ -100,34 +100,6 @@ def certification_chunks(runs: int, least: int) -> Iterator[Chunk]:
         yield Chunk((STAGES["certification"], index), min(step, runs - start))
 
 
-class Tallies:
-    """Tallies of certification chunks in their order, of neighbours together where there are more than 512.
-
-    >>> tallies = Tallies()
-    >>> tallies.add(1, np.array([9, 7, 1, 2, 3, 4]))
-    >>> tallies.rows().tolist()
-    [[9, 7, 1, 2, 3, 4]]
-    """
-
-    def __init__(self) -> None:
-        self._rows = np.zeros((512, 6), dtype=np.int64)
-        self._together = 1
-
-    def add(self, index: int, tally: Tally) -> None:
-        """Remember the tally of a chunk; which are put together depends on the largest index alone."""
-        while index >= len(self._rows) * self._together:
-            half = len(self._rows) // 2
-            self._rows[:half] = self._rows[0::2] + self._rows[1::2]
-            self._rows[half:] = 0
-            self._together *= 2
-        self._rows[index // self._together] += tally
-
-    def rows(self) -> Tally:
-        """Return the tallies of all that have runs, in their order, shape (at most 512, 6)."""
-        some: Tally = self._rows[self._rows[:, :2].sum(axis=1) > 0]
-        return some
-
-
 FEW_RUNS = 20_000
 """Not worth a second worker, unless one is asked for."""
 WATCH_SECONDS = 0.5

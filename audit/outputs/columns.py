@@ -70,15 +70,7 @@ _KNOWN: dict[int, dict[Hashable, Any]] = {}
 
 
 def columns_of(outputs: Outputs) -> Columns | None:
-    """Return the columns of outputs that are objects of one shape; those of a slice are slices of the whole's.
-
-    Examples
-    --------
-    >>> outputs = np.empty(2, object)
-    >>> outputs[:] = [("no", 1.5), ("yes", 2.5)]
-    >>> columns_of(outputs[1:]).part(1), columns_of(np.array(["no", None], dtype=object)) is None
-    (array([2.5]), True)
-    """
+    """Return the columns of outputs that are objects of one shape; those of a slice are slices of the whole's."""
     if not are_objects(outputs) or outputs.ndim != 1 or len(outputs) == 0:
         return None
     whole, rows = _whole(outputs)
@@ -89,15 +81,7 @@ def columns_of(outputs: Outputs) -> Columns | None:
 
 
 def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
-    """Return what lies at a path inside every output, None where nothing does.
-
-    Examples
-    --------
-    >>> outputs = np.empty(2, object)
-    >>> outputs[:] = [("no", (1.5, "a")), ("yes",)]
-    >>> inside(outputs, (1, 0)).tolist(), inside(outputs, (-1,)).tolist()
-    ([1.5, None], [(1.5, 'a'), 'yes'])
-    """
+    """Return what lies at a path inside every output, None where nothing does."""
     for step in path:
         whole, rows = _whole(outputs)
         part = _once(whole, (type(step), step), functools.partial(_part, step=step))
@@ -153,16 +137,7 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
         else:
             there = place is not None and value is not None and -len(value) <= place < len(value)
             found.append(value[place] if there else None)
-    return _packed(found)
-
-
-def _packed(values: list[Any]) -> Outputs:
-    """Put normal forms into one array, those that are arrays of numbers of one shape as such."""
-    if set(map(type, values)) == {Array} and len({value.shape for value in values}) == 1:
-        flat = list(itertools.chain.from_iterable(values))
-        if set(map(type, flat)) == {float}:
-            return np.array(flat, np.float64).reshape(len(values), *values[0].shape)
-    return pack_normal(values)
+    return pack_normal(found)
 
 
 def _entries(outputs: Outputs) -> list[Any]:
@@ -180,46 +155,27 @@ def _split(outputs: Outputs) -> Columns | None:
         return None
     flat = list(itertools.chain.from_iterable(values))
     if kinds == {tuple}:
-        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: _packed(flat[place::size])))
+        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: pack_normal(flat[place::size])))
     keys = [key for key, _ in values[0]]
     flat = list(itertools.chain.from_iterable(flat))
     if any(key != key for key in keys) or flat[::2] != keys * len(values):
         return None
-    return Columns("mapping", tuple(keys), functools.cache(lambda place: _packed(flat[2 * place + 1 :: 2 * size])))
+    return Columns("mapping", tuple(keys), functools.cache(lambda place: pack_normal(flat[2 * place + 1 :: 2 * size])))
 
 
 def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
-    """Say of each output whether it equals one of ``atoms``; NaN equals NaN, rows of numbers equal tuples.
-
-    Examples
-    --------
-    >>> is_atom(np.array([1.0, 2.0, 3.0]), (2.0, "no"))
-    array([False,  True, False])
-    """
+    """Say of each output whether it equals one of ``atoms``; NaN equals NaN, rows of numbers equal tuples."""
     return find_atoms(outputs, atoms) >= 0
 
 
 def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where each of the different outputs is first, and which of these every output is.
-
-    Examples
-    --------
-    >>> distinct(np.array([2.0, 1.0, 2.0]))
-    (array([1, 0]), array([1, 0, 1]))
-    """
+    """Return where each of the different outputs is first, and which of these every output is."""
     if are_objects(outputs):
         code: dict[Hashable, int] = {}
         place = np.array([code.setdefault(value, len(code)) for value in outputs.tolist()], np.int64)
         return np.unique(place, return_index=True)[1], place
     rows = rows_of(outputs)
     codes = outputs if rows is None else row_codes(rows)
-    if are_numbers(outputs):  # `numpy.unique` sorts stably, four times as slowly
-        order = np.argsort(codes)
-        ordered = codes[order]
-        new = np.append(True, (ordered[1:] != ordered[:-1]) & (ordered[:-1] == ordered[:-1]))[: len(order)]
-        place = np.empty(len(order), np.int64)
-        place[order] = np.cumsum(new) - 1
-        return (np.minimum.reduceat(order, np.flatnonzero(new)) if len(order) else order), place
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
 

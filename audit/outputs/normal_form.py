@@ -7,10 +7,14 @@ that equals only itself would make every output a new one.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import functools
+import io
 import itertools
+import json
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -117,15 +121,10 @@ class Items(_Marked):
     @classmethod
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
         """Freeze a mapping, or its (key, value) pairs."""
-        pairs = mapping.items() if isinstance(mapping, Mapping) else mapping
-        found = [(normal(key), normal(value)) for key, value in pairs]
-        keys = [key for key, _ in found]
-        places, order = _sorted_places(keys if set(map(type, keys)) <= {str} else list(map(order_key, keys)))
-        return cls._in_order((found[place] for place in places), order)
-
-    @classmethod
-    def _in_order(cls, pairs: Iterable[tuple[Hashable, Any]], order: tuple[int, ...] | None) -> Items:
-        items = cls(pairs)
+        pairs = list(mapping.items() if isinstance(mapping, Mapping) else mapping)
+        keys, values = _sequence([key for key, _ in pairs]), _sequence([value for _, value in pairs])
+        places, order = _sorted_places(keys)
+        items = cls([(keys[place], values[place]) for place in places])
         if order is not None:
             items.order = order
         return items
@@ -314,11 +313,7 @@ def _array(value: NDArray[Any]) -> Any:
         return normal(value[()])
     if isinstance(value, np.ma.MaskedArray) or value.dtype.kind not in "biuf":
         return normal(items_of(value))
-    flat = np.asarray(value).ravel()
-    if flat.dtype.kind == "b" or flat.dtype == np.float64 or are_floats(flat):
-        parts = tuple(values_of(flat.astype(np.float64)))
-    else:
-        parts = tuple(map(normal, flat.tolist()))
+    parts = tuple(values_of(normal_array(np.asarray(value).ravel())))
     return parts if value.ndim == 1 else Array.of(parts, value.shape)
 
 
@@ -365,41 +360,17 @@ def _of_another_type(value: Any) -> Any:
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
     """The tuple of the normal forms of parts, of which most are numbers and strings."""
     return tuple(
-        [
-            part
-            if ((kind := type(part)) is float and part == part) or kind is str
-            else _dict(part)
-            if kind is dict
-            else normal(part)
-            for part in parts
-        ]
+        [part if ((kind := type(part)) is float and part == part) or kind is str else normal(part) for part in parts]
     )
 
 
-def _dict(mapping: dict[Any, Any]) -> Items:
-    """The items of a plain dict, of which most have strings as keys, and the same as the one before."""
-    known = _sorted_names(tuple(mapping))
-    if known is None:
-        return Items.of(mapping)
-    keys, order = known
-    return Items._in_order(zip(keys, _sequence(map(mapping.__getitem__, keys)), strict=True), order)
-
-
-@functools.lru_cache(1024)
-def _sorted_names(keys: tuple[Any, ...]) -> tuple[tuple[str, ...], tuple[int, ...] | None] | None:
-    """The keys of a mapping sorted, if all are strings, and where among these each one is, in the mapping's order."""
-    if set(map(type, keys)) != {str}:
-        return None
-    places, order = _sorted_places(keys)
-    return tuple(keys[place] for place in places), order
-
-
-def _sorted_places(keys: Sequence[Any]) -> tuple[list[int], tuple[int, ...] | None]:
+@functools.lru_cache(1024)  # most mappings have the keys of the one before
+def _sorted_places(keys: tuple[Hashable, ...]) -> tuple[list[int], tuple[int, ...] | None]:
     """Where the smallest key is, the next and so on; and the rank of every key, None where they are sorted already."""
-    places = sorted(range(len(keys)), key=keys.__getitem__)
-    if places == list(range(len(keys))):
-        return places, None
-    return places, tuple(sorted(range(len(keys)), key=places.__getitem__))
+    by: Sequence[Any] = keys if set(map(type, keys)) <= {str} else list(map(order_key, keys))
+    places = sorted(range(len(keys)), key=by.__getitem__)
+    sorted_already = places == list(range(len(keys)))
+    return places, None if sorted_already else tuple(sorted(range(len(keys)), key=places.__getitem__))
 
 
 def _member(value: Enum) -> Any:
@@ -449,7 +420,7 @@ _EXACT: dict[type, Callable[[Any], Any]] = {
     bytes: _itself,
     tuple: _sequence,
     list: _sequence,
-    dict: _dict,
+    dict: Items.of,
     set: _DERIVED[Set],
     frozenset: _DERIVED[Set],
 }
@@ -510,14 +481,14 @@ def pack_frozen(values: Sequence[Any]) -> Outputs:
 
 
 def pack_normal(values: list[Any]) -> Outputs:
-    """Put normal forms into one array: floats, and tuples of as many floats, as arrays of floats."""
+    """Put normal forms into one array: floats, and tuples of as many floats or `Array`s of one shape, as such."""
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values, np.float64)
-    if kinds == {tuple} and len(set(map(len, values))) == 1:
+    if kinds in ({tuple}, {Array}) and len(shapes := {getattr(value, "shape", (len(value),)) for value in values}) == 1:
         flat = list(itertools.chain.from_iterable(values))
         if set(map(type, flat)) == {float}:
-            return np.array(flat, np.float64).reshape(len(values), -1)
+            return np.array(flat, np.float64).reshape(len(values), *shapes.pop())
     return _objects(values)
 
 
@@ -601,3 +572,121 @@ def kinds_of(outputs: Outputs) -> list[str]:
         return [kind_of(value) for value in outputs.tolist()]
     kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
     return [kind] * len(outputs)
+
+
+# outputs as JSON and back, bit by bit: for results, checkpoints and the protocol of programs
+
+
+def to_json(value: Any) -> Any:
+    """Return a JSON value that `from_json` turns back into the normal form, bit by bit."""
+    if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and not too_long(value)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, Array):
+        return {"array": _parts(value), "shape": list(value.shape)}
+    for name, (kind, _, write, _) in _FORMS.items():
+        if isinstance(value, kind):
+            return {name: write(value)}
+    raise refused(value)
+
+
+def from_json(data: Any) -> Any:
+    """Rebuild an output's normal form; raises `AuditError` for what is none."""
+    try:
+        return normal(_read(data))
+    except AuditError:  # of a part
+        raise
+    except (ValueError, TypeError, ArithmeticError, KeyError):
+        raise AuditError(f"{data!r} is not an output.") from None
+    except RecursionError:
+        raise AuditError("A list of lists of lists that is too deep to read is not an output.") from None
+
+
+def block_to_json(outputs: Outputs) -> Any:
+    """Write outputs so that `block_from_json` gives them back bit by bit."""
+    if outputs.dtype == object:
+        values = outputs.tolist()
+        messages = [value.message if isinstance(value, Raised) else "" for value in values]
+        return {"outputs": _parts(values), **({"messages": messages} if any(messages) else {})}
+    block = io.BytesIO()
+    np.lib.format.write_array(block, outputs, allow_pickle=False)
+    return {"npy": base64.b64encode(block.getvalue()).decode("ascii")}
+
+
+def block_from_json(data: Any) -> Outputs:
+    """Read what `block_to_json` wrote."""
+    if "npy" in data:
+        block = io.BytesIO(base64.b64decode(data["npy"]))
+        return normal_array(np.lib.format.read_array(block, allow_pickle=False))
+    outputs = np.empty(len(data["outputs"]), dtype=object)
+    outputs[:] = list(map(from_json, data["outputs"]))
+    for place, message in enumerate(data.get("messages", ())):
+        if message and isinstance(outputs[place], Raised):
+            outputs[place] = Raised(outputs[place].exception, str(message))
+    return outputs
+
+
+def _read(data: Any) -> Any:
+    if data is None or isinstance(data, (str, bool, int, float)):
+        return data
+    if isinstance(data, list):
+        return _tuple(data)
+    if "array" in data:
+        parts, shape = data["array"], data["shape"]
+        if len(shape) < 2 or int(np.prod(shape)) != len(parts) or min(shape) < 0:
+            raise ValueError
+        return Array.of(_tuple(parts), list(map(int, shape)))
+    name = next((name for name in _FORMS if name in data), "")
+    _, content, _, read = _FORMS[name]
+    if not isinstance(data[name], content):
+        raise TypeError
+    return read(data[name])
+
+
+def _tuple(parts: list[Any]) -> tuple[Any, ...]:
+    return tuple(map(from_json, parts))
+
+
+def _read_complex(parts: list[Any]) -> Any:
+    real, imaginary = _tuple(parts)
+    if {kind_of(real), kind_of(imaginary)} != {"number"}:
+        raise ValueError
+    return Complex((real, imaginary)) if imaginary != 0 else real
+
+
+def _parts(values: Any) -> list[Any]:
+    return list(map(to_json, values))
+
+
+_FORMS: dict[str, tuple[type, type, Any, Any]] = {
+    "hex": (int, str, hex, lambda text: int(text, 16)),
+    "float": (float, str, repr, float),
+    "items": (
+        Items,
+        list,
+        lambda items: list(map(_parts, items.as_given())),
+        lambda pairs: Items.of(map(_tuple, pairs)),
+    ),
+    "set": (frozenset, list, lambda parts: sorted(_parts(parts), key=json.dumps), lambda parts: {*_tuple(parts)}),
+    "timeout": (TimedOut, bool, lambda _: True, {True: TimedOut()}.__getitem__),
+    "complex": (Complex, list, _parts, _read_complex),
+    "tuple": (tuple, list, _parts, _tuple),
+    "raises": (Raised, str, lambda raised: raised.exception, Raised),
+    "bytes": (bytes, str, bytes.hex, bytes.fromhex),
+    "decimal": (Decimal, str, str, Decimal),
+    "fraction": (Fraction, list, lambda it: _parts(it.as_integer_ratio()), lambda it: Fraction(*map(_read, it))),
+    "datetime": (datetime.datetime, str, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "date": (datetime.date, str, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": (datetime.time, str, datetime.time.isoformat, datetime.time.fromisoformat),
+    "timedelta": (
+        datetime.timedelta,
+        list,
+        lambda it: [it.days, it.seconds, it.microseconds],
+        lambda it: datetime.timedelta(*it),
+    ),
+}
+"""How an output stands in an object of one field: the field, the output's type, the field's, writing and reading.
+
+Of two types that an output is of, the first counts: a mapping is a tuple, too.
+"""

@@ -206,11 +206,6 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
 
     Words are in place where most texts have as many, and ``few`` of them are read character by character: elsewhere
     fields, names and tokens are read as well.
-
-    Examples
-    --------
-    >>> list(readings_of(["new york,7,ok", "rio,8,not at all", "la,9,ok"], [], 8))
-    ['commas', 'words', 'text', 'characters']
     """
     outside = [name for name in before if name not in ("json", "xml", "lines")]
     half = len(texts) / 2

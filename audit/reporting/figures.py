@@ -23,11 +23,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from epsaudit.adapters.functions import Profile
 from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.reporting.tables import runs_each
 from epsaudit.text import SYMBOLS, count, percent, visible
-from epsaudit.truth import Profile
 
 if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult

@@ -36,8 +36,7 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
-from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, number, values_of, written
+from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, from_json, number, values_of, written
 from epsaudit.witnesses import ANYTHING, Bound, Classifiers, LikelihoodRatio, Tails, Witness, candidate_scores
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value

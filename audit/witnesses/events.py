@@ -17,9 +17,19 @@ from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms, is_atom
-from epsaudit.outputs.normal_form import Items, Mask, Outputs, Raised, normal_array, too_long, values_of, written
+from epsaudit.outputs.normal_form import (
+    Items,
+    Mask,
+    Outputs,
+    Raised,
+    from_json,
+    normal_array,
+    to_json,
+    too_long,
+    values_of,
+    written,
+)
 from epsaudit.witnesses.features import (
     At,
     Code,

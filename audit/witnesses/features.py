@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError, whole_at_least, with_article
-from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import columns_of, find_atoms, inside, is_atom, listed
 from epsaudit.outputs.normal_form import (
     Array,
@@ -25,11 +24,13 @@ from epsaudit.outputs.normal_form import (
     Items,
     Outputs,
     are_objects,
+    from_json,
     kinds_of,
     normal,
     number,
     numbers_of,
     rows_of,
+    to_json,
     values_of,
     written,
 )

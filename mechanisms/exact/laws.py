@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.adapters.functions import forms, knows_law
 from epsaudit.errors import AuditError, clipped
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.losses import (
@@ -28,7 +29,6 @@ from epsaudit.mechanisms.exact.losses import (
     refine,
 )
 from epsaudit.outputs.normal_form import pack
-from epsaudit.truth import forms, knows_law
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from epsaudit.adapters.functions import Mechanism
+from epsaudit.adapters.functions import Mechanism, knows_law
 from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair
@@ -33,7 +33,6 @@ from epsaudit.mechanisms.exact.losses import (
     log_sum,
     merge_equal,
 )
-from epsaudit.truth import knows_law
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""
@@ -188,7 +187,7 @@ def most_influential(
     ------
     AuditError
         If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
-        form that `epsaudit.truth.knows_law` accepts.
+        form that `epsaudit.adapters.functions.knows_law` accepts.
 
     Examples
     --------

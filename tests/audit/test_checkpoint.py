@@ -22,8 +22,7 @@ from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.provenance import digest
-from epsaudit.outputs.as_json import block_from_json, block_to_json
-from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal_array, pack
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut, block_from_json, block_to_json, normal_array, pack
 from epsaudit.witnesses import Tails
 
 PAIR = DatasetPair((1,), (1, 2))

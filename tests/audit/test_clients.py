@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command
-from epsaudit.outputs.as_json import from_json
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.normal_form import from_json, pack
 from epsaudit.testing import frozen
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"

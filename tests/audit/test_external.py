@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
 from epsaudit.adapters.external import CHILDREN
-from epsaudit.outputs.as_json import to_json
-from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal
+from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal, to_json
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """

@@ -16,8 +16,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsaudit.outputs.as_json import block_from_json, block_to_json, from_json, to_json
-from epsaudit.outputs.normal_form import join, kinds_of, normal, pack, values_of
+from epsaudit.outputs.normal_form import (
+    block_from_json,
+    block_to_json,
+    from_json,
+    join,
+    kinds_of,
+    normal,
+    pack,
+    to_json,
+    values_of,
+)
 from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_dict
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
@@ -143,7 +152,7 @@ def test_membership_is_the_same_in_another_process():
     told = json.dumps({"events": [event.to_dict() for event in events], "outputs": block_to_json(pack(pool))})
     code = (
         "import json, sys\n"
-        "from epsaudit.outputs.as_json import block_from_json\n"
+        "from epsaudit.outputs.normal_form import block_from_json\n"
         "from epsaudit.witnesses import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"

@@ -29,9 +29,8 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.audits.verify import recompute
-from epsaudit.outputs.as_json import from_json, to_json
 from epsaudit.outputs.columns import describe_atoms
-from epsaudit.outputs.normal_form import Array, join, normal, normal_array, pack, values_of
+from epsaudit.outputs.normal_form import Array, from_json, join, normal, normal_array, pack, to_json, values_of
 from epsaudit.witnesses import Interval, Region, event_from_dict
 
 PAIR = DatasetPair(0, 1)
