@@ -4,16 +4,13 @@ Each leaky function releases Laplace noise of a sound scale, and tells the datas
 infinite. Its sound twin does the same without telling. At 99.9 % an audit refutes a twin by chance once in a thousand.
 """
 
-import datetime
 import ipaddress
 import pathlib
 import sys
 import types
 import uuid
 from collections import Counter
-from decimal import Decimal
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -140,29 +137,6 @@ def test_messages_of_exceptions_are_read_where_all_is():
     assert found.violates_claim, found
     assert "message(y)" in str(found.witness)
     assert not audit(leaky, BLIND, trials=4_000, confidence=0.999, seed=1, n_jobs=1, witnesses="all").violates_claim
-
-
-ZONES = {True: datetime.UTC, False: datetime.timezone(datetime.timedelta(hours=1))}
-UNREAD = {
-    "time zone": lambda first: datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC).astimezone(ZONES[first]),
-    "digits of a Decimal": lambda first: [Decimal("1.0" if first else "1.00")],
-    "digits of a Decimal, in a frame": lambda first: pd.DataFrame({"a": [Decimal("1.0" if first else "1.00")]}),
-    "what lies under a mask": lambda first: np.ma.MaskedArray([1.0, float(first)], [False, True]),
-    "type of an object": lambda first: (Released if first else types.SimpleNamespace)(first=1.0, noise=2.0),
-}
-
-
-@pytest.mark.parametrize("kind", some_daily(UNREAD))
-def test_a_note_says_what_is_not_read(kind):
-    def function(votes, rng):
-        return {"noise": rng.laplace(), "part": UNREAD[kind](votes[0] == "ann")}
-
-    def options(seed):
-        return {"claim": PureDP(1.0), "trials": 2_000, "seed": seed, "n_jobs": 1}
-
-    assert any(kind.partition(",")[0] in note for note in audit(black_box(function), VOTES, **options(1)).notes)
-    for seed in range(3):
-        assert not any("is not read" in note for note in audit(black_box(function), BLIND, **options(seed)).notes)
 
 
 @pytest.mark.parametrize("value", [10**6000, (10**6000, "a")], ids=["alone", "tuple"])
