@@ -410,12 +410,6 @@ def whole(value: Any) -> Any:
     return int(value) if int(value).bit_length() <= LONGEST_DECIMAL else {"hex": hex(value)}
 
 
-def counted(form: Any, moment: Any) -> Any:
-    """Return a time or a duration with the nanoseconds that those of pandas count besides."""
-    nanoseconds = getattr(moment, "nanosecond", 0) or getattr(moment, "nanoseconds", 0)
-    return [form, nanoseconds] if nanoseconds else form
-
-
 NAN = {"float": "nan"}
 KINDS: list[tuple[Any, Any]] = [
     (float, number),
@@ -428,10 +422,10 @@ KINDS: list[tuple[Any, Any]] = [
     (Set, lambda it: {"set": listed(it)}),
     (Decimal, lambda it: NAN if it.is_nan() else {"decimal": str(it)}),
     (Fraction, lambda it: {"fraction": [whole(it.numerator), whole(it.denominator)]}),
-    (datetime.datetime, lambda it: counted({"datetime": datetime.datetime.isoformat(it)}, it) if it == it else NAN),
+    (datetime.datetime, lambda it: {"datetime": datetime.datetime.isoformat(it)} if it == it else NAN),
     (datetime.date, lambda it: {"date": it.isoformat()}),
     (datetime.time, lambda it: {"time": it.isoformat()}),
-    (datetime.timedelta, lambda it: counted({"timedelta": [it.days, it.seconds, it.microseconds]}, it)),
+    (datetime.timedelta, lambda it: {"timedelta": [it.days, it.seconds, it.microseconds]}),
 ]
 """Types of outputs and how each is written; the first that fits counts."""
 

@@ -150,10 +150,6 @@ class Child:
         self._streams = cast(tuple[IO[bytes], IO[bytes], IO[bytes]], streams)  # as they are pipes
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
-        self._greet()
-
-    def _greet(self) -> None:
-        """Read the hello."""
         (line,) = self.lines(1, lambda line: False)
         match _loaded(line):
             case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
@@ -279,11 +275,6 @@ class Child:
     def _let_go(lifeline: int) -> None:
         LIFELINES.discard(lifeline)
         os.close(lifeline)
-
-    @property
-    def process_id(self) -> int:
-        """Of the process, and of the group that it leads."""
-        return self._process.pid
 
     def made_of(self, paths: Iterable[str]) -> None:
         """Remember what is a file of these paths, from the program's folder, and that it is as it is now."""

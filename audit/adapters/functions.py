@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -205,67 +205,42 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
 
     Defaults of the so many ``arguments`` that it is given do not matter.
     """
-    for part in reached(function, arguments):
-        if isinstance(part, CARRIED) and not isinstance(part, random.SystemRandom):
+    left, seen = [(function, 0)], dict[int, Any]()
+    for thing, depth in left:  # which grows
+        if isinstance(thing, CARRIED) and not isinstance(thing, random.SystemRandom):
             return True
+        if depth < DEPTH and id(thing) not in seen:
+            seen[id(thing)] = thing
+            left += [(part, depth + 1) for part in _reached(thing, arguments)]
     return False
 
 
-def reached(thing: Any, arguments: int = 0, depth: int = DEPTH) -> Iterator[Any]:
-    """Yield a function or object and all that it reaches in so many steps; some of it several times.
-
-    Defaults of its first ``arguments`` do not count.
-    """
-    yield thing
-    for part in _parts_of(thing, arguments) if depth else ():
-        yield from reached(part, arguments, depth - 1)
-
-
-def _parts_of(thing: Any, arguments: int) -> Iterator[Any]:
+def _reached(thing: Any, arguments: int) -> Iterable[Any]:
+    """What a function names and holds, the items of a container, and of an object its attributes and own classes."""
     if inspect.ismethod(thing):
-        yield thing.__self__
-        yield thing.__func__
-        yield from _named_by(thing, thing.__self__)
-    elif inspect.isfunction(thing):
-        defaults, names = thing.__defaults__ or (), thing.__code__.co_names
-        yield from defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
-        yield from (thing.__kwdefaults__ or {}).values()
-        for name in names:
-            named = thing.__globals__.get(name)
-            yield named
-            if inspect.ismodule(named) and is_own(named):  # others' modules hold functions
-                for inside in names:
-                    yield vars(named).get(inside)
-            elif inspect.isclass(named):
-                yield from _named_by(thing, named)
-        for cell in thing.__closure__ or ():
-            if cell != types.CellType():  # not filled yet
-                yield cell.cell_contents
-    elif isinstance(thing, functools.partial):
-        yield from (thing.func, *thing.args, *thing.keywords.values())
-    elif isinstance(thing, (dict, list, tuple, set, frozenset)):
-        yield from itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
-    elif not inspect.ismodule(thing) and not inspect.isclass(thing):
-        yield from getattr(thing, "__dict__", {}).values()
-        called = type(thing).__call__ if callable(thing) else None
-        if inspect.isfunction(called):
-            yield types.MethodType(called, thing)
-
-
-def _named_by(function: Any, owner: Any) -> Iterator[Any]:
-    """Yield what a function names of a class that a user wrote, or of an object of one, and that is not the object's.
-
-    Functions are yielded as methods, which name more of it.
-    """
-    kind = owner if inspect.isclass(owner) else type(owner)
-    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    if code is None or not (kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__))):
-        return
-    for name in code.co_names:
-        found = inspect.getattr_static(kind, name, None)
-        found = getattr(found, "__func__", getattr(found, "fget", found))  # of a static, a class method, a property
-        if found is not None and (owner is kind or name not in getattr(owner, "__dict__", {})):
-            yield types.MethodType(found, owner) if inspect.isfunction(found) else found
+        return (thing.__self__, thing.__func__)
+    if inspect.isfunction(thing):
+        names, defaults = thing.__code__.co_names, thing.__defaults__ or ()
+        named = [thing.__globals__.get(name) for name in names]
+        modules = [vars(one) for one in named if inspect.ismodule(one) and is_own(one)]  # others' hold functions
+        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != types.CellType()]
+        given = defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
+        inside = [module.get(name) for module in modules for name in names]
+        return [*given, *(thing.__kwdefaults__ or {}).values(), *cells, *named, *inside]
+    if isinstance(thing, functools.partial):
+        return (thing.func, *thing.args, *thing.keywords.values())
+    if isinstance(thing, (dict, list, tuple, set, frozenset)):
+        return itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
+    if inspect.ismodule(thing):
+        return ()
+    kinds = [
+        kind
+        for kind in (thing if inspect.isclass(thing) else type(thing)).__mro__
+        if kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__))
+    ]
+    members = [part for kind in kinds for part in vars(kind).values()]
+    members = [getattr(part, "__func__", getattr(part, "fget", part)) for part in members]  # static, class, properties
+    return members if inspect.isclass(thing) else [*getattr(thing, "__dict__", {}).values(), *members]
 
 
 class DatasetChangedError(Exception):

@@ -51,9 +51,6 @@ MOST_PAIRS = 2048
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
 """Outputs looked at, of numbers and of Python objects, which take a microsecond each: pairs need no more, and
 halves of so many show a drift of 1 in 50, at the level of one test."""
-REMARKABLE = 4.0
-"""Standard deviations of Fisher's sum within which no tail is computed: it takes time, and none comes near the level of
-a test. A finding missed so makes the tests more lenient than their level, never less."""
 FEWEST_REPEATS = 20
 """Numbers with long digits, each seen again, from which on outputs are taken to come from a pool. A continuous law has
 none; in 1,250 training runs a pool of 2,000 has 390, one of 39,000 these."""
@@ -213,16 +210,10 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
     what = f"the event is seen in {ends[0]:,} of the first {ends[2]:,} runs, in {ends[1]:,} of the last {ends[3]:,}"
     findings = [Finding(what, _log_tail(ends[0], ends[0] + ends[1], ends[2], ends[2] + ends[3]))]
     what = f"the event is seen more unevenly from chunk to chunk than in independent runs, over {2 * half:,} chunks"
-    for first in (np.arange(0, 2 * half, 2), np.arange(half)):  # paired with neighbours, and with those far away
-        pairs = np.stack([first, first + (1 if first[-1] >= half else half)])
-        size, total = (part[pairs].sum(axis=0).astype(float) for part in (runs, seen))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = total * (size - total) * runs[pairs].prod(axis=0) / size**2 / np.maximum(size - 1.0, 1.0)
-            squares = np.where(variance > 0.0, (seen[first] - runs[first] * total / size) ** 2 / variance, 0.0)
-        if squares.sum() >= half + REMARKABLE * np.sqrt(2.0 * half):  # Fisher's combined p-value
-            tables = zip(seen[first].tolist(), total.tolist(), runs[first].tolist(), size.tolist(), strict=True)
-            evidence = -sum(min(_log_tail(*map(int, table)) + np.log(2.0), 0.0) for table in tables)
-            findings.append(Finding(what, float(np.log(max(gammaincc(half, evidence), 1e-300)))))
+    for first, step in ((np.arange(0, 2 * half, 2), 1), (np.arange(half), half)):  # neighbours, and those far away
+        both = np.stack([seen[first], seen[first] + seen[first + step], runs[first], runs[first] + runs[first + step]])
+        evidence = -sum(min(_log_tail(*table) + math.log(2.0), 0.0) for table in both.T.tolist())
+        findings.append(Finding(what, float(np.log(max(gammaincc(half, evidence), 1e-300)))))  # Fisher's
     return _worst(findings, level / 4)  # two of Fisher's, and two-sided halves
 
 

@@ -130,11 +130,20 @@ class Workers:
 
     @classmethod
     def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
-        """Read off a mechanism whether threads run it in parallel, and whether it wants many calls."""
+        """Read off a mechanism whether threads run it in parallel, and whether it wants many calls.
+
+        Where copies of it might repeat each other's noise, and no bound would hold, there is one job, in this process:
+        `AuditError` if more were asked for.
+        """
         threads = getattr(mechanism, "releases_the_interpreter", True)
         many = getattr(mechanism, "wants_many_calls", False)
+        if getattr(mechanism, "copies_repeat", False):
+            if n_jobs not in (None, 1):
+                name = getattr(mechanism, "name", mechanism)
+                raise AuditError(f"{REPEATS.format(name)} and then no bound holds. Use one job, {PROMISE}")
+            n_jobs = 1
         return cls(
-            jobs_allowed(mechanism, n_jobs),
+            n_jobs,
             "threads" if threads else "processes",
             LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK,
             recorded,
@@ -197,20 +206,6 @@ class Workers:
             if type(error).__module__.partition(".")[0] != "distributed":
                 raise
             raise AuditError(f"The cluster gave up ({_named(error)}). {kept}") from error
-
-
-def jobs_allowed(mechanism: object, n_jobs: int | None) -> int | None:
-    """Return the jobs asked for; one, in this process, where copies of a mechanism might repeat each other's noise.
-
-    Runs that repeat each other are no independent runs, and no bound holds: raises `AuditError` if more were asked for.
-    """
-    if not getattr(mechanism, "copies_repeat", False):
-        return n_jobs
-    if n_jobs not in (None, 1):
-        raise AuditError(
-            f"{REPEATS.format(getattr(mechanism, 'name', mechanism))} and then no bound holds. Use one job, {PROMISE}"
-        )
-    return 1
 
 
 def check_restart(mechanism: object) -> None:

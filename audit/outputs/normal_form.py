@@ -291,19 +291,14 @@ def _complex(value: Any) -> Any:
 
 
 def _time(value: Any) -> Any:
-    """A time or a duration of the plain type, and the nanoseconds that those of pandas count besides."""
+    """A time or a duration of the plain type, without the nanoseconds of pandas."""
     if value != value:  # NaT of pandas
         return NAN
     if isinstance(value, datetime.timedelta):
-        nanoseconds = getattr(value, "nanoseconds", 0)
-        plain: Any = datetime.timedelta(value.days, value.seconds, value.microseconds)
-    else:
-        nanoseconds = getattr(value, "nanosecond", 0)
-        plain = value
-        if type(value) is not datetime.datetime:
-            plain = datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
-        plain = plain.replace(fold=0) if plain.tzinfo is None else plain.astimezone(datetime.UTC)
-    return (plain, float(nanoseconds)) if nanoseconds else plain
+        return datetime.timedelta(value.days, value.seconds, value.microseconds)
+    if type(value) is not datetime.datetime:
+        value = datetime.datetime.fromisoformat(datetime.datetime.isoformat(value))
+    return value.replace(fold=0) if value.tzinfo is None else value.astimezone(datetime.UTC)
 
 
 def _array(value: NDArray[Any]) -> Any:
@@ -373,7 +368,7 @@ def _sorted_places(keys: tuple[Hashable, ...]) -> tuple[list[int], tuple[int, ..
     return places, None if sorted_already else tuple(sorted(range(len(keys)), key=places.__getitem__))
 
 
-def _member(value: Enum) -> Any:
+def _member(value: Any) -> Any:
     return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
 
 

@@ -111,7 +111,6 @@ def test_a_buffer_that_is_filled_again_for_every_call(dtype):
 
 
 UNLIKE = {
-    "nanoseconds": (lambda: pd.Timestamp(0, unit="ns"), lambda: pd.Timestamp(1, unit="ns")),
     "long doubles": (lambda: np.longdouble(1), lambda: np.longdouble(1) + LAST_BIT),
     "vectors of long doubles": (lambda: np.full(2, 1, np.longdouble), lambda: np.full(2, 1 + LAST_BIT)),
     "complex long doubles": (lambda: np.clongdouble(1j), lambda: np.clongdouble(1j) * (1 + LAST_BIT)),
