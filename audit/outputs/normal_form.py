@@ -368,7 +368,7 @@ def _sorted_places(keys: tuple[Hashable, ...]) -> tuple[list[int], tuple[int, ..
     return places, None if sorted_already else tuple(sorted(range(len(keys)), key=places.__getitem__))
 
 
-def _member(value: Any) -> Any:
+def _member(value: Enum) -> Any:
     return normal(value.value) if isinstance(value, (int, float, str)) else f"{type(value).__name__}.{value.name}"
 
 
