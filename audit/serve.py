@@ -416,7 +416,7 @@ KINDS: list[tuple[Any, Any]] = [
     (int, whole),
     (str, str.__str__),
     ((bytes, bytearray), lambda it: {"bytes": bytes(it).hex()}),
-    (complex, lambda it: {"complex": [number(it.real), number(it.imag)]}),
+    (complex, lambda it: [number(it.real), number(it.imag)]),
     (Mapping, lambda it: {"items": [[plain(key), plain(part)] for key, part in it.items()]}),
     ((list, tuple), listed),
     (Set, lambda it: {"set": listed(it)}),

@@ -161,13 +161,6 @@ class Array(_Marked):
         return f"array of shape {self.shape}: {written(tuple(self))}"
 
 
-class Complex(_Marked):
-    """The outcome of a run that returned a complex number: its real and its imaginary part, which is not 0."""
-
-    def __repr__(self) -> str:
-        return f"complex({written(self[0])}, {written(self[1])})"
-
-
 def normal(value: Any) -> Any:
     """Return the normal form of one output.
 
@@ -285,11 +278,6 @@ def _equal_float(value: Any) -> Any:
     return nearest if nearest == value else value
 
 
-def _complex(value: Any) -> Any:
-    imaginary = normal(value.imag)
-    return Complex((normal(value.real), imaginary)) if imaginary != 0 else normal(value.real)
-
-
 def _time(value: Any) -> Any:
     """A time or a duration of the plain type, without the nanoseconds of pandas."""
     if value != value:  # NaT of pandas
@@ -378,7 +366,7 @@ def _itself(value: Any) -> Any:
 
 _DERIVED: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((np.datetime64, np.timedelta64), lambda value: NAN if np.isnat(value) else normal(value.item())),
-    np.complexfloating: _complex,
+    **dict.fromkeys((complex, np.complexfloating), lambda value: _sequence((value.real, value.imag))),
     np.longdouble: lambda value: normal(  # whose item is itself
         Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
     ),
@@ -388,10 +376,8 @@ _DERIVED: dict[type, Callable[[Any], Any]] = {
     int: lambda value: normal(int.__pos__(value)),
     str: str.__str__,
     **dict.fromkeys((bytes, bytearray), lambda value: bytes(memoryview(value))),
-    complex: lambda value: _complex(complex.__pos__(value)),
     Items: _itself,
     Array: _itself,
-    Complex: _itself,
     tuple: lambda value: _sequence(tuple.__iter__(value)),
     list: lambda value: _sequence(list.__iter__(value)),
     np.ndarray: _array,
@@ -425,7 +411,6 @@ _KINDS: dict[str, Any] = {
     "string": str,
     "mapping": Items,
     "array": Array,
-    "complex": Complex,
     "sequence": tuple,
     "set": frozenset,
     "None": type(None),
@@ -643,13 +628,6 @@ def _tuple(parts: list[Any]) -> tuple[Any, ...]:
     return tuple(map(from_json, parts))
 
 
-def _read_complex(parts: list[Any]) -> Any:
-    real, imaginary = _tuple(parts)
-    if {kind_of(real), kind_of(imaginary)} != {"number"}:
-        raise ValueError
-    return Complex((real, imaginary)) if imaginary != 0 else real
-
-
 def _parts(values: Any) -> list[Any]:
     return list(map(to_json, values))
 
@@ -665,7 +643,6 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
     ),
     "set": (frozenset, list, lambda parts: sorted(_parts(parts), key=json.dumps), lambda parts: {*_tuple(parts)}),
     "timeout": (TimedOut, bool, lambda _: True, {True: TimedOut()}.__getitem__),
-    "complex": (Complex, list, _parts, _read_complex),
     "tuple": (tuple, list, _parts, _tuple),
     "raises": (Raised, str, lambda raised: raised.exception, Raised),
     "bytes": (bytes, str, bytes.hex, bytes.fromhex),

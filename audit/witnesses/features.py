@@ -226,7 +226,7 @@ class HasKind(Labelled):
         """How a person says that it is 1, and that it is 0."""
         if self.name == "raised":
             return "raises", "does not raise"
-        noun = self.name if self.name in ("None", "complex") else with_article(self.name)
+        noun = self.name if self.name == "None" else with_article(self.name)
         return f"y is {noun}", f"y is not {noun}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
