@@ -1,5 +1,5 @@
 from .adapters.external import command
-from .adapters.functions import Mechanism, OutputDistribution, black_box, estimator, vectorized
+from .adapters.functions import Mechanism, OutputDistribution, black_box, vectorized
 from .audits.fixed import audit as audit
 from .audits.one_run import OneRunResult, audit_one_run, audit_scores
 from .audits.sequential import SequentialResult, audit_sequentially
@@ -34,6 +34,5 @@ __all__ = [
     "audit_sequentially",
     "black_box",
     "command",
-    "estimator",
     "vectorized",
 ]

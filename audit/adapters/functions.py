@@ -1,22 +1,19 @@
 """A mechanism is a function from datasets to output distributions: both protocols, and what makes it of a function.
 
-A function is called with its dataset, and a generator, a seed or nothing, as its signature says; or awaited.
+A function is called with its dataset, and a generator, a seed or nothing, as its signature says.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import itertools
-import math
 import random
 import signal
 import sys
 import threading
-import time
 import types
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -36,7 +33,7 @@ from epsaudit.data.neighbours import (
     is_frame,
     listed,
 )
-from epsaudit.errors import AuditError, OwnCodeError, finite_at_least, is_own, own_lines, seconds_of, with_article
+from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
@@ -94,18 +91,16 @@ class Takes:
     what: str = "rng"
     name: str = ""
     """Its keyword; none where it is the last argument by position."""
-    awaits: bool = False
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function as one of (dataset, rng), of (dataset, size, rng), or of these without rng."""
-        called = awaited(function) if self.awaits else function
         if self.what != "seed" and not self.name:
-            return called
+            return function
 
         def call(*arguments: Any) -> Any:
             *given, rng = arguments
             handed = int(rng.integers(2**32)) if self.what == "seed" else rng
-            return called(*given, **{self.name: handed}) if self.name else called(*given, handed)
+            return function(*given, **{self.name: handed}) if self.name else function(*given, handed)
 
         return call
 
@@ -115,11 +110,15 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
 
     `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
     """
-    awaits = callable(function) and any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        raise AuditError(
+            f"{function!r} is asynchronous; give a function that runs it to its end, as "
+            "lambda data, rng: asyncio.run(function(data, rng))."
+        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
-        return Takes(awaits=awaits)
+        return Takes()
     others, bound, name = arguments[:-1], _bound(signature, *arguments), getattr(function, "__name__", "function")
     sources = wanted(function, {}, len(others))
     if len(sources) > 1:
@@ -129,13 +128,13 @@ def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
         )
     for source, what in sources.items():
         if bound and list(bound)[-1] == source:
-            return Takes(what, "", awaits)
+            return Takes(what)
         if _bound(signature, *others, **{source: what}):
-            return Takes(what, source, awaits)
+            return Takes(what, source)
     if bound and is_free(signature.parameters[list(bound)[-1]].default):  # another default, as epsilon=1.0, is no rng
-        return Takes("rng", "", awaits)
+        return Takes()
     if _bound(signature, *others):
-        return Takes("", "", awaits)
+        return Takes("")
     raise AuditError(
         f"The mechanism's signature is {signature}; it must accept function({', '.join(arguments)}), or the same "
         "without rng."
@@ -417,8 +416,7 @@ def black_box(
         A parameter called ``seed`` or ``random_state`` (without a default, or None or a number) gets a new whole
         number each run instead, from 0 to 2^32 - 1, drawn from that generator; one called ``rng``, ``generator`` or
         ``random`` gets the generator; both by keyword, too. Any other second argument with a default, unless that is
-        None or a generator, is left at it. What `functools.partial` has bound stays bound. An asynchronous function is
-        run to its end.
+        None or a generator, is left at it. What `functools.partial` has bound stays bound.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     time_limit : float, optional
@@ -731,176 +729,6 @@ class _Vectorized(_FunctionDistribution):
             f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
             f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"
         )
-
-
-def awaited(function: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-    """Return a function that runs an asynchronous one to its end, each run in an event loop and a context of its own.
-
-    Examples
-    --------
-    >>> async def noisy_count(people, rng):
-    ...     await asyncio.sleep(0.0)
-    ...     return len(people) + rng.laplace()
-    >>> round(awaited(noisy_count)(["ann"], np.random.default_rng(0)), 2)
-    1.32
-    """
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(function(*args, **kwargs))
-        raise RuntimeError(
-            "an event loop is running already, as in a notebook or an asynchronous test: audit asynchronous functions "
-            "in a thread, by await asyncio.to_thread(audit, ...)"
-        )
-
-    return call
-
-
-def estimator(
-    make: Callable[..., Any],
-    attribute: str | Sequence[str] | None = None,
-    *,
-    predict: Any = None,
-    target: int | str | None = None,
-    options: dict[str, Any] | None = None,
-    claim: Claim | None = None,
-    adjacency: Relation | None = None,
-    pairs: Pairs = (),
-    name: str | None = None,
-) -> FunctionMechanism:
-    """Make a mechanism of a class with ``fit``, and of what it releases: named attributes, or predictions.
-
-    Parameters
-    ----------
-    make : callable
-        The class. Its parameter ``random_state`` or ``rng``, if it has one, is given the audit's randomness; without
-        one it owns its randomness, as in `epsaudit.black_box`.
-    attribute : str or sequence of str, optional
-        What is released of the fitted model, as ``"coef_"``.
-    predict : array_like, optional
-        Or the points of which predictions are released.
-    target : int or str, optional
-        The column of the dataset, one row a record, that ``fit`` takes as its second argument; by default it takes the
-        whole dataset as its first. A name is for frames.
-    options : dict, optional
-        Further arguments of the class.
-    claim, adjacency, pairs, name : optional
-        As for `epsaudit.black_box`.
-
-    Raises
-    ------
-    AuditError
-        If ``make`` has no ``fit``, or not either ``attribute`` or ``predict`` is given.
-
-    Examples
-    --------
-    >>> from epsaudit import AddRemove, PureDP, audit
-    >>> class NoisyMean:
-    ...     def __init__(self, epsilon, random_state=None):
-    ...         self.epsilon, self.random_state = epsilon, random_state
-    ...     def fit(self, data):  # records in [0, 1]; the sum takes half of the budget, the number needs the other half
-    ...         self.sum_ = np.sum(data) + self.random_state.laplace(scale=2 / self.epsilon)
-    ...         self.number_ = len(data)
-    ...         return self
-    >>> mean = estimator(NoisyMean, ("sum_", "number_"), options={"epsilon": 1.0}, adjacency=AddRemove)
-    >>> result = audit(mean, (np.ones(3), np.ones(4)), epsilon=1.0, trials=2_000, seed=1)
-    >>> print(result.violates_claim, result.witness)
-    True {y[1] <= 3} for x, {y[1] >= 4} for x'
-    """
-    if not callable(getattr(make, "fit", None)):
-        raise AuditError(f"{make!r} has no fit; give a class that has, as sklearn.linear_model.LogisticRegression.")
-    names = (attribute,) if isinstance(attribute, str) else tuple(attribute or ())
-    if bool(names) == (predict is not None) or not all(isinstance(one, str) for one in names):
-        raise AuditError("Give either attribute=, what is released of a fitted model, or predict=, points to predict.")
-    source = next((one for one in ("random_state", "rng") if one in inspect.signature(make).parameters), None)
-    given = options or {}
-    if source in given:
-        raise AuditError(f"{source!r} is among the options; leave it out, so that every run has randomness of its own.")
-
-    def fitted(dataset: Any, **randomness: Any) -> Any:
-        model = make(**given, **randomness)
-        model.fit(*_columns(dataset, target))
-        if predict is not None:
-            return model.predict(predict)
-        values = tuple(getattr(model, one) for one in names)
-        return values[0] if isinstance(attribute, str) else values
-
-    def released(dataset: Any, rng: np.random.Generator) -> Any:
-        # scikit-learn takes the older kind of generator, here on the same stream; a seed would repeat itself
-        return fitted(dataset, **{str(source): rng if source == "rng" else np.random.RandomState(rng.bit_generator)})
-
-    title = name or str(getattr(make, "__name__", make))
-    function: Callable[..., Any] = released if source else lambda dataset: fitted(dataset)
-    return black_box(function, claim=claim, adjacency=adjacency, pairs=pairs, name=title)
-
-
-def _columns(dataset: Any, target: int | str | None) -> tuple[Any, ...]:
-    """What ``fit`` is called with: the dataset, or its other columns and the target."""
-    if target is None:
-        return (dataset,)
-    if isinstance(target, str):
-        return dataset[[column for column in dataset.columns if column != target]], dataset[target]
-    rows = np.asarray(dataset)
-    return np.delete(rows, target, axis=1), rows[:, target]
-
-
-def timed(
-    function: Callable[..., Any], resolution: float, *, clock: Callable[[], float] = time.perf_counter
-) -> Callable[..., dict[str, Any]]:
-    """Return the function with outputs ``{"output": what it returns, "time": how many steps of the clock it took}``.
-
-    `AuditError` if the resolution is no finite number of at least a nanosecond, 1e-9.
-
-    Parameters
-    ----------
-    function : callable
-        As for `epsaudit.black_box`, which takes what is returned here. A run that raises is its exception alone.
-    resolution : float
-        Seconds of a step; whoever measures a service from outside sees steps of about a millisecond.
-    clock : callable, optional
-        Seconds since some moment; the processor's, `time.process_time`, is less disturbed by other programs.
-
-    Examples
-    --------
-    >>> ticks = iter([0.0, 0.0031, 1.0, 1.0052])
-    >>> count = timed(len, 0.001, clock=lambda: next(ticks))
-    >>> count([]), count(["ann"])
-    ({'output': 0, 'time': 3}, {'output': 1, 'time': 5})
-    """
-    step = finite_at_least(resolution, 1e-9, "resolution")
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> dict[str, Any]:
-        began = clock()
-        output = function(*args, **kwargs)
-        return {"output": output, "time": math.floor((clock() - began) / step)}
-
-    return call
-
-
-def same_twice(function: Callable[..., Any], dataset: Any, claim: Claim) -> FunctionMechanism:
-    """Return a mechanism that runs a timed function on one dataset under two names: a control of the clock.
-
-    Nothing that the function does can tell the two apart. An audit of it that certifies more than 0 says that on this
-    machine, at this resolution, times show nothing.
-
-    Examples
-    --------
-    >>> from epsaudit import PureDP, audit
-    >>> control = same_twice(timed(lambda data, rng: rng.integers(9), 1.0), ["ann"], PureDP(0.1))
-    >>> audit(control, trials=2_000, seed=1).lower_bound
-    0.0
-    """
-
-    @functools.wraps(function)
-    def call(named: tuple[str, Any], *args: Any, **kwargs: Any) -> Any:
-        return function(named[1], *args, **kwargs)
-
-    pair = DatasetPair(("first", dataset), ("second", dataset))
-    return black_box(call, claim=claim, pairs=[pair], name="the clock")
 
 
 # exact values: known laws belong to mechanisms, and so does what computes with them, `epsaudit.mechanisms.exact`

@@ -1,14 +1,11 @@
-"""Functions with a seed, and asynchronous ones, are audited like others."""
+"""Functions with a seed are audited like others."""
 
-import asyncio
-import contextvars
 import random
 
 import numpy as np
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.adapters.functions import awaited
 
 PAIR = (["ann"], ["ann", "bob"])
 
@@ -21,16 +18,8 @@ def made(epsilon):
     return black_box(count, claim=PureDP(1.0), pairs=[PAIR])
 
 
-def awaiting(scale):
-    async def count(people, rng):
-        await asyncio.sleep(0.0)
-        return len(people) + rng.laplace(scale=scale)
-
-    return black_box(awaited(count), claim=PureDP(1.0), pairs=[PAIR])
-
-
-@pytest.mark.parametrize("mechanisms", [(made(1.0), made(2.0)), (awaiting(1.0), awaiting(0.5))], ids=["seed", "async"])
-def test_half_the_noise_is_refuted_the_right_one_is_not_and_both_are_reproducible(mechanisms):
+def test_half_the_noise_is_refuted_the_right_one_is_not_and_both_are_reproducible():
+    mechanisms = made(1.0), made(2.0)
     right, wrong = (audit(one, trials=1_500, confidence=0.999, seed=1, n_jobs=1) for one in mechanisms)
     assert not right.violates_claim
     assert wrong.violates_claim
@@ -56,11 +45,6 @@ def block(people, size, seed=0):
     return len(people) + np.random.default_rng(seed).laplace(size=size)
 
 
-async def later(people, seed=0):
-    await asyncio.sleep(0.0)
-    return len(people) + noise(seed)
-
-
 @pytest.mark.parametrize(
     "function",
     [
@@ -69,7 +53,6 @@ async def later(people, seed=0):
         by_generator,
         annotated,
         block,
-        later,
     ],
 )
 def test_a_function_gets_its_seed_or_its_generator_as_its_signature_says(function):
@@ -105,34 +88,9 @@ def test_two_sources_of_randomness_are_refused(function, words):
         black_box(function)
 
 
-SEEN = contextvars.ContextVar("SEEN", default=0)
+def test_an_asynchronous_function_is_told_how_to_be_run():
+    async def later(people, rng):
+        return rng.laplace()
 
-
-def test_runs_of_an_asynchronous_function_share_nothing():
-    loops, late = [], []
-
-    async def straggler():
-        await asyncio.sleep(0.0)
-        await asyncio.sleep(0.0)
-        late.append(1)
-
-    async def count(people, rng):
-        loops.append(asyncio.get_running_loop())
-        asyncio.get_running_loop().create_task(straggler())
-        SEEN.set(SEEN.get() + 1)
-        return float(SEEN.get())
-
-    assert black_box(count)([]).sample(50, np.random.default_rng(5)).tolist() == [1.0] * 50
-    assert len(set(map(id, loops))) == 50
-    assert all(loop.is_closed() for loop in loops)
-    assert not late
-
-
-def test_a_time_limit_stops_an_asynchronous_run_and_the_next_goes_on():
-    async def sleeps(people, rng):
-        if rng.random() < 0.5:
-            await asyncio.sleep(60.0)
-        return 1.0
-
-    outputs = black_box(sleeps, time_limit=0.05)([]).sample(6, np.random.default_rng(5)).tolist()
-    assert 0 < outputs.count(1.0) < 6
+    with pytest.raises(AuditError, match="asyncio.run"):
+        black_box(later)
