@@ -284,15 +284,15 @@ class Child:
                 self.files[place] = _state(place)
 
     @property
-    def changed(self) -> bool:
-        """Whether a file that it was made of is another one now, or the folder where it would be started."""
-        elsewhere = self.folder != os.path.abspath(self.program.folder or "")
-        return elsewhere or any(_state(path) != state for path, state in self.files.items())
-
-    @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is alive, and is what would be started now: in this folder, of files that are as they were."""
+        here = self.folder == os.path.abspath(self.program.folder or "")
+        return self.alive and here and all(_state(path) == state for path, state in self.files.items())
 
     def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Move bytes both ways until ``done``; silence on standard output and input for the time limit is the end."""
@@ -311,28 +311,24 @@ class Child:
                     if any(end.is_set() for end in ends()):
                         self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
-                    more = b"" if key.fileobj is stdin else os.read(key.fd, PIECE)
-                    if key.fileobj is stderr:
-                        self._words = (self._words + more)[-4 * LAST_WORDS :]
-                        if not more:
-                            ready.unregister(stderr)
-                        continue
-                    deadline = time.monotonic() + self.program.timeout
                     if key.fileobj is stdin:
-                        self._write(stdin, so_far)
-                    elif not more:
-                        self._ended(so_far)
-                    self.received += more
+                        try:
+                            self._unsent = self._unsent[os.write(key.fd, self._unsent[:PIECE]) :]
+                        except BrokenPipeError:
+                            self._ended(so_far)
+                    elif not (more := os.read(key.fd, PIECE)):
+                        ready.unregister(key.fileobj)
+                        if key.fileobj is stdout:
+                            self._ended(so_far)
+                    elif key.fileobj is stderr:
+                        self._words = (self._words + more)[-4 * LAST_WORDS :]
+                        continue
+                    else:
+                        self.received += more
+                    deadline = time.monotonic() + self.program.timeout
                 if time.monotonic() >= deadline and not done():
                     silent = f"was silent for {self.program.timeout:g} seconds after it {so_far()}"
                     self.fail(f"{silent}; raise the time limit if it is only slow")
-
-    def _write(self, stdin: IO[bytes], so_far: Callable[[], str]) -> None:
-        try:
-            with contextlib.suppress(BlockingIOError):
-                self._unsent = self._unsent[os.write(stdin.fileno(), self._unsent[:PIECE]) :]
-        except BrokenPipeError:
-            self._ended(so_far)
 
     def _ended(self, so_far: Callable[[], str]) -> NoReturn:
         """Say how the process came to its end, and when."""
@@ -372,7 +368,7 @@ class Pool:
         while True:
             with self._lock:
                 child = idle.pop() if (idle := self._idle.get(program)) else None
-            if child is None or (child.alive and not child.changed):
+            if child is None or child.usable:
                 break
             child.close()
         child = child or Child(program)

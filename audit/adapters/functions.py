@@ -9,12 +9,11 @@ import functools
 import inspect
 import itertools
 import random
-import signal
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -33,8 +32,8 @@ from epsaudit.data.neighbours import (
     is_frame,
     listed,
 )
-from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, seconds_of, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, frozen, normal_array, pack, pack_frozen
+from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
+from epsaudit.outputs.normal_form import Outputs, Raised, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -348,7 +347,6 @@ class FunctionMechanism:
     one_by_one: bool = field(default=True, repr=False)
     """Whether the function is called once a run."""
     takes: Takes = field(default=Takes(), repr=False)
-    time_limit: float | None = None
     fresh_randomness: bool = False
     fresh: bool = False
     """Whether ``function`` makes what is called: anew for every run, or every block of runs where it is stateless."""
@@ -375,8 +373,8 @@ class FunctionMechanism:
 
     @property
     def reproducible(self) -> bool:
-        """Whether outputs depend on the seed alone; false for a function that owns its randomness or may time out."""
-        return not self.owns_randomness and self.time_limit is None
+        """Whether outputs depend on the seed alone; false for a function that owns its randomness."""
+        return not self.owns_randomness
 
     @property
     def releases_the_interpreter(self) -> bool:
@@ -387,7 +385,7 @@ class FunctionMechanism:
         """Bind the function to a dataset, of which every run sees what is given here."""
         law = _OneByOne if self.one_by_one else _Vectorized
         habits = Habits(repeatable=self.reproducible)
-        return law(self.function, Dataset(dataset), self.takes, self.time_limit, self.fresh, habits)
+        return law(self.function, Dataset(dataset), self.takes, self.fresh, habits)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """Return the pairs given when the function was wrapped."""
@@ -401,7 +399,6 @@ def black_box(
     adjacency: Relation | None = None,
     pairs: Pairs = (),
     name: str | None = None,
-    time_limit: float | None = None,
     fresh: bool = False,
     fresh_randomness: bool = False,
 ) -> FunctionMechanism:
@@ -410,33 +407,24 @@ def black_box(
     Parameters
     ----------
     function : callable
-        ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; or ``function(dataset)`` if it
-        owns its randomness, in which case results say that their seed may not give the same again. The page on
-        outputs lists what an output may be, and which count as one. An exception is an outcome, ``sys.exit`` included.
-        A parameter called ``seed`` or ``random_state`` (without a default, or None or a number) gets a new whole
-        number each run instead, from 0 to 2^32 - 1, drawn from that generator; one called ``rng``, ``generator`` or
-        ``random`` gets the generator; both by keyword, too. Any other second argument with a default, unless that is
-        None or a generator, is left at it. What `functools.partial` has bound stays bound.
+        ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; ``seed`` or ``random_state`` gets a
+        new whole number each run, below 2^32, in its place. ``function(dataset)`` owns its randomness, and results say
+        that their seed may not give the same again. The page on outputs lists what an output may be and how randomness
+        is handed over. An exception is an outcome, ``sys.exit`` included.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
-    time_limit : float, optional
-        Seconds after which a run is stopped and counts as the outcome 'timeout'. It works in the main thread of a
-        process (as joblib's processes do) on systems with POSIX signals, and stops Python code, not one long call
-        into compiled code.
     fresh : bool
-        Whether ``function`` is a class or another factory: ``function()`` makes the object that is called, and every
-        run makes one anew. Give it for whatever keeps something from call to call: answers, caches, pools of noise, a
-        budget. Where the factory has an attribute ``stateless`` that is true, a block of runs shares an object. The
-        factory is called once when the mechanism is made, to see what its object takes.
+        Whether ``function`` is a class or another factory, called without arguments before every run: for whatever
+        keeps answers, caches, pools of noise, a budget. If it has an attribute ``stateless`` that is true, a block of
+        runs shares an object.
     fresh_randomness : bool
-        For a function that owns its randomness: promises that it draws from the operating system (`secrets`,
-        `random.SystemRandom`, most DP libraries), so that copies of it in other processes, or after a restart, never
-        repeat each other. Without the promise an audit runs it in one process, and keeps no checkpoint.
+        Promises that a function which owns its randomness draws from the operating system, so that copies of it never
+        repeat each other. Without, an audit runs it in one process, and keeps no checkpoint.
 
     Raises
     ------
     AuditError
-        If ``function`` is not callable so, takes its randomness by two parameters, or the time limit is not above 0.
+        If ``function`` is not callable so, or takes its randomness by two parameters.
 
     Examples
     --------
@@ -446,20 +434,8 @@ def black_box(
     >>> mechanism = black_box(noisy_count, claim=PureDP(1.0))
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
-
-    A client that answers a second question as it answered the first is audited as each person would meet it:
-
-    >>> class Client:
-    ...     def __init__(self):
-    ...         self.answers = {}
-    ...     def __call__(self, bit, rng):
-    ...         return self.answers.setdefault(bit, bool(bit) == (rng.random() < 0.73))
-    >>> black_box(Client, fresh=True, claim=PureDP(1.0)).name
-    'Client'
     """
-    if time_limit is not None:
-        time_limit = seconds_of(time_limit, "time_limit")
-    given = {"fresh": fresh, "fresh_randomness": fresh_randomness, "time_limit": time_limit}
+    given = {"fresh": fresh, "fresh_randomness": fresh_randomness}
     return _wrap(function, True, claim, adjacency, pairs, name, given)
 
 
@@ -610,7 +586,6 @@ class _FunctionDistribution:
     function: Callable[..., Any]
     dataset: Dataset
     takes: Takes
-    time_limit: float | None = None
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
@@ -638,29 +613,28 @@ class _OneByOne(_FunctionDistribution):
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start, sides = side.tolist(), 0, (self, other)
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
-        with nullcontext() if self.time_limit is None else alarm_raises(_TimeIsUp):
-            while start < len(coins):
-                part = coins[start : 2 * start or 1] if new else coins
-                start += len(part)
-                shared = [None if one.dataset.changes else one.dataset.shared() for one in sides]
-                on_x, on_x_prime = (one._run_on(data, rng) for one, data in zip(sides, shared, strict=True))
-                for which in part:
-                    try:
-                        value = on_x_prime() if which else on_x()
-                    except (KeyboardInterrupt, _TimeIsUp):
-                        raise
-                    except BaseException as error:
-                        value = Raised.of(error)
-                    values[which].append(value if type(value) is float else frozen(value))
-                for which, data in enumerate(shared):
-                    if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
-                        continue
-                    if sides[which].habits.repeatable:  # the block can be drawn again
-                        raise DatasetChangedError
-                    raise AuditError(
-                        "The function changed its dataset in some runs only, after others had left it alone, and owns "
-                        "its randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
-                    )
+        while start < len(coins):
+            part = coins[start : 2 * start or 1] if new else coins
+            start += len(part)
+            shared = [None if one.dataset.changes else one.dataset.shared() for one in sides]
+            on_x, on_x_prime = (one._run_on(data, rng) for one, data in zip(sides, shared, strict=True))
+            for which in part:
+                try:
+                    value = on_x_prime() if which else on_x()
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:
+                    value = Raised.of(error)
+                values[which].append(value if type(value) is float else frozen(value))
+            for which, data in enumerate(shared):
+                if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
+                    continue
+                if sides[which].habits.repeatable:  # the block can be drawn again
+                    raise DatasetChangedError
+                raise AuditError(
+                    "The function changed its dataset in some runs only, after others had left it alone, and owns "
+                    "its randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+                )
         return values
 
     def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
@@ -668,45 +642,7 @@ class _OneByOne(_FunctionDistribution):
         more = (rng,) if self.takes.what else ()
         anew = self.fresh and not getattr(self.function, "stateless", False)
         call: Callable[..., Any] = (lambda *arguments: self.call(*arguments)) if anew else self.call
-        if self.time_limit is not None:
-            call = functools.partial(_timed, call, self.time_limit)
         return (lambda: call(self.dataset.copy(), *more)) if data is None else functools.partial(call, data, *more)
-
-
-class _TimeIsUp(BaseException):
-    """Raised by the alarm inside a run; not an Exception, so that a mechanism that catches those is stopped too."""
-
-
-def _timed(function: Callable[..., Any], time_limit: float, *arguments: Any) -> Any:
-    """One run, or `TimedOut` when the alarm rings first."""
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, time_limit)
-            return function(*arguments)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-    except _TimeIsUp:
-        return TimedOut()
-
-
-@contextmanager
-def alarm_raises(error: type[BaseException]) -> Iterator[None]:
-    """Have the process's alarm clock, which is stopped afterwards, raise this in the main thread."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise AuditError(
-            "A time limit needs POSIX signals and the main thread of a process; use n_jobs=1 or joblib's processes, "
-            "not threads."
-        )
-
-    def stop(*_: Any) -> None:
-        raise error
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 class _Vectorized(_FunctionDistribution):

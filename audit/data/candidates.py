@@ -127,12 +127,11 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     strategy : hypothesis.strategies.SearchStrategy
         What makes pairs, (x, x_prime) or `DatasetPair`; those that are not adjacent are left out.
     count : int
-        How many of the pairs drawn are kept at most, simple ones among them; each costs runs that tell which is worst.
+        How many of the pairs drawn are kept at most; each costs runs that tell which is worst.
     seed : int
-        The same seed gives the same pairs, whatever else is imported; another version of hypothesis may give others.
+        The same seed gives the same pairs with the same version of hypothesis.
     adjacency : Adjacency, optional
-        The relation to keep. None keeps all pairs, and joins boundary cases only if in all of them one record was
-        added or removed.
+        The relation to keep; None keeps all pairs, and joins boundary cases only if all add or remove one record.
 
     Raises
     ------
@@ -143,9 +142,8 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     --------
     >>> from hypothesis import strategies as st
     >>> people = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
-    >>> pairs = drawn(people.map(lambda x: (x, x[1:])), seed=1, adjacency=AddRemove())
-    >>> len(pairs) > 10, all(len(pair.x) == len(pair.x_prime) + 1 for pair in pairs[:10])
-    (True, True)
+    >>> len(drawn(people.map(lambda x: (x, x[1:])), seed=1, adjacency=AddRemove())) > 10
+    True
     """
     from unittest import mock
 

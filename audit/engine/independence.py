@@ -364,8 +364,6 @@ class Look:
                 "needs a run to warm up: given the same random numbers, it draws or answers otherwise than a copy that "
                 f"was never called. Its runs say nothing of a release. {FRESH}"
             )
-        if mechanism.time_limit is not None:
-            return
         alike = first.answers == again.answers == backwards.answers == after.answers
         globally = first.globally and first.drew and alike and not mechanism.uses_rng
         self.mechanism = dataclasses.replace(

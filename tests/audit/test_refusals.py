@@ -204,7 +204,6 @@ OTHERS = {
     "near in words": (lambda: audit_sequentially(never, (0, 1), epsilon=1.0, near="close"), "near is 'close';"),
     "a claim of nothing": (lambda: audit_sequentially(never, (0, 1), epsilon=800), "No number of runs refutes a claim"),
     "three parameters": (lambda: black_box(lambda a, b, c: 1), "signature is (a, b, c); it must accept"),
-    "no time for a run": (lambda: black_box(never, time_limit=0), "time_limit is 0; it must be above 0"),
     "pairs of a function": (lambda: black_box(never, pairs=3), f"pairs is 3; {PAIRS}"),
     "the relation of a function": (lambda: vectorized(never, adjacency="x"), f"adjacency is 'x'; {RELATION}"),
     "the claim of a function": (lambda: black_box(never, claim=1.0), "The claim of the mechanism is 1.0"),
