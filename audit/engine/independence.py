@@ -557,11 +557,8 @@ def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:
 
 def _is_constant(outputs: Outputs) -> bool:
     """Whether all outputs are the same; of numbers the sign of zero counts, which may be random."""
-    if are_objects(outputs):
-        first = written(outputs[0])
-        return all(written(value) == first for value in outputs.tolist())
-    raw = np.ascontiguousarray(outputs).reshape(len(outputs), -1).view(np.uint8)
-    return bool((raw == raw[0]).all())
+    first = text_of(outputs[:1])
+    return all(text_of(outputs[place : place + 1]) == first for place in range(len(outputs)))
 
 
 # copies of functions, with caches and generators of their own

@@ -9,16 +9,14 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, Sides, draw, draw_reproducibly, move_on, takes_turns
+from epsaudit.adapters.functions import Sides, draw, draw_reproducibly, move_on, takes_turns
 from epsaudit.certificates import Counts
-from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.workers import (
@@ -193,12 +191,6 @@ def certification_counts(
     return _counts(record.tallies, witness)
 
 
-def replay(mechanism: Mechanism, pair: DatasetPair, seed: int, key: tuple[int, ...], size: int) -> Iterator[Outputs]:
-    """Draw one chunk again, block by block, as an audit did; an error message says with which arguments."""
-    for _, block in _blocks((mechanism(pair.x), mechanism(pair.x_prime)), Chunk(key, size), seed):
-        yield block
-
-
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
 ) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
@@ -237,25 +229,10 @@ def _count_chunk(
 
 
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
-    """Draw a chunk: certification flips a coin a run, training gives each dataset as many; say which chunk failed."""
+    """Draw a chunk: certification flips a coin a run, training gives each dataset as many."""
     rng = stream(seed, chunk.stage, *chunk.key[1:])
     in_turns = chunk.stage == "sequential" or all(map(takes_turns, sides))
-    with naming(chunk, seed):
-        yield from (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
-
-
-@contextmanager
-def naming(chunk: Chunk, seed: int) -> Iterator[None]:
-    """Add to an error within which chunk it was drawn in, and what draws it again."""
-    try:
-        yield
-    except AuditError as error:
-        game = "a sequential audit" if chunk.stage == "sequential" else chunk.stage
-        error.args = (
-            f"{error} This was in {game}; epsaudit.engine.sampling.replay(mechanism, pair, seed={seed}, "
-            f"key={chunk.key}, size={chunk.size}) draws it again.",
-        )
-        raise
+    return (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
 
 
 def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:

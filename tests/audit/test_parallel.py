@@ -3,7 +3,6 @@
 import importlib
 import os
 import random
-import re
 import shlex
 import signal
 import subprocess
@@ -17,7 +16,6 @@ from recorded import counted, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine import sampling
-from epsaudit.engine.sampling import replay
 from epsaudit.engine.workers import Chunk, Workers, certification_chunks, training_chunks
 from epsaudit.results.result import comparable, save
 from epsaudit.witnesses import Tails
@@ -103,7 +101,7 @@ class TestChunks:
 
 class TestMisbehaviour:
     @pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
-    def test_the_chunk_that_failed_is_named_and_can_be_drawn_again(self, run):
+    def test_what_failed_in_a_chunk_is_said(self, run):
         def rarely(data, size, rng):
             outputs = len(data) + rng.laplace(size=size)
             if (outputs > 13).any():
@@ -111,12 +109,8 @@ class TestMisbehaviour:
             return outputs
 
         law = vectorized(rarely, claim=PureDP(1.0), pairs=[PAIR])
-        with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\).*draws it again") as raised:
+        with pytest.raises(AuditError, match=r"raised ZeroDivisionError \(no noise left\)"):
             run(law, trials=1_000_000, seed=3, n_jobs=2)
-        seed, key, size = re.search(r"seed=(\d+), key=(\(.*\)), size=(\d+)\)", str(raised.value)).groups()
-        with pytest.raises(AuditError) as again:
-            list(replay(law, PAIR, int(seed), tuple(map(int, key.strip("()").split(","))), int(size)))
-        assert isinstance(again.value.__cause__, ZeroDivisionError)
 
     @pytest.mark.slow
     def test_a_worker_that_dies(self, tmp_path):

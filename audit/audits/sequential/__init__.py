@@ -42,7 +42,7 @@ from epsaudit.engine.independence import (
     refuse_if_all_failed,
 )
 from epsaudit.engine.provenance import digest
-from epsaudit.engine.sampling import Progress, ProgressCallback, changed, draw_by_coins, learn, naming
+from epsaudit.engine.sampling import Progress, ProgressCallback, changed, draw_by_coins, learn
 from epsaudit.engine.workers import STAGES, Chunk, stream
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs, alike, join
@@ -450,8 +450,7 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((len(witnesses), size), dtype=np.int8)
     codes[:] = 4 + side
-    with naming(part.chunk, seed):
-        drawn = draw_by_coins(sides, side, rng)
+    drawn = draw_by_coins(sides, side, rng)
     for which, outputs in enumerate(drawn):
         if outputs is None:
             continue
