@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsaudit.adapters.external import in_turns, quickly
-from epsaudit.adapters.functions import Mechanism, alarm_raises
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
@@ -493,9 +493,16 @@ def _ending_at(until: float) -> Iterator[None]:
         yield
         return
 
-    with alarm_raises(OutOfTime):
+    def stop(*_: Any) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
         signal.setitimer(signal.ITIMER_REAL, max(until - time.perf_counter(), 1e-3), 1.0)
         yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
