@@ -359,19 +359,23 @@ class Pool:
         atexit.register(self.close)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
-        self._lock, self._idle = threading.Lock(), dict[Program, list[Child]]()
+        self._lock, self._idle = threading.Lock(), list[Child]()
 
     @contextmanager
     def borrow(self, program: Program) -> Iterator[Child]:
         """Lend an idle child, or a new one; it comes back unless an exception passes."""
         self.close(IDLE_SECONDS)
-        while True:
+        child = None
+        while child is None:
             with self._lock:
-                child = idle.pop() if (idle := self._idle.get(program)) else None
-            if child is None or child.usable:
-                break
-            child.close()
-        child = child or Child(program)
+                child = next((one for one in reversed(self._idle) if one.program == program), None)
+                if child is not None:
+                    self._idle.remove(child)
+            if child is None:
+                child = Child(program)
+            elif not child.usable:
+                child.close()
+                child = None
         try:
             yield child
         except BaseException:
@@ -379,16 +383,15 @@ class Pool:
             raise
         child.idle_since = time.monotonic()
         with self._lock:
-            self._idle.setdefault(program, []).append(child)
+            self._idle.append(child)
 
     def close(self, idle_for: float = 0.0) -> None:
         """Close the children that have been idle for so many seconds."""
         before = time.monotonic() - idle_for
         with self._lock:
-            old = [(kept, child) for kept in self._idle.values() for child in kept if child.idle_since <= before]
-            for kept, child in old:
-                kept.remove(child)
-        for _, child in old:
+            old = [child for child in self._idle if child.idle_since <= before]
+            self._idle = [child for child in self._idle if child.idle_since > before]
+        for child in old:
             child.close()
 
     def _forget(self) -> None:
@@ -397,7 +400,7 @@ class Pool:
             with contextlib.suppress(OSError):
                 os.close(lifeline)
         LIFELINES.clear()
-        self._lock, self._idle = threading.Lock(), {}
+        self._lock, self._idle = threading.Lock(), []
 
 
 CHILDREN = Pool()
@@ -593,18 +596,14 @@ class _InTurns(CommandDistribution):
 
 def dataset_to_json(dataset: Any) -> Any:
     """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects."""
-    if isinstance(dataset, np.generic):
-        dataset = dataset.item()
-    if isinstance(dataset, float):
-        return float(dataset) if math.isfinite(dataset) else {"float": repr(float(dataset))}
-    if dataset is None or isinstance(dataset, (str, bool, int)):
+    if isinstance(dataset, (np.generic, np.ndarray)):
+        dataset = dataset.tolist()
+    if isinstance(dataset, float) and not math.isfinite(dataset):
+        return {"float": repr(float(dataset))}
+    if dataset is None or isinstance(dataset, (str, bool, int, float)):
         return dataset
-    if isinstance(dataset, np.ndarray):
-        return dataset_to_json(dataset.tolist())
-    if isinstance(dataset, (list, tuple)):
-        return [dataset_to_json(part) for part in dataset]
-    if isinstance(dataset, Set):
-        return [dataset_to_json(part) for part in sorted(dataset, key=repr)]
+    if isinstance(dataset, (list, tuple, Set)):
+        return [dataset_to_json(part) for part in (sorted(dataset, key=repr) if isinstance(dataset, Set) else dataset)]
     if isinstance(dataset, Mapping) and all(isinstance(key, str) for key in dataset):
         return {key: dataset_to_json(part) for key, part in dataset.items()}
     raise AuditError(
