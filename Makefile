@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test slow results lint types docs check clean
+.PHONY: audit test slow results libraries lint types docs check clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results/latest
@@ -19,12 +19,15 @@ test: $(VENV)/installed
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-# Everything under results/, up to three hours on two cores, and the main table; library-bugs and hunts install released
-# libraries.
+# Everything under results/ and the main table, within an hour on two cores; `make libraries` installs released libraries
+# and audits and hunts them.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
 	$(BIN)/epsaudit audit --seed $(SEED) --out results
 	$(BIN)/python -m epsaudit.experiments.front results
+
+libraries: $(VENV)/installed
+	$(BIN)/epsaudit experiment run libraries --seed $(SEED)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -1,8 +1,8 @@
 """Write what tables and stored results say of findings into the pages of docs/findings.
 
 A page of a finding is written by a person, but for the block between two comments: status, versions, and what
-results/library-bugs has of it, or that it is not measured yet. ``python docs/findings.py`` writes the blocks anew; the
-block of index.md is the list of all findings.
+results/libraries/library-bugs has of it, or that it is not measured yet. ``python docs/findings.py`` writes the blocks
+anew; the block of index.md is the list of all findings.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.experiments import library_bugs
-from epsaudit.experiments.libraries.corpus import Bug
-from epsaudit.experiments.libraries.registry import findings
+from epsaudit.experiments.libraries.rows import Bug, findings
 from epsaudit.text import lower
 
 PAGES = Path(__file__).parent / "findings"
@@ -32,8 +31,7 @@ def stored(folder: Path = library_bugs.STORED) -> dict[str, dict[str, Any]]:
 def rows(bug: Bug, known: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rows of a finding; one that is not stored says so."""
     return {
-        case.row.name: known.get(case.row.name) or library_bugs.row(bug, case, {}, {case.row.name: MISSING})
-        for case in bug.cases
+        case.name: known.get(case.name) or library_bugs.row(bug, case, {}, {case.name: MISSING}) for case in bug.cases
     }
 
 
@@ -48,8 +46,8 @@ def facts(bug: Bug, known: Mapping[str, dict[str, Any]]) -> str:
             "",
             *library_bugs.measured(bug, rows(bug, known)),
             "",
-            "All bounds hold together at 99.9 % confidence. `epsaudit experiment run library-bugs` measures",
-            "them, and `results/library-bugs` has a file for each, which `epsaudit verify` recomputes.",
+            "All bounds hold together at 99.9 % confidence. `epsaudit experiment run libraries` measures",
+            "them, and `results/libraries/library-bugs` has a file for each, which `epsaudit verify` recomputes.",
             "",
         ]
     )
@@ -59,7 +57,7 @@ def overview(known: Mapping[str, dict[str, Any]]) -> str:
     """The block of the index."""
     lines = ["| finding | affected | claimed | certified | report |", "|---|---|---|---|---|"]
     for bug in findings():
-        affected = [case.row.name for case in bug.cases if case.role == "affected"]
+        affected = [case.name for case in bug.cases if case.role == "affected"]
         if not affected:  # what a report says, and no audit showed
             continue
         first = rows(bug, known)[affected[0]]

@@ -59,7 +59,8 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
     if out is None:
         out = Path("results-quick" if quick else "results")
     say = sayer(quiet)
-    for study in found.values() if name == "all" else [found[name]]:
+    chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
+    for study in chosen:
         started = time.perf_counter()
         say(f"{study.name}: {study.summary}")
         study.run(out / study.name, seed=seed, quick=quick)
@@ -174,7 +175,7 @@ EXPERIMENT = click.Group(
             [
                 argument(
                     "name",
-                    "A study of the list, or 'all'.",
+                    "A study of the list, or 'all' but for what installs libraries.",
                     shell_complete=completing("experiments.studies", "studies"),
                 ),
                 option("--quick", "A few seconds instead of minutes, for a look."),

@@ -14,8 +14,7 @@ optimal for pure DP, and that neither dominates: basic wins for few copies. The 
    of its results says what the stored audit's event was.
 
 Exact values of randomised response are sums over a binomial law; those of Laplace noise are known to a relative 1e-6
-(`epsaudit.mechanisms.exact.convolution`). Run ``python -m epsaudit.experiments.composition``; some minutes, a few
-seconds with ``--quick``.
+(`epsaudit.mechanisms.exact.convolution`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. What follows
 
 For 3, a rough calculation: an output y needs a noisy count of about sqrt(y sigma / r) once y is far out, so that the
 loss is that number over sigma^2 and -log density is y / (sigma r); the best y gives order^2 rho / 2.
-Run ``python -m epsaudit.experiments.groups``; some minutes.
 """
 
 from __future__ import annotations

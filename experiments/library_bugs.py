@@ -32,7 +32,7 @@ from epsaudit.reporting.tables import Column
 from epsaudit.results.result import save
 from epsaudit.text import lower, markdown, percent, plain
 
-STORED = Path(__file__).parents[1] / "results" / "library-bugs"
+STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
 TOGETHER = 0.999
 """Confidence of all bounds together."""
 COLUMNS = (
@@ -186,8 +186,8 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
             "",
         ]
     lines += [
-        "The counts behind each bound are in `audits/`, and `epsaudit verify results/library-bugs/audits/NAME.json`",
-        "computes it from them. Made by `epsaudit experiment run library-bugs`.",
+        "The counts behind each bound are in `audits/`, and `epsaudit verify audits/NAME.json` computes it from them.",
+        "Made by `epsaudit experiment run libraries`.",
     ]
     return "\n".join(lines) + "\n"
 

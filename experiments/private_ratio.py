@@ -14,8 +14,7 @@ epsilon = 1 and delta = 1e-6. This study expects, and `answer` says from the dat
    of records, above it for many at a share near a half, of which it does not know.
 
 A ratio of two noisy counts has no mean: that its denominator comes close to 0 is only as rare as e^(-b epsilon / 2). So
-data.csv has the median absolute error too. Run ``python -m epsaudit.experiments.private_ratio --out
-results/private-ratio``.
+data.csv has the median absolute error too.
 """
 
 from __future__ import annotations

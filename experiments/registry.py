@@ -8,28 +8,34 @@ from __future__ import annotations
 
 from epsaudit.experiments.studies import Study
 
-NAMES = {
-    "claims-that-do-not-survive": "published_claims",
-    "private-ratio": "private_ratio",
-    "inverse-accuracy": "inverse_accuracy",
-    "down-sensitivity": "down_sensitivity",
-    "covariance-mean": "covariance_mean",
-    "curves": "curves",
-    "validity": "validity",
-    "power": "power",
-    "sequential": "sequential",
-    "one-run": "one_run",
-    "conversions": "conversions",
-    "composition": "composition",
-    "interactive": "interactive",
-    "shuffling": "shuffling",
-    "shuffled-learning": "shuffled_learning",
-    "groups": "groups",
-    "plumbing": "plumbing",
-    "black-boxes": "black_boxes",
-    "library-bugs": "library_bugs",
-    "hunts": "hunts",
-}
+STUDIES = (
+    ("claims-that-do-not-survive", ["published_claims"], ""),
+    (
+        "local-sensitivity",
+        ["private_ratio", "inverse_accuracy", "down_sensitivity"],
+        "Mechanisms beyond global sensitivity: private ratios, inverse sensitivity, medians and down sensitivity",
+    ),
+    ("covariance-mean", ["covariance_mean"], ""),
+    ("curves", ["curves"], ""),
+    ("validity", ["validity"], ""),
+    ("power", ["power"], ""),
+    ("sequential", ["sequential"], ""),
+    ("one-run", ["one_run"], ""),
+    (
+        "composition",
+        ["composition", "interactive", "conversions"],
+        "Composition of many copies and of interactive requests, and conversions between definitions",
+    ),
+    ("shuffling", ["shuffling", "shuffled_learning"], "Shuffled responses: bounds, exact values, audits and learning"),
+    ("groups", ["groups"], ""),
+    ("plumbing", ["plumbing"], ""),
+    ("black-boxes", ["black_boxes"], ""),
+    (
+        "libraries",
+        ["library_bugs", "hunts"],
+        "Known privacy bugs of released libraries, audited, and hunted with no pair given",
+    ),
+)
 
 
 def studies() -> list[Study]:
@@ -40,4 +46,7 @@ def studies() -> list[Study]:
     >>> print(studies()[0].summary)
     Published statements that fail, audited or computed, beside what holds instead
     """
-    return [Study(name, f"epsaudit.experiments.{module}") for name, module in NAMES.items()]
+    return [
+        Study(name, tuple(f"epsaudit.experiments.{one}" for one in modules), about, network=name == "libraries")
+        for name, modules, about in STUDIES
+    ]

@@ -28,31 +28,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Study:
-    """One study."""
+    """One study, of one module or of several parts.
+
+    A module has ``main(out: Path, seed: int, quick: bool) -> str``, which writes into ``out``, the same data for the
+    same seed, and returns what was found. Parts write into folders of their own within the study's.
+    """
 
     name: str
     """Unique, in kebab-case: what a user types, and the folder of its results."""
-    module: str
-    """Importable name of a module with ``main(out: Path, seed: int, quick: bool) -> str``, which writes into ``out``,
-    the same data for the same seed, and returns what was found. Its docstring says what is measured, in one line
-    first."""
+    modules: tuple[str, ...]
+    """Importable names."""
+    about: str = ""
+    """What several parts measure together, in one line; of one module its docstring says it first."""
+    network: bool = False
+    """Whether it installs released libraries; such a study is no part of 'all'."""
 
     @property
     def summary(self) -> str:
         """What is measured, in one line; the module is read, and not imported."""
-        found = importlib.util.find_spec(self.module)
+        if self.about:
+            return self.about
+        found = importlib.util.find_spec(self.modules[0])
         if found is None or found.origin is None:
-            raise AuditError(f"Study {self.name!r} is not there: no module {self.module!r} is installed.")
+            raise AuditError(f"Study {self.name!r} is not there: no module {self.modules[0]!r} is installed.")
         source = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
         return (ast.get_docstring(source) or "").partition("\n")[0].rstrip(".")
 
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
-        """Import the module and run the study into ``out``; raises `AuditError` if it cannot be imported."""
+        """Import the modules and run the study into ``out``; raises `AuditError` if one cannot be imported."""
         try:
             with needs("studies"):
-                main = importlib.import_module(self.module).main
+                parts = {
+                    one.rpartition(".")[2].replace("_", "-"): importlib.import_module(one).main for one in self.modules
+                }
         except (ImportError, AttributeError) as error:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
+
+        def main(out: Path, *, seed: int, quick: bool) -> str:
+            several = len(parts) > 1
+            return " ".join(
+                part(out / name if several else out, seed=seed, quick=quick) for name, part in parts.items()
+            )
+
         run(main, Path(out), seed, quick, self.summary)
 
 

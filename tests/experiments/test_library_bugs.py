@@ -18,7 +18,7 @@ from epsaudit.results.result import read
 CASES = [case for bug in findings() for case in bug.cases]
 STORED = {row["mechanism"]: row for row in json.loads((library_bugs.STORED / "data.json").read_text())["rows"]}
 IS_MEASURED = set(STORED) == {case.name for case in CASES}
-later = pytest.mark.skipif(not IS_MEASURED, reason="results/library-bugs is of a table with other rows: run it anew")
+later = pytest.mark.skipif(not IS_MEASURED, reason="the stored results are of a table with other rows")
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
 
