@@ -133,7 +133,7 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
 
     Who sees this pair learns neither whether the user in question sent one of the two answers nor the other answers. It
     is built after Wang et al. (2023) as far as their parameters were at hand; their proof was not, and the pair is *no
-    upper bound* for k >= 4, which may be a fault of this reading. See docs/explanation/shuffling.md.
+    upper bound* for k >= 3, which may be a fault of this reading. See docs/explanation/shuffling.md.
 
     >>> from epsaudit.mechanisms import exact
     >>> from epsaudit.mechanisms.shuffling import ShuffledResponse
@@ -142,6 +142,11 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
     >>> truth = exact.delta(mechanism(worst.x), mechanism(worst.x_prime), 0.8)
     >>> round(variation_ratio_delta(0.8, 1.0, 6, 4), 6), round(truth, 6)
     (0.000851, 0.001126)
+    >>> mechanism = ShuffledResponse(1.0, 6, 1e-3, answers=3)
+    >>> worst = mechanism.worst_pairs()[1]
+    >>> truth = exact.delta(mechanism(worst.x), mechanism(worst.x_prime), 0.8)
+    >>> round(variation_ratio_delta(0.8, 1.0, 6, 3), 6), round(truth, 6)
+    (0.003093, 0.006628)
     """
     lie = 1.0 / (math.exp(epsilon) + answers - 1.0)
     growth, rest = math.exp(epsilon), 1.0 - lie - math.exp(epsilon) * lie

@@ -298,7 +298,8 @@ class ShuffledResponse(Reference):
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """One user's answer among users who all hold another one; for k > 2 first among users who hold a third one.
 
-        That hides it less: they give either of the two answers only by chance.
+        These give either of the two answers only by chance, and so usually hide it less, but not always where there are
+        few: the loss is that of the worse pair.
         """
         rest = (0,) * (self.answers - 2)
         alike = DatasetPair(
