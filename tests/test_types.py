@@ -18,12 +18,13 @@ READ = (
     "results/result.py",
 )
 EXAMPLE = re.search(r"```python\n# mine.py\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)[1]
-TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: tuple[str, ...], size: int, rng: Any) -> Any")
+TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: list[str], size: int, rng: Any) -> Any")
 MORE = """
 from hypothesis import strategies as st
-from epsaudit import AddRemove, ApproxDP, black_box
+from epsaudit import AddRemove, ApproxDP, PureDP, black_box
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism
 
+mechanism = black_box(noisy_count, claim=PureDP(1.0))
 as_protocol: Mechanism = mechanism
 audit(black_box(noisy_count, claim=ApproxDP(1.0, 1e-5)), (("ann",), ("ann", "bob")), seed=1)
 audit(noisy_count, st.tuples(st.just((1,)), st.just((1, 2))), epsilon=1.0, adjacency=AddRemove)
