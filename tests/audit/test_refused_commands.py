@@ -239,25 +239,6 @@ def test_other_commands(words, says, here, capsys):
     refuse(shlex.split(words), capsys, BAD_INPUT, says)
 
 
-DEFAULTS = [
-    ("[tool.epsaudit]\ntrials = 1000", "trials is no table of a command"),
-    ("[tool.epsaudit.adit]\ntrials = 1000", "tool.epsaudit.adit is no table of a command. Did you mean 'audit'?"),
-    ("[tool.epsaudit.audit]\ntrails = 1000", "tool.epsaudit.audit.trails is no option. Did you mean 'trials'?"),
-    ("[tool.epsaudit.audit]\ntrials = [1000]", "trials is [1000]; it must be a text or a number"),
-    ("[tool.epsaudit.audit]\ntrials = 'many'", "--trials is 'many'"),
-    ("[tool.epsaudit.audit]\nquiet = 'yes'", "quiet is 'yes'; it must be true or false"),
-    ("[tool.epsaudit.audit\n", "cannot be read"),
-]
-
-
-@pytest.mark.parametrize(("toml", "says"), DEFAULTS, ids=[toml for toml, _ in DEFAULTS])
-def test_defaults(toml, says, here, tmp_path, monkeypatch, capsys):
-    (tmp_path / "pyproject.toml").write_text(f"# epsaudit\n{toml}\n")
-    (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
-    refuse(["audit", "mine:sound"], capsys, BAD_INPUT, says)
-
-
 def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):
     monkeypatch.setattr("epsaudit.audits.suite.run", None)
     assert main(["audit", "mine:sound", "--trials", "1000"]) == INTERNAL
