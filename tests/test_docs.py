@@ -38,11 +38,12 @@ def programs(tmp_path_factory):
 LONG = {
     f"docs/{page}.md"
     for page in (
-        "tutorials/audit-to-paper",
-        *(f"how-to/{at}" for at in ("flakiness-budget", "other-languages", "verify-and-compare")),
+        *(f"tutorials/{at}" for at in ("audit-to-paper", "privacy-test")),
+        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "verify-and-compare")),
+        "reference/outputs",
     )
 }
-"""Commands and audits of ten seconds and more; the first tutorial and that of privacy tests run the like daily."""
+"""Commands and audits of ten seconds and more; README and the first tutorial run the like daily."""
 
 
 @pytest.mark.parametrize(

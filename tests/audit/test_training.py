@@ -45,11 +45,11 @@ class TestEvents:
 
 
 class TestPairs:
-    @pytest.mark.parametrize("pairs", [(PLAIN, RARE)])
-    def test_the_rarer_and_larger_loss_is_found(self, pairs):
+    @pytest.mark.slow
+    def test_the_rarer_and_larger_loss_is_found(self):
         # the first round sees the rare event some 160 times against 60; losses are 0.956 and 0.601
         # measured over 80 seeds: found by 8 in 10; 13 of 20 are missed once in 30 streams, and these are fixed
-        found = [pairs[chosen(pairs, seed).pair] for seed in range(20)]
+        found = [(PLAIN, RARE)[chosen((PLAIN, RARE), seed).pair] for seed in range(20)]
         assert found.count(RARE) >= 13
 
     def test_rivals_share_the_cost_of_one_validation(self):
