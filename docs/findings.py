@@ -31,8 +31,7 @@ def stored(folder: Path = library_bugs.STORED) -> dict[str, dict[str, Any]]:
 def rows(bug: Bug, known: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Rows of a finding; one that is not stored says so."""
     return {
-        case.name: known.get(case.name) or library_bugs.row(bug, case, {}, {case.name: MISSING})
-        for case in bug.cases
+        case.name: known.get(case.name) or library_bugs.row(bug, case, {}, {case.name: MISSING}) for case in bug.cases
     }
 
 
