@@ -230,7 +230,7 @@ def save(results: Iterable[Result], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
     Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine. Without
-    these blocks (see `comparable`) the file is the same, byte for byte, for the same seed and code.
+    these blocks the file is the same, byte for byte, for the same seed and code.
     """
     write_whole(path, text(results))
 
@@ -238,11 +238,6 @@ def save(results: Iterable[Result], path: Path) -> None:
 def text(results: Iterable[Result]) -> str:
     """Return what `save` writes."""
     return _text([{**result.to_dict(), "execution": _execution(result)} for result in results])
-
-
-def comparable(path: Path) -> str:
-    """Return the text of a result file without its ``execution`` blocks, what a seed determines; see `read`."""
-    return _text([{key: value for key, value in item.items() if key != "execution"} for item in read(path)])
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import hashlib
 import math
 import shlex
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,10 +25,10 @@ from epsaudit.audits.question import claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, is_frame, shorten
 from epsaudit.engine.provenance import digest, provenance
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.reporting.tables import failure, lines_of, told_apart, versions, weakness
+from epsaudit.reporting.tables import WIDTH
 from epsaudit.testing import frozen
 from epsaudit.testing.plugin import (
     ALARM,
@@ -41,6 +42,7 @@ from epsaudit.testing.plugin import (
     option,
     read,
 )
+from epsaudit.text import lower
 
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
@@ -156,7 +158,7 @@ class PrivacyAudit:
         alarm = 0.0 if must_fail else terms.false_alarm  # a control fails if a bad mechanism gets by
         asker.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
         if told.caught != must_fail:
-            pytest.fail(failure(told.failure, told.lines, command), pytrace=False)
+            pytest.fail(_failure(told, command), pytrace=False)
         if told.doubt and not must_fail:
             warnings.warn(told.doubt, PowerWarning, stacklevel=3)
         return told.result
@@ -208,20 +210,35 @@ def _audited(
             f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
             "bug."
         )
+    symbol, pair = result.claim.symbol, result.among(pairs)
+    above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
+    in_time = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
     lines = [
         *([("check", f"number {terms.number} of this test")] if terms.which else []),
-        *lines_of(result, result.among(pairs), terms.false_alarm, terms.seconds),
+        ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
+        ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {terms.false_alarm:.2g}"),
+        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else told_apart(pair)),
+        ("event", str(result.witness)),
+        ("counts", f"{result.describe_counts()} (the last rounds)"),
+        ("evidence", result.describe_evidence()),
+        ("runs", f"{result.runs:,} of at most {result.trials:,}{in_time.rstrip(',')}"),
+        *([] if result.violates_claim else [("reach", result.describe_detectable())]),
+        *(("note", note) for note in result.notes),
         ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
-        versions(result.provenance),
+        _versions(result.provenance),
     ]
     telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
     seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
+    doubt = (
+        f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{in_time} do not "
+        f"show {symbol} = {telling:.4g} where {result.claim} is claimed. It {result.describe_detectable()}. Give it "
+        "more runs or seconds, or a more telling pair."
+    )
     said = (
         f"{result.mechanism}, {result.claim}, {result.runs:,} runs, seed {terms.seed}, "
         f"false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
     )
-    doubt = "" if seen else weakness(result, terms.seconds, telling)
-    return _Outcome(result, result.violates_claim, said, sentence, lines, doubt)
+    return _Outcome(result, result.violates_claim, said, sentence, lines, "" if seen else doubt)
 
 
 def _counted(
@@ -236,7 +253,7 @@ def _counted(
         ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
         ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
         ("seed", f"{terms.seed}, from the test's name"),
-        versions(provenance()),
+        _versions(provenance()),
     ]
     sentence = "must refute this positive control, and did not" if must_fail else "is failed"
     said = (
@@ -244,6 +261,33 @@ def _counted(
         f"{'caught' if verdict.refuted else 'passed'}"
     )
     return _Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
+
+
+def told_apart(pair: DatasetPair) -> str:
+    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ.
+
+    >>> told_apart(DatasetPair([1], [1, 2])), told_apart(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
+    ("x = [1], x' = [1, 2]", 'record 98 is 0 against 1 (99 against 99 records)')
+    """
+    x, x_prime = shorten(pair.x), shorten(pair.x_prime)
+    if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
+        return str(DatasetPair(pair.x, pair.x_prime))
+    return f"x = {x}, x' = {x_prime}"
+
+
+def _versions(known: Mapping[str, str]) -> tuple[str, str]:
+    names = ("epsaudit", "numpy", "scipy", "python")
+    return "versions", ", ".join(f"{name} {known[name]}" for name in names if name in known)
+
+
+def _failure(told: _Outcome, command: str) -> str:
+    """Write the sentence, the lines, and the command, which is for copying and stays in one line.
+
+    Lines are indented by four columns, so that the text pastes into an issue: Markdown shows them as they stand.
+    """
+    how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
+    lines = [textwrap.fill(text, WIDTH, initial_indent=f"    {name:<10} ", **how) for name, text in told.lines]
+    return "\n".join([textwrap.fill(told.failure, WIDTH), "", *lines, f"    {'reproduce':<10} {command}"])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from epsaudit.engine.sampling import draw_by_coins, training_outputs
 from epsaudit.engine.workers import entropy, stream
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, from_json, number, values_of, written
-from epsaudit.witnesses import ANYTHING, Bound, Classifiers, LikelihoodRatio, Tails, Witness, candidate_scores
+from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value
 from epsaudit.witnesses.selection import Monotone, PiecewiseRatio, Score
@@ -51,6 +50,8 @@ STALE = 5.0
 LISTS = ("terms", "bets", "learnt")
 LOOK = 64
 """Runs between two looks at the wealth."""
+SOON = 0.1
+"""Share of the runs in which a leak is to be found: the event is that of the largest bound after so many."""
 ENOUGH = 1_000
 """Failures after which nothing else is waited for, as in audits."""
 
@@ -290,22 +291,20 @@ def freeze(
             f"{name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
             "vectors of numbers of one length."
         )
-    bound = Bound(claim, question.trials, question.confidence)
-    promised: list[tuple[float, Witness, MembershipGame]] = []
+    soon, best = Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm), Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
-        if _is_portable(one.score):
-            for choice in bound.choices(one):
-                if isinstance(choice.certificate, MembershipGame):
-                    promised.append((choice.predicted / (1.0 + one.margin), choice.witness, choice.certificate))
-    most, witness, game = max(promised, key=itemgetter(0), default=(0.0, ANYTHING, MembershipGame()))
-    event = witness.guess_x or witness.guess_x_prime
-    if not isinstance(event, Region) or most <= 0.0:
+        for choice in soon.choices(one) if _is_portable(one.score) else ():
+            better = choice.rank > (best.predicted * (1.0 + one.margin), best.significance)
+            if better and isinstance(choice.certificate, MembershipGame):
+                best = choice
+    witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
+    if witness is ANYTHING or not isinstance(event, Region):
         raise AuditError(
             "Nothing tells the two datasets apart that a frozen test can write down: intervals of a coordinate, of a "
             "sum, difference or maximum, or of a sum of piecewise linear terms."
         )
     combine, terms = _terms(event.feature)
-    at, slack = betting.point(claim, game.tangent)
+    at, slack = best.certificate.point(claim)
     test = FrozenTest(
         text=f"{name}, {claim}, {witness}",
         x=dataset_to_json(pair.x),
