@@ -11,24 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epsaudit.cli import (
-    ABOVE_0,
-    AS_EXPECTED,
-    CONFIDENCE,
-    DRAWN,
-    LIBRARIES,
-    PATH,
-    PRINTED,
-    QUIET,
-    SURPRISED,
-    Command,
-    argument,
-    completing,
-    option,
-    say_json,
-    sayer,
-    those,
-)
+from epsaudit.cli import AS_EXPECTED, SURPRISED, Command, say_json, sayer, those
 from epsaudit.errors import AuditError, meant
 
 if TYPE_CHECKING:
@@ -140,48 +123,47 @@ def _tell(one: Tried) -> None:
 
 BISECT = Command(
     "bisect",
-    bisect,
-    "Find the first and the last released version of a library that is affected. What pip knows is installed and "
+    runs=bisect,
+    about="Find the first and the last released version of a library that is affected. What pip knows is installed and "
     "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
     "not (docs: how-to/released-libraries).",
-    [
-        argument("library", "As for audit --library.", shell_complete=LIBRARIES),
-        argument("row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."),
-        option("--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", name="start"),
-        option("--all", "Audit every version, and assume nothing of those between.", name="every"),
-        option(
+    params=[
+        ["library", "As for audit --library.", {"complete": "adapters.registry.libraries"}],
+        ["row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."],
+        ["--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", {"name": "start"}],
+        ["--all", "Audit every version, and assume nothing of those between.", {"name": "every"}],
+        [
             "--trials",
             "Runs of each version at most; without --all 16 times as many as refute the first are enough.",
-            type=ABOVE_0,
-            default=100_000,
-        ),
-        option("--confidence", "Of all verdicts together.", **CONFIDENCE),
-        *DRAWN,
-        *PRINTED,
+            {"type": "number", "default": 100_000},
+        ],
+        ["--confidence", "Of all verdicts together.", {"type": "confidence", "default": 0.95}],
+        "drawn",
+        "printed",
     ],
     examples="""
-    epsaudit bisect smartnoise-synth covariance
-    epsaudit bisect opendp laplace-bits --from 0.4.0
-    """,
+epsaudit bisect smartnoise-synth covariance
+epsaudit bisect opendp laplace-bits --from 0.4.0
+""",
 )
 EXPERIMENT = click.Group(
     "experiment",
     [
-        Command("list", list_studies, "List the studies.", PRINTED),
+        Command("list", runs=list_studies, about="List the studies.", params=["printed"]),
         Command(
             "run",
-            run_studies,
-            "Run one study or all; the same seed gives the same data.",
-            [
-                argument(
+            runs=run_studies,
+            about="Run one study or all; the same seed gives the same data.",
+            params=[
+                [
                     "name",
                     "A study of the list, or 'all' but for what installs libraries.",
-                    shell_complete=completing("experiments.studies", "studies"),
-                ),
-                option("--quick", "A few seconds instead of minutes, for a look."),
-                option("--seed", "Root of all random streams.", type=int, default=0),
-                option("--out", "Folder of folders.  [default: results, results-quick with --quick]", type=PATH),
-                QUIET,
+                    {"complete": "experiments.studies.studies"},
+                ],
+                ["--quick", "A few seconds instead of minutes, for a look."],
+                ["--seed", "Root of all random streams.", {"type": "whole", "default": 0}],
+                ["--out", "Folder of folders.  [default: results, results-quick with --quick]", {"type": "path"}],
+                "quiet",
             ],
         ),
     ],

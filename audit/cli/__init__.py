@@ -1,4 +1,4 @@
-"""What the subcommands of ``epsaudit`` share: the options that several take, and how they answer.
+"""What the subcommands of ``epsaudit`` share: how tables such as ``commands.toml`` make them, and how they answer.
 
 `Command` extends click by what its help lacks. A command is a function of its arguments and options, by their names,
 that returns an exit status; what it says goes through `sayer`.
@@ -7,16 +7,17 @@ that returns an exit status; what it says goes through `sayer`.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import itertools
 import json
 import os
 import shlex
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -83,37 +84,23 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
-def option(words: str, about: str, **settings: Any) -> click.Option:
-    """Make an option of what is typed, such as '--only NAME', and its help; what takes nothing is a flag."""
-    names = [word for word in words.split() if word.startswith("-")]
-    takes = words.removeprefix(" ".join(names)).strip() or None
-    names += [settings.pop("name")] if "name" in settings else []
-    if "flag_value" in settings or not (takes or settings):
-        settings["is_flag"] = takes is None
-    return click.Option(names, help=about, metavar=takes, **settings)
-
-
-def argument(name: str, about: str, **settings: Any) -> click.Argument:
-    """Make an argument of its name and its help."""
-    return click.Argument([name], help=about, **settings)
-
-
 class Command(click.Command):
-    """A command that a function runs; one named 'module.function' of this package is imported only then.
+    """A command of a table: what it ``runs``, ``about``, ``params``, those ``headed`` in its help, and ``examples``.
 
-    Its help sets some options under headings of their own, and ends in examples.
+    What runs is a function, or is imported only then: 'module.function' of this package.
     """
 
     def __init__(
         self,
         name: str,
+        *,
         runs: str | Callable[..., int],
         about: str,
-        params: Sequence[click.Parameter],
-        headed: Mapping[str, Sequence[click.Option]] | None = None,
+        params: Sequence[Any] = (),
+        headed: Mapping[str, Sequence[Any]] | None = None,
         examples: str = "",
     ) -> None:
-        self._headed = headed or {}
+        self._headed = {heading: parameters(*items) for heading, items in (headed or {}).items()}
 
         def run(**options: Any) -> int:
             function = runs
@@ -126,18 +113,19 @@ class Command(click.Command):
 
         super().__init__(
             name,
-            params=[*params, *itertools.chain(*self._headed.values())],
-            help=about,
-            epilog=f"\b\nExamples:\n{textwrap.indent(inspect.cleandoc(examples), '  ')}" if examples else None,
+            params=[*parameters(*params), *itertools.chain(*self._headed.values())],
+            help=about.strip(),
+            epilog=f"\b\nExamples:\n{textwrap.indent(examples.strip(), '  ')}" if examples else None,
             callback=run,
             context_settings={"show_default": True, "max_content_width": 100, "help_option_names": ["-h", "--help"]},
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options heading by heading."""
-        under = set(itertools.chain(*self._headed.values()))
-        others = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and param not in under]
-        for heading, options in {"Options": others, **self._headed}.items():
+        under = [*itertools.chain(*self._headed.values())]
+        known = self.get_params(ctx)
+        others: list[click.Parameter] = [one for one in known if isinstance(one, click.Option) and one not in under]
+        for heading, options in [("Options", others), *self._headed.items()]:
             with formatter.section(heading):
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
@@ -150,22 +138,53 @@ def recorded(seed: int) -> str:
     return shlex.join(["epsaudit", *typed[:1], *drawn, *typed[1:]])
 
 
-def completing(module: str, function: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Complete a word by the names that a function of epsaudit returns."""
+def completing(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Complete a word by the names that 'module.function' of epsaudit returns."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        module, _, function = name.rpartition(".")
         names = getattr(import_module(f"epsaudit.{module}"), function)()
         return [name for name in names if name.startswith(incomplete)]
 
     return complete
 
 
-PATH, ABOVE_0 = NamedPath(), Number(finite_at_least, least=0.0)
-CHANCE = Number(fraction, open_below=True)
-CONFIDENCE: dict[str, Any] = {"type": Number(confidence_of), "default": 0.95}
-MECHANISMS, LIBRARIES = (completing("adapters.registry", name) for name in ("registered", "libraries"))
-QUIET = option("--quiet -q", "Print errors alone; the exit status says the rest.")
-PRINTED = option("--json", "Print the result as JSON, and nothing else.", name="as_json"), QUIET
-SEED = option("--seed", "Makes the result reproducible.  [default: a fresh one, printed]", type=int)
-JOBS = option("--jobs", "Parallel workers.  [default: every core]", type=int)
-DRAWN = SEED, JOBS
+TYPES: dict[str, Any] = {
+    "path": NamedPath(),
+    "whole": int,
+    "float": float,
+    "number": Number(finite_at_least, least=0.0),
+    "chance": Number(fraction, open_below=True),
+    "confidence": Number(confidence_of),
+}
+COMMANDS: dict[str, Any] = tomllib.loads(files("epsaudit.cli").joinpath("commands.toml").read_text(encoding="utf-8"))
+GROUPS: dict[str, list[Any]] = COMMANDS.pop("groups")
+
+
+def parameters(*items: Any) -> list[click.Parameter]:
+    """Make parameters of click of what a table says: [words, help] or [words, help, settings], or the name of a group.
+
+    Words are those of a usage, such as '--only NAME', or the name of an argument. An option that takes nothing is a
+    flag; ``type`` is one of `TYPES` or a list of choices, ``complete`` a function whose names a shell completes.
+    """
+    found: list[click.Parameter] = []
+    for item in items:
+        if isinstance(item, str):
+            found += parameters(*GROUPS[item])
+            continue
+        words, about, *rest = item
+        settings: dict[str, Any] = dict(*rest)
+        if isinstance(kind := settings.get("type"), list | str):
+            settings["type"] = TYPES[kind] if isinstance(kind, str) else click.Choice(kind)
+        if complete := settings.pop("complete", None):
+            settings["shell_complete"] = completing(complete)
+        if not words.startswith("-"):
+            found.append(click.Argument([words], help=about, **settings))
+            continue
+        names = [word for word in words.split() if word.startswith("-")]
+        takes = words.removeprefix(" ".join(names)).strip() or None
+        names += [settings.pop("name")] if "name" in settings else []
+        if "flag_value" in settings or not (takes or settings):
+            settings["is_flag"] = takes is None
+        found.append(click.Option(names, help=about, metavar=takes, **settings))
+    return found

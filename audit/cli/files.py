@@ -244,11 +244,15 @@ def reproduce(
 
 def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
     """Return the words that were served and the pairs, as the command of an audit, or of a hunt, says them."""
-    from epsaudit.cli.main import AUDIT, HUNT
+    from epsaudit.cli.main import EPSAUDIT
 
     try:
         _, name, *typed = shlex.split(command)
-        known = (HUNT if name == "hunt" else AUDIT).make_context(name, typed, resilient_parsing=True).params
+        known = (
+            EPSAUDIT.commands["hunt" if name == "hunt" else "audit"]
+            .make_context(name, typed, resilient_parsing=True)
+            .params
+        )
         words = shlex.split(known.get("program") or "")
     except (click.UsageError, ValueError):
         return [], []
@@ -266,9 +270,9 @@ def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
 
 def _function(words: Sequence[str]) -> Function:
     """Ask the program that serves a function what it is."""
-    from epsaudit.cli.main import SERVE
+    from epsaudit.cli.main import EPSAUDIT
 
-    served = SERVE.make_context("serve", list(words)).params
+    served = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
     function, parameters = served["function"], served["parameters"] or "{}"
     asked = [served["python"] or sys.executable, str(FILE), function, parameters, "--describe"]
     try:
