@@ -471,9 +471,6 @@ def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Cla
     return claim
 
 
-from_dict = Claim.from_dict
-
-
 def _not_one(number: float) -> str:
     """Write six digits, or all there are of a number that they would make 1, which neither a delta nor an order is."""
     return text if (text := f"{number:.6g}") != "1" else repr(number)

@@ -20,8 +20,9 @@ from scipy.optimize import brentq
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import UNDER, DatasetPair, is_frame
+from epsaudit.data.neighbours import UNDER, DatasetPair
 from epsaudit.errors import AuditError
+from epsaudit.reporting.tables import told_apart
 from epsaudit.results.pairs import AuditResult
 from epsaudit.text import lower, percent
 from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
@@ -184,13 +185,7 @@ class Reproducer:
         versions = self.function.versions if self.function else {}
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
-        told, x, x_prime, frames = result.pair, result.x, result.x_prime, False
-        if self.pair is not None:
-            told, frames = str(DatasetPair(self.pair.x, self.pair.x_prime)), is_frame(self.pair.x)
-            x, x_prime = (
-                repr(one) if len(repr(one)) < 300 and "\n" not in repr(one) else short
-                for one, short in ((self.pair.x, x), (self.pair.x_prime, x_prime))
-            )
+        data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
         if isinstance(result, SequentialResult):
             evidence = f"Evidence: {result.describe_evidence()}"
         else:
@@ -201,7 +196,7 @@ class Reproducer:
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
             f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
-            *([f"- x against x': `{told}`"] if frames or x == x_prime else [f"- x: `{x}`", f"- x': `{x_prime}`"]),
+            f"- Datasets: `{data if self.pair is None else told_apart(self.pair)}`",
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",

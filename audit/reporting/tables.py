@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
+from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
 from epsaudit.text import SYMBOLS, count, percent, plain
 
 if TYPE_CHECKING:
@@ -257,6 +258,18 @@ def runs_each(results: Sequence[Result]) -> str:
 def family_confidence(results: Sequence[Result]) -> float:
     """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0."""
     return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
+
+
+def told_apart(pair: DatasetPair) -> str:
+    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ.
+
+    >>> told_apart(DatasetPair([1], [1, 2])), told_apart(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
+    ("x = [1], x' = [1, 2]", 'record 98 is 0 against 1 (99 against 99 records)')
+    """
+    x, x_prime = shorten(pair.x), shorten(pair.x_prime)
+    if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
+        return str(DatasetPair(pair.x, pair.x_prime))
+    return f"x = {x}, x' = {x_prime}"
 
 
 def print_table(

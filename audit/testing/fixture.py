@@ -25,10 +25,10 @@ from epsaudit.audits.question import claim_of, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, is_frame, shorten
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.provenance import digest, provenance
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.reporting.tables import WIDTH
+from epsaudit.reporting.tables import WIDTH, told_apart
 from epsaudit.testing import frozen
 from epsaudit.testing.plugin import (
     ALARM,
@@ -261,18 +261,6 @@ def _counted(
         f"{'caught' if verdict.refuted else 'passed'}"
     )
     return _Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
-
-
-def told_apart(pair: DatasetPair) -> str:
-    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ.
-
-    >>> told_apart(DatasetPair([1], [1, 2])), told_apart(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
-    ("x = [1], x' = [1, 2]", 'record 98 is 0 against 1 (99 against 99 records)')
-    """
-    x, x_prime = shorten(pair.x), shorten(pair.x_prime)
-    if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
-        return str(DatasetPair(pair.x, pair.x_prime))
-    return f"x = {x}, x' = {x_prime}"
 
 
 def _versions(known: Mapping[str, str]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from scipy.special import expit, rel_entr
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.claims.conversions import bernoulli_renyi
-from epsaudit.claims.definitions import from_dict
+from epsaudit.claims.definitions import Claim
 
 CLAIMS = [
     PureDP(1.0),
@@ -288,7 +288,7 @@ def test_least_at_is_a_number_on_every_line(claim):
 
 @every_claim
 def test_json_round_trip(claim):
-    assert from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
+    assert Claim.from_dict(json.loads(json.dumps(claim.to_dict()))) == claim
 
 
 @pytest.mark.parametrize(
@@ -303,9 +303,9 @@ def test_json_round_trip(claim):
         (lambda: TradeOff(((1.0, 1.5),)), "delta of a point is 1.5"),
         (lambda: PureDP(1.0).profile(-0.25), "epsilon is -0.25"),
         (lambda: GaussianDP(1.0).approximate(1.5), "delta is 1.5"),
-        (lambda: from_dict({"kind": "Secret"}), "Secret"),
-        (lambda: from_dict({"kind": "ZCDP", "rho": "x"}), "'x'"),
-        (lambda: from_dict({"kind": "TradeOff", "points": [[1.0, 0.1, 0.0]]}), "must be pairs"),
+        (lambda: Claim.from_dict({"kind": "Secret"}), "Secret"),
+        (lambda: Claim.from_dict({"kind": "ZCDP", "rho": "x"}), "'x'"),
+        (lambda: Claim.from_dict({"kind": "TradeOff", "points": [[1.0, 0.1, 0.0]]}), "must be pairs"),
     ],
 )
 def test_bad_numbers_are_named(make, words):

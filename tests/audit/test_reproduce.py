@@ -110,7 +110,7 @@ def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function,
     with open("issue.md", encoding="utf-8") as issue:
         said = issue.read()
     assert text in said
-    assert all(part in said for part in ("x: `[1]`", "x': `[1, 1]`", "1-DP does not hold", event, "Exact p-value"))
+    assert all(part in said for part in ("`x = [1], x' = [1, 1]`", "1-DP does not hold", event, "Exact p-value"))
 
 
 def test_what_is_too_long_is_a_sentence_and_its_counts_are_checked(refuted, capsys):
