@@ -237,7 +237,13 @@ def save(results: Iterable[Result], path: Path) -> None:
 
 def text(results: Iterable[Result]) -> str:
     """Return what `save` writes."""
-    return _text([{**result.to_dict(), "execution": _execution(result)} for result in results])
+    written = []
+    for result in results:
+        known = math.isfinite(result.seconds)
+        made: dict[str, Any] = dict(result.execution or execution(result.seconds if known else 0.0))
+        made |= {"seconds": round(result.seconds, 3)} if known else {}
+        written.append({**result.to_dict(), "execution": made})
+    return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -264,13 +270,3 @@ def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in fields]
         raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
     return found
-
-
-def _text(written: list[dict[str, Any]]) -> str:
-    return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
-
-
-def _execution(result: Result) -> dict[str, Any]:
-    known = math.isfinite(result.seconds)
-    found = result.execution or execution(result.seconds if known else 0.0)
-    return {**found, "seconds": round(result.seconds, 3)} if known else dict(found)

@@ -99,18 +99,15 @@ class PrivacyAudit:
             runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         asked = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-        return self._judge(mechanism, pairs, {**asked, "near": near}, terms, witness, must_fail=False)
+        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        return self._judge(False, mechanism, pairs, witness, **asked, near=near, **terms)
 
     def must_fail(
         self,
         mechanism: Mechanism | Callable[..., Any] | None = None,
         pairs: Pairs | None = None,
         *,
-        runs: int | None = None,
-        seconds: float | None = None,
-        false_alarm: float | None = None,
         witness: str | Path | None = None,
         **asked: Any,
     ) -> SequentialResult | frozen.Verdict:
@@ -119,21 +116,15 @@ class PrivacyAudit:
         Parameters are those of `check`.
         """
         __tracebackhide__ = True
-        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        return self._judge(mechanism, pairs, asked, terms, witness, must_fail=True)
+        return self._judge(True, mechanism, pairs, witness, **asked)
 
     def _judge(
-        self,
-        mechanism: Any,
-        pairs: Any,
-        asked: Mapping[str, Any],
-        given: Mapping[str, Any],
-        witness: str | Path | None,
-        must_fail: bool,
+        self, must_fail: bool, mechanism: Any, pairs: Any, witness: str | Path | None, **asked: Any
     ) -> SequentialResult | frozen.Verdict:
         """Audit or count, report it, and fail or warn; an error shows the user's code alone."""
         __tracebackhide__ = True
         asker = asking(self._config)
+        given = {name: asked.pop(name, None) for name in ("runs", "seconds", "false_alarm")}
         try:
             if witness is not None and (beside := [name for name, value in asked.items() if value]):
                 raise AuditError(
@@ -158,7 +149,11 @@ class PrivacyAudit:
         alarm = 0.0 if must_fail else terms.false_alarm  # a control fails if a bad mechanism gets by
         asker.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
         if told.caught != must_fail:
-            pytest.fail(_failure(told, command), pytrace=False)
+            # indented by four columns, so that it pastes into an issue: Markdown shows the lines as they stand
+            how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
+            lines = [textwrap.fill(text, WIDTH, initial_indent=f"    {name:<10} ", **how) for name, text in told.lines]
+            lines.append(f"    {'reproduce':<10} {command}")  # in one line, for copying
+            pytest.fail("\n".join([textwrap.fill(told.failure, WIDTH), "", *lines]), pytrace=False)
         if told.doubt and not must_fail:
             warnings.warn(told.doubt, PowerWarning, stacklevel=3)
         return told.result
@@ -266,16 +261,6 @@ def _counted(
 def _versions(known: Mapping[str, str]) -> tuple[str, str]:
     names = ("epsaudit", "numpy", "scipy", "python")
     return "versions", ", ".join(f"{name} {known[name]}" for name in names if name in known)
-
-
-def _failure(told: _Outcome, command: str) -> str:
-    """Write the sentence, the lines, and the command, which is for copying and stays in one line.
-
-    Lines are indented by four columns, so that the text pastes into an issue: Markdown shows them as they stand.
-    """
-    how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
-    lines = [textwrap.fill(text, WIDTH, initial_indent=f"    {name:<10} ", **how) for name, text in told.lines]
-    return "\n".join([textwrap.fill(told.failure, WIDTH), "", *lines, f"    {'reproduce':<10} {command}"])
 
 
 @dataclass(frozen=True)
