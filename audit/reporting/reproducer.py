@@ -172,7 +172,7 @@ class Reproducer:
         constants = [f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"]
         if self.stored:
             constants.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
-            fresh.append('print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
+            fresh.insert(0, 'print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
         for module in own:
             text = "\n".join([about, *test, *constants, *module, *fresh]) + "\n"
             if len(text.splitlines()) <= MOST_LINES:
