@@ -31,6 +31,7 @@ from epsaudit import ApproxDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import renyi_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
+from epsaudit.experiments.oracle import Oracle
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
@@ -40,7 +41,6 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
-from epsaudit.witnesses import Oracle
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)

@@ -5,6 +5,8 @@ It is computed from two laws that know their densities, and is the reference for
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,50 @@ from scipy.special import expit
 
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.witnesses.learning import LogRatio
+from epsaudit.errors import AuditError
+from epsaudit.outputs.normal_form import Outputs
+from epsaudit.witnesses.selection import Monotone, Score
 
 Floats = NDArray[np.float64]
 CUTS = 300
 TANGENTS, MOST_TANGENT = 60, 6.0
 BLOCK = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class LogRatio:
+    """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
+
+    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
+    """
+
+    law: Any
+    law_prime: Any
+    label = "log p(y) / p'(y)"
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
+
+
+@dataclass(frozen=True, eq=False)
+class Oracle:
+    """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
+
+    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
+    """
+
+    law: Any
+    law_prime: Any
+
+    def __post_init__(self) -> None:
+        for law in (self.law, self.law_prime):
+            if not callable(getattr(law, "log_density", None)):
+                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
+
+    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
+        return [Monotone(LogRatio(self.law, self.law_prime), 1)]
 
 
 def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> float:

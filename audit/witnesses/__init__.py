@@ -13,7 +13,6 @@ from epsaudit.witnesses.learning import (
     FloatBits,
     LikelihoodRatio,
     Messages,
-    Oracle,
     Tails,
     candidate_scores,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "LikelihoodRatio",
     "Messages",
     "Objective",
-    "Oracle",
     "Region",
     "Score",
     "Tails",

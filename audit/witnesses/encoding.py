@@ -1,11 +1,14 @@
 """What is read off outputs: their fields, combinations and tables of two fields, and the table that all scores share.
 
 Outputs of both sides come in, a table of numbers comes out, whose columns are features and whose rows are different
-outputs. A quick two-sample test of each feature on a part of the outputs says which are worth being looked at alone.
+outputs. A two-sample test of each feature on a part of the outputs says which are worth being looked at alone: by
+counts in cells, coordinates of long arrays all at once by the means of a few functions of each. How many were tried
+goes with those that are, for the best of many is lucky.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -13,11 +16,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
+from scipy.special import expit, gammaincc, gammaln, rel_entr
 
 from epsaudit.outputs.columns import distinct, inside, size_inside
 from epsaudit.outputs.normal_form import (
@@ -56,24 +60,8 @@ from epsaudit.witnesses.features import (
     Scaled,
     Together,
     Value,
-    digits,
     elements_of,
     matrix,
-)
-from epsaudit.witnesses.screening import (
-    codes_of,
-    correlated,
-    counts_of,
-    differences,
-    log_chance,
-    pearson,
-    pooled,
-    screen,
-    shrunk,
-    sure,
-    telling_coordinates,
-    telling_patches,
-    telling_waves,
 )
 from epsaudit.witnesses.settings import (
     CELLS_TO_TEST,
@@ -114,6 +102,207 @@ from epsaudit.witnesses.settings import (
     WIDTHS_OF_REGIONS,
 )
 
+PRODUCTS = 15_000_000_000
+"""Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates 15,000
+outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors of chance apart."""
+AT_ONCE = 512
+"""Coordinates that are looked at at once, which bounds the memory."""
+
+
+# Two-sample tests of features, each answering how likely its difference is by chance, as a log
+
+
+def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
+    """Read a feature off the outputs of both sides, x's first."""
+    return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
+
+
+def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
+    """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
+    known = np.sort(numbers[~np.isnan(numbers)])
+    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+    if len(levels) > most:
+        edges = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])[1:-1]
+    else:
+        with np.errstate(invalid="ignore"):
+            middle = (levels[1:] + levels[:-1]) / 2.0
+        edges = np.where(np.isfinite(middle), middle, levels[:-1])
+    return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
+
+
+def counts_of(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
+    """How many of two samples fall into each cell, by codes from 0 of which so many are x's; shape (2, cells)."""
+    cells = max(cells, int(codes.max(initial=0)) + 1)
+    return np.array([np.bincount(codes[:size], minlength=cells), np.bincount(codes[size:], minlength=cells)])
+
+
+def pearson(codes: Codes, size: int) -> tuple[float, int]:
+    """Pearson's statistic of the cells of two samples of one size, and its degrees of freedom.
+
+    Its mean is exact however few fall into a cell.
+    """
+    first, second = counts_of(codes - codes.min(initial=0), size)
+    seen = first + second > 0
+    return float(np.sum((first - second)[seen] ** 2 / (first + second)[seen])), int(seen.sum()) - 1
+
+
+def log_chance(statistic: Any, freedom: int) -> Any:
+    """Log of the upper tail of a chi-square distribution, of which chance is the cause at most so often.
+
+    Of a number or of each in an array. Tails too small for a float are those of their first term, which keeps their
+    order.
+
+    Examples
+    --------
+    >>> round(float(log_chance(3.84, 1)), 2), round(float(log_chance(3000.0, 1)))
+    (-2.99, -1504)
+    """
+    half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
+    if freedom <= 0:
+        return 0.0 * half
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a statistic of 0
+        tail = np.log(gammaincc(order, half))
+        return np.where(np.isinf(tail), (order - 1.0) * np.log(half) - half - gammaln(order), tail)[()]
+
+
+def statistic_of(feature: Feature, sides: Sequence[Outputs]) -> tuple[float, int]:
+    """Pearson's statistic of a feature in cells, of two samples of one size, and its degrees of freedom."""
+    return pearson(codes_of(pooled(feature, sides), CELLS_TO_TEST)[0], len(sides[0]))
+
+
+def screen(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int) -> list[Feature]:
+    """Return the ``most`` features that tell most, in their order: by deviations of their statistic above its mean.
+
+    Of features that surely tell, one of few cells comes before a finer one that tells the same, unlike by `log_chance`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1000, 5))
+    >>> screen([Coordinate(i) for i in range(5)], x + [0, 0, 1, 0, 0], rng.normal(size=(1000, 5)), most=1)
+    [Coordinate(index=2)]
+    """
+    if len(features) <= most:
+        return list(features)
+    statistic, freedom = np.array([statistic_of(one, (outputs[:LOOK], outputs_prime[:LOOK])) for one in features]).T
+    told = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
+    return [features[place] for place in sorted(np.argsort(-told, kind="stable")[:most])]
+
+
+def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
+    """Return the features that are least likely by chance, if fewer than `FALSE_FINDS` of so many would be.
+
+    Examples
+    --------
+    >>> sure([(-1.0, Coordinate(0)), (-50.0, Coordinate(1))], 2)
+    [Coordinate(index=1)]
+    """
+    limit = math.log(FALSE_FINDS / max(len(found), 1))
+    ranked = sorted(range(len(found)), key=lambda place: found[place][0])[:most]
+    return [found[place][1] for place in ranked if found[place][0] < limit]
+
+
+def shrunk(seen: NDArray[Any]) -> Floats:
+    """Log ratios of counts, moved towards 0 by a standard error of each.
+
+    So few that tell much are not drowned by many that tell nothing, as by one variance for all.
+
+    Examples
+    --------
+    >>> shrunk(np.array([[900.0, 300.0], [3.0, 1.0], [500.0, 510.0]])).round(1).tolist()
+    [1.0, 0.0, -0.0]
+    """
+    raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
+    return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
+
+
+def differences(outputs: Outputs, outputs_prime: Outputs) -> Floats:
+    """Log of how likely by chance each coordinate differs as it does, shape (coordinates,).
+
+    By `difference`, and by how many numbers are there again: of continuous ones those at atoms.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 1000))
+    >>> x_prime[:, 777] += 1.0
+    >>> telling_coordinates(differences(x, x_prime), 1)
+    [777]
+    """
+    sides, found = [side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime)], []
+    for start in range(0, sides[0].shape[1], AT_ONCE):
+        rows, rows_prime = (side[:, start : start + AT_ONCE] for side in sides)
+        again = []
+        for side in (rows, rows_prime):
+            ordered = np.sort(np.ascontiguousarray(side.T), axis=1)
+            again.append(np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1))
+        repeats = np.abs(again[0] - again[1]) / np.sqrt(again[0] + again[1] + 1.0)
+        found.append(log_chance(np.maximum(repeats, difference(rows, rows_prime)) ** 2, 1))
+    return np.concatenate(found)
+
+
+def telling_coordinates(found: Floats, most: int) -> list[int]:
+    """Return the coordinates that differ most, in their order; all if there are few."""
+    return sorted(np.argsort(found, kind="stable")[:most].tolist())
+
+
+def difference(rows: Floats, rows_prime: Floats) -> Floats:
+    """How many standard errors the sides differ by, at most, in the means of a few functions of each coordinate."""
+    known = np.isfinite(rows)
+    centre = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    centre = np.where(np.isfinite(centre), centre, 0.0)
+    spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
+    worst = np.zeros(rows.shape[1])
+    parity = functools.partial(_remainders, modulus=2)
+    for function in (np.isfinite, np.asarray, np.abs, np.sign, parity):
+        moments = []
+        for side in (rows, rows_prime):
+            moved = side if function in (parity, np.isfinite) else np.clip((side - centre) / spread, -6.0, 6.0)
+            values = np.asarray(function(moved), float)
+            values[~np.isfinite(side)] = 0.0
+            moments.append((values.mean(axis=0), values.var(axis=0) / len(side)))
+        (mean, error), (mean_prime, error_prime) = moments
+        worst = np.maximum(worst, np.abs(mean - mean_prime) / np.sqrt(error + error_prime + 1e-12))
+    return worst
+
+
+def _remainders(numbers: Floats, modulus: int) -> Floats:
+    with np.errstate(invalid="ignore"):
+        floors = np.floor(numbers)
+        return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long
+
+
+def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
+    """Return the pairs of features whose correlation differs most between the sides, beyond chance.
+
+    What is correlated is on which side of its median each is, and whether it is odd.
+
+    Examples
+    --------
+    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 30))
+    >>> x[:, 7] = np.abs(x[:, 7]) * np.sign(x[:, 20])
+    >>> [[one.label for one in pair] for pair in correlated([Coordinate(i) for i in range(30)], x, x_prime)]
+    [['y[7]', 'y[20]']]
+    """
+    chosen = features[:MOST_CORRELATED]
+    if len(chosen) < 2:
+        return []
+    size = min(len(outputs), LOOK, PRODUCTS // len(chosen) ** 2)
+    signs = np.zeros((2, 2 * size, len(chosen)), np.float32)
+    for place, feature in enumerate(chosen):
+        numbers = pooled(feature, (outputs[:size], outputs_prime[:size]))
+        known = np.isfinite(numbers)
+        if known.any():
+            signs[0, known, place] = np.sign(numbers[known] - np.median(numbers[known]))
+            signs[1, known, place] = 1.0 - 2.0 * _remainders(numbers[known], 2)
+    products = [[part.T @ part / size for part in (one[:size], one[size:])] for one in signs]
+    gap = np.triu(np.fmax(*(np.abs(first - second) for first, second in products)), 1).ravel()
+    most = min(MOST_PAIRED // 4, gap.size)
+    best = np.argpartition(-gap, most - 1)[:most]
+    best = best[np.argsort(-gap[best], kind="stable")]
+    best = best[log_chance(size / 2.0 * gap[best] ** 2, 1) < math.log(FALSE_FINDS / (2 * gap.size))]  # of variance 1
+    return [(chosen[place // len(chosen)], chosen[place % len(chosen)]) for place in best.tolist()]
+
+
 # Several coordinates together
 
 
@@ -135,10 +324,6 @@ def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Fea
     return [kind(size, last) for last in ends for kind in (Place, Release)]
 
 
-LEAST_GAP = 3.0
-"""Standard errors of chance below which a pair of items is passed over, which saves time: there are thousands."""
-
-
 def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
     """List places of items, and differences of two places, that tell something, of rankings at a path."""
     size = min(len(outputs), LOOK)
@@ -146,47 +331,42 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> li
     if ranked is None:
         return []
     items, codes = ranked
-    number = len(items)
-    places = np.full((len(codes), number), -1, np.int16)
+    places = np.full((len(codes), len(items)), -1, np.int16)
     places[np.arange(len(codes))[:, None], codes] = np.arange(codes.shape[1])
-    seen = np.zeros((2, 2, number, number))  # how often one item stands before another, and right before it, by side
-    for i in range(number):
-        before = (places[:, i : i + 1] < places) & (places[:, i : i + 1] >= 0)
-        row, place = np.nonzero(codes[:, :-1] == i)
-        next_to = np.zeros((len(codes), number), bool)
-        next_to[row, codes[row, place + 1]] = True
-        for kind, one in enumerate((before, next_to)):
-            seen[kind, :, i] = one[:size].sum(axis=0), one[size:].sum(axis=0)
-    share = seen.sum(axis=1) / (2 * size)
-    gaps = (seen[:, 0] - seen[:, 1]) / np.sqrt(2 * size * share * (1 - share) + 1e-9)
-    pairs = [
-        (log_chance(float(gaps[kind, i, j] ** 2), 1), Combined("-", PlaceOf(items[i], path), PlaceOf(items[j], path)))
-        for kind, i, j in zip(*np.nonzero(np.abs(gaps) > LEAST_GAP), strict=True)
-    ]
+    found: list[tuple[float, Feature]] = []
+    for i, item in enumerate(items):
+        own = places[:, i : i + 1]
+        ahead = (own < places) & (own >= 0)
+        for before in (ahead, ahead & (places == own + 1)):  # how often it stands before another, and right before it
+            seen = np.array([before[:size].sum(axis=0), before[size:].sum(axis=0)])
+            share = seen.sum(axis=0) / (2 * size)
+            gaps = (seen[0] - seen[1]) ** 2 / (2 * size * share * (1 - share) + 1e-9)
+            chances = log_chance(gaps, 1).tolist()
+            found += [
+                (chance, Combined("-", PlaceOf(item, path), PlaceOf(other, path)))
+                for chance, other in zip(chances, items, strict=True)
+            ]
     singles = screen([PlaceOf(item, path) for item in items], outputs, outputs_prime, TELLING // 2)
-    others = [(0.0, singles[0])] * (2 * number**2)  # as many were looked at
-    return [*singles, *dict.fromkeys(sure([*pairs, *others], TELLING))]
+    return [*singles, *dict.fromkeys(sure(found, TELLING))]
 
 
 def _ranked(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
     """The items of rankings of one length, and each ranking as their numbers; None for what is no ranking."""
     rows = rows_of(outputs) if len(outputs) else None
-    if rows is None:
-        values = values_of(outputs)
-        if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1:
+    values: list[Any] = values_of(outputs) if rows is None else [tuple(row) for row in rows[:64].tolist()]
+    if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1 or len(values[0]) < 3:
+        return None
+    items = sorted(set(itertools.chain.from_iterable(values[:64])), key=order_key)
+    if len(items) > MOST_LEVELS:
+        return None
+    if rows is not None:
+        codes = np.searchsorted(items, rows)
+        if not np.isin(rows, items).all():
             return None
-        flat = list(itertools.chain.from_iterable(values))
-        items = sorted(set(flat[: 64 * len(values[0])]), key=order_key)
-        if not set(flat) <= set(items) or len(items) > MOST_LEVELS:
-            return None
-        number = {item: place for place, item in enumerate(items)}
-        codes = np.array([number[item] for item in flat]).reshape(len(values), -1)
     else:
-        found = np.unique(rows[:64])
-        if len(found) > MOST_LEVELS or not np.isin(rows, found).all():
-            return None
-        codes, items = np.searchsorted(found, rows), found.tolist()
-    if codes.shape[1] < 3 or np.any(np.diff(np.sort(codes, axis=1), axis=1) == 0):
+        number = {item: place for place, item in enumerate(items)}
+        codes = np.array([[number.get(item, -1) for item in value] for value in values])
+    if np.any(codes < 0) or np.any(np.diff(np.sort(codes, axis=1), axis=1) == 0):
         return None
     return items, codes
 
@@ -316,14 +496,7 @@ def _most_telling(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tupl
     """At most `MOST_FIELDS`, in their order; and, if there are more, which tell more than chance explains."""
     if len(fields) <= MOST_FIELDS:
         return fields, set()
-    told = np.zeros(len(fields))
-    codes = [place for place, one in enumerate(fields) if isinstance(one, Code)]
-    for place in codes:
-        seen = np.nan_to_num(pooled(fields[place], sides), nan=-1.0).astype(np.int64)
-        told[place] = log_chance(*pearson(seen, len(sides[0])))
-    others = [place for place in range(len(fields)) if place not in set(codes)]
-    if others:
-        told[others] = differences(*(np.column_stack([fields[place](side) for place in others]) for side in sides))
+    told = np.array([log_chance(*statistic_of(one, sides)) for one in fields])
     limit = math.log(FALSE_FINDS / len(fields))
     surely = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
     return [fields[place] for place in sorted(np.argsort(told, kind="stable")[:MOST_FIELDS])], surely
@@ -360,7 +533,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
-            floors = numbers if scale == 0 else digits(numbers, decimals)
+            floors = numbers if scale == 0 else Scaled(feature, decimals).of(numbers)
             span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
             for modulus in MODULI if scale is not None else (2, 10):
                 if span <= max(modulus, 2):
@@ -368,12 +541,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
                     floors = pooled(residue, sides)
-                if len(known) == len(numbers) and most < WHOLE_IN_FLOATS:
-                    codes = np.mod(np.floor(floors).astype(np.int64), modulus)  # four times as fast as of floats
-                else:
-                    with np.errstate(invalid="ignore"):
-                        codes = np.where(np.isfinite(floors), np.mod(floors, modulus), -1.0).astype(np.int64)
-                told, freedom = pearson(codes, size)
+                told, freedom = pearson(np.nan_to_num(_remainders(floors, modulus), nan=-1.0).astype(np.int64), size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
                 if own is None and chance < limit:  # others are not sure, whatever the number tells
                     seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
@@ -403,11 +571,7 @@ def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Output
         parts = [inside(side, path) for side in (outputs, outputs_prime)]
         if not (are_numbers(parts[0]) and are_numbers(parts[1]) and parts[0].ndim == parts[1].ndim == 1):
             continue
-        ordered = np.sort(np.concatenate(parts))
-        again = ordered[LEAST_SEEN - 1 :] == ordered[: 1 - LEAST_SEEN]
-        if not again.any():  # most numbers never repeat
-            continue
-        values, seen = np.unique(ordered, return_counts=True)
+        values, seen = np.unique(np.concatenate(parts), return_counts=True)
         often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
         if 0 < len(often) <= MOST_VALUES < len(values) / 2:
             found.append(Code(path, tuple(often.tolist())))
@@ -439,86 +603,92 @@ def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Fe
 
 # Tables of two fields: cells that tell more together than each field alone, and rare regions
 
-
-def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Tables of two fields that tell more together than each alone; of few fields all tables."""
-    sides = outputs[:LOOK], outputs_prime[:LOOK]
-    size = len(sides[0])
-    cells: list[tuple[Feature, Codes, Floats, tuple[float, int]]] = []
-    for feature in fields:
-        codes, edges, _ = _cut(feature, pooled(feature, sides), LEVELS_TOGETHER)
-        if len(edges):
-            cells.append((feature, codes, edges, pearson(codes, size)))
-    found: list[tuple[float, Feature]] = []
-    for (first, a, edges, alone), (second, b, edges_second, alone_second) in itertools.combinations(cells, 2):
-        width = len(edges_second) + 1
-        if (len(edges) + 1) * width > MOST_CODES:
-            continue
-        joint, freedom = pearson(np.where((a < 0) | (b < 0), -1, a * width + b), size)
-        more, extra = joint - alone[0] - alone_second[0], freedom - alone[1] - alone_second[1]
-        table = Together(first, second, tuple(edges.tolist()), tuple(edges_second.tolist()))
-        found.append((log_chance(more, extra), table))
-    best = sure(found, MOST_TOGETHER)
-    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
-
-
-def _cut(feature: Feature, numbers: Floats, most: int) -> tuple[Codes, Floats, bool]:
-    """Cells of numbers, the edges between them, and whether they are single values: of symbols, or where few differ."""
-    codes, edges = codes_of(numbers, MOST_LEVELS)
-    single = isinstance(feature, Code) or len(edges) < MOST_LEVELS - 1
-    return (codes, edges, True) if single else (*codes_of(numbers, most), False)
-
-
-Cells = tuple[int, int, int, int]
-"""First and last cell of one field, and of another."""
 PURE = 0.99
 """Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A field in cells: its numbers, the cell of each from 0, and the log ratio in each cell, the last for NaN.
+    """A field in cells: its numbers, the cell of each from 0, the edges between cells, and what each cell tells.
 
-    Cells of few numbers, and of symbols, are ``single`` values.
+    Missing numbers are in one cell more. Cells of few numbers, and of symbols, are ``single`` values.
     """
 
     feature: Feature
     numbers: Floats
     codes: Codes
+    edges: Floats
     single: bool
-    told: Floats
-    levels: int
+    odds: Floats
+
+    @classmethod
+    def all_of(cls, features: Sequence[Feature], sides: Sequence[Outputs], most: int) -> list[_Field]:
+        """Cut the features that vary, into a cell for each value, or quantile cells where these are too many."""
+        found = []
+        for feature in features:
+            numbers = pooled(feature, sides)
+            codes, edges = codes_of(numbers, MOST_LEVELS)
+            single = isinstance(feature, Code) or len(edges) < MOST_LEVELS - 1
+            if not single:
+                codes, edges = codes_of(numbers, most)
+            if len(edges):
+                codes = np.where(codes < 0, len(edges) + 1, codes)
+                told = shrunk(counts_of(codes, len(sides[0]), len(edges) + 2).T)
+                found.append(cls(feature, numbers, codes, edges, single, told[codes]))
+        return found
+
+    @property
+    def levels(self) -> int:
+        """How many cells there are, but for that of missing numbers."""
+        return len(self.edges) + 1
+
+
+def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+    sides = outputs[:LOOK], outputs_prime[:LOOK]
+    size = len(sides[0])
+    found: list[tuple[float, Feature]] = []
+    for first, second in itertools.combinations(_Field.all_of(fields, sides, LEVELS_TOGETHER), 2):
+        if first.levels * second.levels > MOST_CODES:
+            continue
+        (told, freedom), *alone = (
+            pearson(codes, size)
+            for codes in (first.codes * (second.levels + 1) + second.codes, first.codes, second.codes)
+        )
+        more, extra = told - sum(one for one, _ in alone), freedom - sum(one for _, one in alone)
+        edges = [tuple(one.edges.tolist()) for one in (first, second)]
+        found.append((log_chance(more, extra), Together(first.feature, second.feature, *edges)))
+    best = sure(found, MOST_TOGETHER)
+    return best if best or len(found) > FEW_TABLES else [table for _, table in found]
 
 
 def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], int]:
     """Return tables of two fields with a cell that is rarer on one side than both fields alone say, and of how many.
 
     A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: of
-    single values of symbols and few numbers, and of intervals of others, the rectangle whose ratio of probabilities
-    stays greatest when it is lowered by the errors that so many rectangles make by chance. Significant regions are
-    returned; where nothing tells anything, the two best. Of many fields the tables of the first are scanned, in
-    proportion to the number of outputs.
+    single values of symbols and few numbers, and of intervals of others, the rectangle of cells that chance makes
+    least, its edges moved between numbers. Significant regions are returned; where nothing tells anything, the two
+    best. Of many fields the tables of the first are scanned, in proportion to the number of outputs.
     """
-    size, sides = len(outputs), (outputs, outputs_prime)
-    known = []
-    for feature in fields[: fields_scanned(size)]:
-        numbers = pooled(feature, sides)
-        codes, edges, single = _cut(feature, numbers, LEVELS_OF_REGIONS)
-        if len(edges):
-            codes = np.where(codes < 0, len(edges) + 1, codes)
-            told = shrunk(counts_of(codes, size, len(edges) + 2).T)
-            known.append(_Field(feature, numbers, codes, single, told, len(edges) + 1))
-    pairs = list(itertools.combinations(known, 2))
-    best = [(*region, pair) for pair in pairs if (region := _best(*pair, size)) is not None]
-    best.sort(key=lambda one: one[0])
-    found = [_sharpened(*pair, size, cells) for _, cells, pair in best[:MOST_SHARPENED]]
-    found.sort(key=lambda one: one[0])
-    limit = math.log(FALSE_FINDS / max(len(pairs), 1))
-    surely = [table for chance, table in found if chance < limit][:MOST_TOGETHER]
+    size = len(outputs)
+    known = _Field.all_of(fields[: fields_scanned(size)], (outputs, outputs_prime), LEVELS_OF_REGIONS)
+
+    def chance(told: float, tried: float) -> float:  # of the best of so many
+        return float(log_chance(told, 1) + math.log(tried))
+
+    scanned = [(*_scan(*pair, size), pair) for pair in itertools.combinations(known, 2)]
+    likely = sorted((one for one in scanned if one[0] > 0.0), key=lambda one: chance(one[0], one[2]))[:MOST_SHARPENED]
+    found: list[tuple[float, Feature]] = []
+    for _, cells, tried, pair in likely:
+        told, table = _sharpened(*pair, size, cells)
+        moved = sum(not one.single for one in pair)
+        found.append((chance(told, tried * len(WIDTHS_OF_REGIONS) ** moved), table))
+    found.sort(key=itemgetter(0))
+    surely = [table for one, table in found if one < math.log(FALSE_FINDS / len(scanned))][:MOST_TOGETHER]
     alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
     if not surely and alone > math.log(FALSE_FINDS / max(len(known), 1)):
         surely = [table for _, table in found[:MOST_HOPEFUL]]
-    return surely, max(sum(_rectangles(*pair)[1] for pair in pairs), 1)
+    return surely, max(sum(tried for _, _, tried, _ in scanned), 1)
 
 
 def fields_scanned(size: int) -> int:
@@ -527,99 +697,72 @@ def fields_scanned(size: int) -> int:
     return (1 + math.isqrt(1 + 8 * most)) // 2 if most else 0
 
 
-def _rectangles(first: _Field, second: _Field) -> tuple[list[tuple[int, int]], int]:
-    """How many rows and columns regions span, and how many rectangles these are."""
-    widths = [(1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second)]
-    sizes = [(a, b) for a, b in itertools.product(*widths) if a <= first.levels and b <= second.levels]
-    return sizes, sum((first.levels - a + 1) * (second.levels - b + 1) for a, b in sizes)
+Cells = tuple[slice, slice]
+"""Of one field, and of another."""
 
 
-def _best(first: _Field, second: _Field, size: int) -> tuple[float, Cells] | None:
-    """The best rectangle of two fields: log of how likely by chance, and its cells; None if all are as usual."""
+def _scan(first: _Field, second: _Field, size: int) -> tuple[float, Cells, int]:
+    """Look at rectangles of cells: the greatest `_deviance`, the cells where it is, and of how many."""
     shape = first.levels + 1, second.levels + 1
-    place = first.codes * shape[1] + second.codes
-    on_x, both = (
-        np.bincount(part, minlength=shape[0] * shape[1]).reshape(shape).astype(float) for part in (place[:size], place)
-    )
-    expected = both / (1.0 + np.exp(-np.add.outer(first.told, second.told)))
+    place, usual = first.codes * shape[1] + second.codes, expit(first.odds + second.odds)
+    counts = [
+        np.bincount(places, weights, math.prod(shape)).reshape(shape)[:-1, :-1]
+        for places, weights in ((place[:size], None), (place, None), (place, usual))
+    ]
     sums = np.zeros((3, *shape))
-    counts = [(on_x - expected)[:-1, :-1], both[:-1, :-1], expected[:-1, :-1]]
     np.cumsum(np.cumsum(counts, axis=1), axis=2, out=sums[:, 1:, 1:])
-    rows: tuple[int, Floats] = (0, sums)
-    sizes, tried = _rectangles(first, second)
-    lowered = math.sqrt(2.0 * math.log(max(tried, 2)))
-    best: tuple[float, float, Cells] = (-math.inf, 0.0, (0, 0, 0, 0))
-    for high, wide in sizes:
-        if rows[0] != high:
-            rows = high, sums[:, high:] - sums[:, :-high]
-        more, n, e = rows[1][:, :, wide:] - rows[1][:, :, :-wide]
-        likely = np.flatnonzero((n > 0.5) & (more * more * n > (lowered**2 / 2.0 * e) * (n - e)))
+    tried, best = 0, (0.0, (slice(0), slice(0)))
+    for high, wide in itertools.product(*((1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second))):
+        rows = sums[:, high:] - sums[:, :-high]
+        on_x, both, expected = (rows[:, :, wide:] - rows[:, :, :-wide]).reshape(3, -1)
+        tried += both.size
+        gap = (on_x - expected) ** 2 * both
+        likely = np.flatnonzero((both > 0.5) & (gap > math.log(max(tried, 2)) * expected * (both - expected)))
         if len(likely):
-            above, every, usual = (one.ravel()[likely] for one in (more, n, e))
-            some = np.rint(above + usual)
-            told = _deviance(some, every, usual)
-            ratio = np.log((some + 0.5) / (every - some + 0.5)) - np.log(usual / (every - usual))
-            errors = np.sqrt(np.maximum(told, 1e-9))
-            # the ratio lowered by so many errors, or how many are missing
-            low = np.where(errors > lowered, np.abs(ratio) * (1.0 - lowered / errors), errors - lowered)
-            at = int(np.argmax(low))
-            row, column = divmod(int(likely[at]), n.shape[1])
-            best = max(best, (float(low[at]), float(told[at]), (row, row + high - 1, column, column + wide - 1)))
-    return None if best[0] == -math.inf else (log_chance(best[1], 1) + math.log(max(tried, 2)), best[2])
+            told = _deviance(on_x[likely], both[likely], expected[likely])
+            at = int(np.argmax(told))
+            row, column = divmod(int(likely[at]), shape[1] - wide)
+            best = max(
+                best, (float(told[at]), (slice(row, row + high), slice(column, column + wide))), key=itemgetter(0)
+            )
+    return *best, tried
+
+
+def _deviance(on_x: Any, both: Any, expected: Any) -> Any:
+    """Twice the log likelihood ratio of counts of one side among those of both."""
+    return 2.0 * (rel_entr(on_x, expected) + rel_entr(both - on_x, both - expected))
 
 
 def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[float, Feature]:
     """Move the edges of a rectangle between numbers, each field's in turn, to where the most of one side are inside.
 
-    Return the log of how likely it is by chance, and its table.
+    Return the deviance, and the table.
     """
     fields = first, second
-    within = [(first.codes >= cells[0]) & (first.codes <= cells[1])]
-    within += [(second.codes >= cells[2]) & (second.codes <= cells[3])]
+    within = [(one.codes >= part.start) & (one.codes < part.stop) for one, part in zip(fields, cells, strict=True)]
     on_x = np.arange(len(first.numbers)) < size
-    cell = within[0] & within[1]
-    mostly = np.count_nonzero(cell & on_x) * 2 > np.count_nonzero(cell)
-    for turn in range(4):
-        moved = fields[turn % 2]
-        if not moved.single:
-            own = within[1 - turn % 2] & np.isfinite(moved.numbers)
-            if not np.any(own & within[turn % 2]):  # all inside are infinite
-                continue
-            centre = float(np.median(moved.numbers[own & within[turn % 2]]))
-            high = _end(moved.numbers[own] - centre, on_x[own] == mostly)
-            low = -_end(centre - moved.numbers[own], on_x[own] == mostly)
-            within[turn % 2] = (moved.numbers >= centre + low) & (moved.numbers <= centre + high)
+    wanted = on_x == (np.mean(on_x[within[0] & within[1]]) > 0.5)
+    for turn in (0, 1, 0, 1):
+        numbers, others = fields[turn].numbers, within[1 - turn] & ~np.isnan(fields[turn].numbers)
+        if not fields[turn].single:
+            # the interval of the greatest sum about the middle, to which numbers add as they do to the log odds
+            own = np.flatnonzero(others)[np.argsort(numbers[others], kind="stable")]
+            sums = np.cumsum(np.where(wanted[own], math.log(2.0 * PURE), math.log(2.0 * (1.0 - PURE))))
+            middle = int(np.median(np.flatnonzero(within[turn][own])))
+            last = middle + int(np.argmax(sums[middle:]))
+            start = int(np.argmin(np.append(0.0, sums[:middle])))
+            within[turn] = (numbers >= numbers[own[start]]) & (numbers <= numbers[own[last]])
     inside = within[0] & within[1]
-    if not np.any(inside):  # edges that were rounded
-        inside = cell
-    odds = first.told[first.codes[inside]] + second.told[second.codes[inside]]
-    counts = np.count_nonzero(inside & on_x), np.count_nonzero(inside), np.sum(1.0 / (1.0 + np.exp(-odds)))
-    told = _deviance(*(np.array([float(one)]) for one in counts))
-    ends: list[tuple[Feature, tuple[float, ...]]] = []  # features, and edges of which the second cell holds the inside
+    expected = np.sum(expit(first.odds[inside] + second.odds[inside]))
+    told = _deviance(np.count_nonzero(inside & on_x), np.count_nonzero(inside), expected)
+    ends: list[Any] = []  # features, and edges of which the second cell holds the inside
     for one in fields:
         numbers = one.numbers[inside]
         if isinstance(one.feature, Code):
             ends.append((Code(one.feature.path, (one.feature.values[int(numbers[0])],)), ()))
         else:
             ends.append((one.feature, (float(np.nextafter(numbers.min(), -np.inf)), float(numbers.max()))))
-    (one_feature, edges), (other, edges_second) = ends
-    moves = sum(not part.single for part in fields) * math.log(len(WIDTHS_OF_REGIONS))
-    chance = log_chance(float(told[0]), 1) + math.log(max(_rectangles(*fields)[1], 2)) + moves
-    return chance, Together(one_feature, other, edges, edges_second)
-
-
-def _end(beyond: Floats, wanted: NDArray[np.bool_]) -> float:
-    """How far an interval from 0 reaches that holds most of one side, of which others take away as they do of odds."""
-    ahead = np.flatnonzero(beyond >= 0.0)
-    ahead = ahead[np.argsort(beyond[ahead], kind="stable")]
-    sums = np.cumsum(np.where(wanted[ahead], math.log(2.0 * PURE), math.log(2.0 * (1.0 - PURE))))
-    return float(beyond[ahead[int(np.argmax(sums))]])
-
-
-def _deviance(on_x: Floats, both: Floats, expected: Floats) -> Floats:
-    """Twice the log likelihood ratio of counts of one side among those of both."""
-    on_x_prime = both - on_x
-    return np.asarray(2.0 * (xlogy(on_x, on_x / expected) + xlogy(on_x_prime, on_x_prime / (both - expected))))
+    return float(told), Together(*(part for part, _ in ends), *(edges for _, edges in ends))
 
 
 # All that is read off outputs
@@ -655,7 +798,6 @@ class Features:
             remainders = sure(derived([only], *sides), TELLING_REMAINDERS)
             return cls((only, *remainders, *atoms_within([place], *sides)))
         steps: list[Feature] = []
-        waves: list[Feature] = []
         structure: list[Feature] = []
         extra: list[Feature]
         if rows is not None:  # arrays of numbers of one shape
@@ -674,7 +816,6 @@ class Features:
                     likely = [place for place in likely if chances[place] < math.log(FALSE_FINDS / size)] or likely
                 steps = [Coordinate(place) for place in likely]
                 group = screen([one for one in basic if one in steps], *sides, MOST_PARTS)
-                waves = telling_waves(*sides) + telling_patches(*sides)
             elif not releases and size <= MOST_PARTS:  # undoes running sums
                 steps = [Coordinate(0), *(Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1))]
         else:  # records, text, sets and mixtures
@@ -695,7 +836,7 @@ class Features:
         pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
         if rows is not None:
             extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
-        groups = (group, steps, waves, releases, screen(extra, *sides, LEARNT_COMBINATIONS))
+        groups = (group, steps, releases, screen(extra, *sides, LEARNT_COMBINATIONS))
         found = cls(groups=tuple(map(tuple, groups)), alike=0 if rows is None else 2)
         if learnt:
             return found
@@ -716,7 +857,7 @@ class Features:
             *screen([one for one in extra if not isinstance(one, Reduced)], *sides, TELLING // 2),
             *releases,
             *sure(derived([*basic, *extra[:1]], *sides), TELLING_REMAINDERS),
-            *(more := [*together, *regions, *orders, *symbols, *atoms, *waves]),
+            *(more := [*together, *regions, *orders, *symbols, *atoms]),
         ]
         notes = []
         if fields.left_out:

@@ -307,14 +307,8 @@ def parts_of(witness: Witness) -> int | None:
     return parts
 
 
-ALONE = """\
-def number(y):
-    try:
-        return math.nan if isinstance(y, (str, bytes)) or getattr(y, "ndim", 0) else float(y)
-    except (TypeError, OverflowError) as error:  # the latter of an integer
-        return math.nan if isinstance(error, TypeError) else math.copysign(math.inf, y > 0 or -1)
-"""
-WITHIN = """\
+HELPERS = {
+    "number(": """\
 def number(y, *path):
     try:
         for step in path:
@@ -324,7 +318,23 @@ def number(y, *path):
         return math.nan
     except OverflowError:  # of an integer
         return math.inf if y > 0 else -math.inf
-"""
+""",
+    "plain(": """\
+def plain(y):
+    if isinstance(y, BaseException):
+        return {"raises": type(y).__name__}
+    if getattr(y, "ndim", 0) == 1 or isinstance(y, (list, tuple)):
+        return tuple(plain(part) for part in getattr(y, "flat", y))
+    if isinstance(y, (set, frozenset)):
+        return {plain(part) for part in y}
+    if isinstance(y, dict):
+        return {key: plain(part) for key, part in y.items()}
+    if y is None or isinstance(y, (str, bytes)) or not hasattr(y, "__float__") or getattr(y, "ndim", 0):
+        return y if y is None or isinstance(y, (str, bytes)) else type(y)
+    return math.nan if y != y else float(y)
+""",
+}
+"""Functions that conditions call: a number at a place inside an output; and an output as plain Python."""
 LONGEST = 300
 """Characters of a condition that a person reads; of anything longer the event's own text says more."""
 STATISTICS = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)", "min": "min({}, default=math.nan)"}
@@ -346,14 +356,13 @@ def condition(event: Event) -> str:
     Examples
     --------
     >>> condition(Region(Coordinate(1), (Interval(low=0.5),), included=(None, Raised("ValueError"))))
-    "0.5 <= number(y, 1) or y is None or type(y).__name__ == 'ValueError'"
+    "0.5 <= number(y, 1) or plain(y) in [None, {'raises': 'ValueError'}]"
     """
     if not isinstance(event, Region):
         raise NotShort(f"the event {event} is of a kind of its own")
     feature, parts = event.feature, []
-    truth = _statement(feature) if event.intervals else None
     for interval in event.intervals:
-        if truth is not None:
+        if (truth := _statement(feature)) is not None:
             false, true = interval.contains(np.array([0.0, 1.0]))
             if true == false:
                 raise NotShort(f"the event holds {feature.label} whether or not")
@@ -366,9 +375,9 @@ def condition(event: Event) -> str:
             high = "" if interval.high == math.inf else f" {right} {float(interval.high)!r}"
             parts.append(f"{low}{_number(feature)}{high}")
     if event.excluded:
-        parts = [f"({' or '.join(parts)}) and not ({_atoms(event.excluded)})"]
+        parts = [f"({' or '.join(parts)}) and plain(y) not in {_atoms(event.excluded)}"]
     if event.included:
-        parts.append(_atoms(event.included))
+        parts.append(f"plain(y) in {_atoms(event.included)}")
     text = " or ".join(parts) or "False"
     if len(text) > LONGEST:
         raise NotShort(f"the event {event} names too many outputs or intervals")
@@ -376,9 +385,8 @@ def condition(event: Event) -> str:
 
 
 def helpers_of(conditions: str) -> list[str]:
-    """Return the lines of the function that conditions call, which need the module math."""
-    text = WITHIN if "number(y, " in conditions else ALONE if "number(" in conditions else ""
-    return text.splitlines()
+    """Return the lines of the functions that conditions call, which need the module math."""
+    return [line for call, text in HELPERS.items() if call in conditions for line in text.splitlines()]
 
 
 def literal(value: Any) -> str:
@@ -387,7 +395,7 @@ def literal(value: Any) -> str:
     Examples
     --------
     >>> literal([0.0] * 99 + [1.0, float("nan")]), literal({"a": (1,)})
-    ('[0.0] * 99 + [1.0, math.nan]', "{'a': (1,)}")
+    ('[0.0] * 99 + [1.0] + [math.nan]', "{'a': (1,)}")
     """
     if value is None or isinstance(value, (bool, int, str, bytes)):
         return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
@@ -398,27 +406,14 @@ def literal(value: Any) -> str:
         return "{" + ", ".join(f"{literal(key)}: {literal(part)}" for key, part in items) + "}"
     if isinstance(value, (set, frozenset)):
         return "{" + ", ".join(sorted(map(literal, value))) + "}" if value else "set()"
-    if isinstance(value, (list, tuple)):
-        return _repeats([literal(part) for part in value], *("[]" if isinstance(value, list) else "()"))
-    raise NotShort(f"the datasets hold objects of type {type(value).__name__}")
-
-
-def _repeats(parts: list[str], opens: str, closes: str) -> str:
-    """Join the parts of a list or tuple, eight or more equal ones in a row as a product."""
-    comma = "," if opens == "(" else ""
-    blocks: list[str] = []
-    plain: list[str] = []
-    for part, run in itertools.groupby(parts):
-        number = len(list(run))
-        if number < 8:
-            plain += [part] * number
-        else:
-            blocks += [f"{opens}{', '.join(plain)}{comma}{closes}"] if plain else []
-            blocks.append(f"{opens}{part}{comma}{closes} * {number}")
-            plain = []
-    if plain or not blocks:
-        blocks.append(f"{opens}{', '.join(plain)}{comma if len(plain) == 1 else ''}{closes}")
-    return " + ".join(blocks)
+    if not isinstance(value, (list, tuple)):
+        raise NotShort(f"the datasets hold objects of type {type(value).__name__}")
+    opens, closes, comma = ("[", "]", "") if isinstance(value, list) else ("(", ")", ",")
+    parts = [literal(part) for part in value]
+    runs = [(part, len(list(run))) for part, run in itertools.groupby(parts)]
+    if any(times >= 8 for _, times in runs):  # long runs of equal parts as products
+        return " + ".join(f"{opens}{part}{comma}{closes}{f' * {times}' * (times > 1)}" for part, times in runs)
+    return f"{opens}{', '.join(parts)}{comma if len(parts) == 1 else ''}{closes}"
 
 
 def _statement(feature: Feature) -> tuple[str, str] | None:
@@ -463,34 +458,15 @@ def _number(feature: Feature) -> str:
 
 
 def _atoms(atoms: tuple[Hashable, ...]) -> str:
-    """Write that an output is one of a few."""
-    floats = [atom for atom in atoms if isinstance(atom, float) and math.isfinite(atom)]
-    texts = [atom for atom in atoms if isinstance(atom, str)]
-    parts = [f"number(y) in {literal(set(floats))}"] if floats else []
-    parts += [f"(isinstance(y, str) and y in {literal(set(texts))})"] if texts else []
-    return " or ".join(parts + [_atom(atom) for atom in atoms if atom not in floats and atom not in texts])
-
-
-def _atom(atom: Any) -> str:
-    if atom is None:
-        return "y is None"
-    if isinstance(atom, Raised) and atom.exception.startswith("SystemExit"):
-        status = atom.exception[len("SystemExit(") : -1] or "0"
-        return (
-            f"(isinstance(y, SystemExit) and (y.code if isinstance(y.code, int) else y.code is not None) == {status})"
-        )
-    if isinstance(atom, Raised):
-        return f"type(y).__name__ == {atom.exception!r}"
-    if isinstance(atom, float):
-        return "(isinstance(y, float) and math.isnan(y))" if math.isnan(atom) else f"number(y) == {literal(atom)}"
-    if isinstance(atom, Items):
-        return f"(isinstance(y, dict) and [*y.items()] == [*{literal(atom)}.items()])"
-    if isinstance(atom, frozenset):
-        return f"(isinstance(y, (set, frozenset)) and y == {literal(atom)})"
-    if type(atom) is tuple and all(isinstance(part, float) and math.isfinite(part) for part in atom):
-        listed = f"[number(y, i) for i in range({len(atom)})] == {literal(list(atom))}"
-        if not atom:
-            return "(isinstance(y, (list, tuple)) and not y)"
-        there = "getattr(y, 'ndim', 1) == 1 and hasattr(y, '__len__')"
-        return f"({there} and len(y) == {len(atom)} and {listed})"
-    raise NotShort(f"the event names the output {written(atom)}")
+    """Write outputs as the helper plain() gives them."""
+    parts = []
+    for atom in atoms:
+        if isinstance(atom, Raised):
+            if not atom.exception.isidentifier():
+                raise NotShort(f"the event names the exception {atom.exception}")
+            parts.append(literal({"raises": atom.exception}))
+        elif isinstance(atom, Items) and len(atom) > 1:  # whose order counts
+            raise NotShort(f"the event names the output {written(atom)}")
+        else:
+            parts.append(literal(atom))
+    return f"[{', '.join(parts)}]"

@@ -7,8 +7,6 @@ that the printed event uses. A new feature is a new class, marked `readable`, wh
 from __future__ import annotations
 
 import dataclasses
-import functools
-import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, dataclass_transform
@@ -27,7 +25,6 @@ from epsaudit.outputs.normal_form import (
     from_json,
     kinds_of,
     normal,
-    number,
     numbers_of,
     rows_of,
     to_json,
@@ -150,16 +147,11 @@ class Coordinate(Labelled):
     form = "y[{0.index}]"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        rows, index = rows_of(outputs), self.index
-        if rows is not None and -rows.shape[1] <= index < rows.shape[1]:
-            return rows[:, index]
-        if columns := columns_of(outputs):
-            part = columns.part(index) if columns.kind == "sequence" else None
-            return np.full(len(outputs), np.nan) if part is None else numbers_of(part)
-        if are_objects(outputs):
-            tuples = [one if isinstance(one, tuple) else () for one in outputs.tolist()]
-            return np.array([number(one[index] if -len(one) <= index < len(one) else None) for one in tuples], float)
-        return np.full(len(outputs), np.nan)
+        rows = rows_of(outputs)
+        if rows is None:
+            return At((self.index,))(outputs)
+        there = -rows.shape[1] <= self.index < rows.shape[1]
+        return rows[:, self.index] if there else np.full(len(outputs), np.nan)
 
 
 @readable
@@ -291,48 +283,58 @@ class PlaceOf:
 # Another feature, seen otherwise
 
 
+class OfNumbers(Labelled):
+    """Another feature's numbers, each turned into another one by `of`."""
+
+    feature: Feature
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(self.of(np.asarray(self.feature(outputs), float)), float)
+
+    def of(self, numbers: Floats) -> Any:
+        """Return what is made of these numbers."""
+        raise NotImplementedError
+
+
 @readable
-class Deviation(Labelled):
+class Deviation(OfNumbers):
     """Absolute distance of another feature from a centre."""
 
     feature: Feature
     centre: float
     form = "|{0.feature.label} - {0.centre:.6g}|"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        with np.errstate(invalid="ignore"):
-            return np.abs(self.feature(outputs) - self.centre)
+    def of(self, numbers: Floats) -> Any:
+        return np.abs(numbers - self.centre)
 
 
 @readable
-class TrailingZeros(Labelled):
+class TrailingZeros(OfNumbers):
     """How many of the 52 bits of a double's mantissa are zero, counted from the last."""
 
     feature: Feature
     form = "trailing zero bits of {0.feature.label}"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        numbers = np.asarray(self.feature(outputs), float)
+    def of(self, numbers: Floats) -> Any:
         mantissas = numbers.view(np.int64) & ((1 << MANTISSA) - 1) | (1 << MANTISSA)
-        zeros = np.frexp((mantissas & -mantissas).astype(float))[1] - 1
-        return np.where(np.isfinite(numbers), zeros.astype(float), np.nan)
+        return np.where(np.isfinite(numbers), np.frexp((mantissas & -mantissas).astype(float))[1] - 1.0, np.nan)
 
 
 @readable
-class Exponent(Labelled):
+class Exponent(OfNumbers):
     """The binary exponent of a number: the largest e with 2^e at most its absolute value; NaN for zero."""
 
     feature: Feature
     form = "exponent of {0.feature.label}"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        numbers = np.asarray(self.feature(outputs), float)
+    def of(self, numbers: Floats) -> Any:
         known = np.isfinite(numbers) & (numbers != 0.0)
         return np.where(known, np.frexp(np.where(known, numbers, 1.0))[1] - 1.0, np.nan)
 
 
 @readable
-class LowestBit(Labelled):
+class LowestBit(OfNumbers):
     """The power of two that a number is an odd multiple of: the grid on which it lies; NaN for zero.
 
     Noise added to 1 in double precision leaves only multiples of 2^-53; noise added to 0 leaves finer ones, which
@@ -342,13 +344,12 @@ class LowestBit(Labelled):
     feature: Feature
     form = "lowest bit of {0.feature.label}"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        exponent = Exponent(self.feature)(outputs)
-        return np.asarray(exponent - MANTISSA + TrailingZeros(self.feature)(outputs))
+    def of(self, numbers: Floats) -> Any:
+        return Exponent(self.feature).of(numbers) - MANTISSA + TrailingZeros(self.feature).of(numbers)
 
 
 @readable
-class NegativeZero(Labelled):
+class NegativeZero(OfNumbers):
     """1 where a number is -0.0, else 0: it equals 0.0, but prints otherwise, and 1 / y has the other sign."""
 
     feature: Feature
@@ -359,13 +360,12 @@ class NegativeZero(Labelled):
         """How a person says that it is 1, and that it is 0."""
         return f"{self.feature.label} is -0.0", f"{self.feature.label} is not -0.0"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        numbers = self.feature(outputs)
-        return np.asarray((numbers == 0) & np.signbit(numbers), float)
+    def of(self, numbers: Floats) -> Any:
+        return (numbers == 0) & np.signbit(numbers)
 
 
 @readable
-class Residue:
+class Residue(OfNumbers):
     """The remainder of a whole number on division; NaN for numbers that are not whole.
 
     Of outputs that are ints, because no float is so exact, it is the exact one.
@@ -382,10 +382,11 @@ class Residue:
         inner = self.feature.label
         return f"{inner if inner.isidentifier() or inner.endswith(']') else f'({inner})'} mod {self.modulus}"
 
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        numbers = self.feature(outputs)
-        with np.errstate(invalid="ignore"):
-            remainders = np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)
+    def of(self, numbers: Floats) -> Any:
+        return np.where(np.floor(numbers) == numbers, np.mod(numbers, self.modulus), np.nan)
+
+    def __call__(self, outputs: Outputs) -> Floats:
+        remainders = super().__call__(outputs)
         if are_objects(outputs) and isinstance(self.feature, Value):
             for place, value in enumerate(outputs.tolist()):
                 if type(value) is int:
@@ -394,7 +395,7 @@ class Residue:
 
 
 @readable
-class Scaled:
+class Scaled(OfNumbers):
     """A number times a power of ten, rounded down: its digits up to that decimal, as a whole number.
 
     Numbers that are printed with so many decimals are rounded to the whole number that they stand for.
@@ -407,25 +408,18 @@ class Scaled:
     def label(self) -> str:
         return f"floor({10**self.decimals} {self.feature.label})" if self.decimals else f"floor({self.feature.label})"
 
-    def __call__(self, outputs: Outputs) -> Floats:
-        return digits(np.asarray(self.feature(outputs), float), self.decimals)
-
-
-def digits(numbers: Floats, decimals: int) -> Floats:
-    """Numbers times a power of ten, rounded down but for rounding errors."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        return np.floor(numbers * 10.0**decimals + 1e-6)
+    def of(self, numbers: Floats) -> Any:
+        return np.floor(numbers * 10.0**self.decimals + 1e-6)  # but for rounding errors
 
 
 @readable
-class Filled(Labelled):
+class Filled(OfNumbers):
     """Another feature, NaN as -2e30 and numbers within [-1e30, 1e30], which a tree in single precision can compare."""
 
     feature: Feature
     form = "{0.feature.label}"
 
-    def __call__(self, outputs: Outputs) -> Floats:
-        numbers = np.asarray(self.feature(outputs), float)
+    def of(self, numbers: Floats) -> Any:
         return np.where(np.isnan(numbers), -2e30, np.clip(numbers, -1e30, 1e30))
 
 
@@ -569,45 +563,6 @@ def _without_any(columns: Floats, numbers: Floats) -> Floats:
 
 
 @readable
-class Wave(Labelled):
-    """How much of a wave of so many cycles is in an array: its 'cos' part, its 'sin' part, or its 'power'."""
-
-    cycles: int
-    part: str
-    form = "{0.part} of {0.cycles} cycles in y"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        rows = rows_of(outputs) if len(outputs) else None
-        if rows is None:
-            return np.full(len(outputs), np.nan)
-        angles = 2.0 * np.pi * self.cycles / rows.shape[1] * np.arange(rows.shape[1])
-        with np.errstate(invalid="ignore", over="ignore"):
-            parts = [rows @ wave / math.sqrt(rows.shape[1]) for wave in (np.cos(angles), -np.sin(angles))]
-            found = parts[0] ** 2 + parts[1] ** 2 if self.part == "power" else parts[self.part == "sin"]
-        return np.where(np.isfinite(found), found, np.nan)
-
-
-@readable
-class Patch:
-    """The sum of a box of an array, as a patch, a row, a column, by where it begins and ends along each axis."""
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        return f"sum of y[{', '.join(f'{low}:{high}' for low, high in zip(self.low, self.high, strict=True))}]"
-
-    def __call__(self, outputs: Outputs) -> Floats:
-        if rows_of(outputs) is None or outputs.ndim != len(self.low) + 1:
-            return np.full(len(outputs), np.nan)
-        box = outputs[(slice(None), *map(slice, self.low, self.high))]
-        with np.errstate(invalid="ignore", over="ignore"):
-            found = box.reshape(len(box), -1).sum(axis=1)
-        return np.where(np.isfinite(found), found, np.nan)
-
-
-@readable
 class Together(Labelled):
     """The cell of a table of two features, with rows and columns cut at edges; NaN where one of the two is NaN."""
 
@@ -654,8 +609,6 @@ def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
 
 SHOWN = 5
 """Features of a learnt score that its text names."""
-MANY, BLOCK = 32, 1 << 14
-"""Lines in coordinates from which they are computed together, for so many numbers at once; neither changes a result."""
 
 
 @readable
@@ -697,41 +650,10 @@ class Additive:
         return f"score of ({listed([self.terms[place].feature.label for place in ranked], SHOWN)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        rows = rows_of(outputs) if len(outputs) and self._lines is not None else None
         total = np.zeros(len(outputs))
-        if rows is None or self._lines is None or rows.shape[1] <= max(self._lines[0]):
-            for term in self.terms:
-                total += term(outputs)
-            return total
-        places, low, high, first, last, slope = self._lines
-        everything = places == list(range(rows.shape[1]))
-        for start in range(0, len(rows), max(BLOCK // len(places), 1)):
-            some = slice(start, start + max(BLOCK // len(places), 1))
-            numbers = rows[some] if everything else rows[some][:, places]
-            if not np.isfinite(numbers).all():
-                total[some] = sum(term(outputs[some]) for term in self.terms)
-                continue
-            moved = np.minimum(np.maximum(numbers, low), high)
-            moved -= low
-            moved *= slope
-            moved += first
-            np.copyto(moved, last, where=numbers >= high)
-            # summed in turn, so that a sum does not depend on how many outputs there are
-            total[some] = np.add.accumulate(moved, axis=1)[:, -1]
+        for term in self.terms:
+            total += term(outputs)
         return total
-
-    @functools.cached_property
-    def _lines(self) -> tuple[list[int], Floats, Floats, Floats, Floats, Floats] | None:
-        """Coordinates, both knots, the values there and the slopes, of many terms that are lines; None for others."""
-        lines = [term for term in self.terms if len(term.knots) == 2]
-        places = [term.feature.index for term in lines if isinstance(term.feature, Coordinate)]
-        if len(places) < max(len(self.terms), MANY):
-            return None
-        (low, high), (first, last) = np.array([one.knots for one in lines]).T, np.array([one.values for one in lines]).T
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            steps, slope = high - low, (last - first) / (high - low)
-        plain = min(places) >= 0 and np.all(steps > 0.0) and np.isfinite([steps, slope]).all()
-        return (places, low, high, first, last, slope) if plain else None
 
 
 @readable

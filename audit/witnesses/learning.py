@@ -19,10 +19,23 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Floats, Outputs, Singles, are_numbers, kinds_of, values_of
 from epsaudit.outputs.readings import Reading
-from epsaudit.witnesses.encoding import Encoding, Fields, encode
+from epsaudit.witnesses.encoding import (
+    Encoding,
+    Fields,
+    codes_of,
+    differences,
+    encode,
+    log_chance,
+    pearson,
+    pooled,
+    screen,
+    shrunk,
+    statistic_of,
+    sure,
+    telling_coordinates,
+)
 from epsaudit.witnesses.features import (
     Additive,
     Code,
@@ -37,18 +50,6 @@ from epsaudit.witnesses.features import (
     TrailingZeros,
     Tree,
     Value,
-)
-from epsaudit.witnesses.screening import (
-    codes_of,
-    differences,
-    log_chance,
-    pearson,
-    pooled,
-    screen,
-    shrunk,
-    statistic_of,
-    sure,
-    telling_coordinates,
 )
 from epsaudit.witnesses.selection import CandidateScore, Monotone, PiecewiseRatio, Score
 from epsaudit.witnesses.settings import (
@@ -130,8 +131,7 @@ def regress(
     # a fold whose rows are neighbours as a slice, which copies nothing
     rows = [slice(one[0], one[-1] + 1) if len(one) and one[-1] - one[0] < len(one) else one for one in rows]
     parts = [(design[one], side[one, None], weight[one, None]) for one in rows]
-    once = bool(np.all(weight == 1.0))
-    grams = np.array([(part if once else part * seen).T @ part for part, _, seen in parts], float) / 4.0
+    grams = np.array([(part * seen).T @ part for part, _, seen in parts], float) / 4.0
     total = grams.sum(axis=0) + 1e-3 * np.eye(design.shape[1])
     left_out = [*grams, np.zeros_like(total)] if number > 1 else [np.zeros_like(total)]
     factors = [[cho_factor(free.T @ (total - out) @ free + penalty) for free, penalty in shapes] for out in left_out]
@@ -234,41 +234,37 @@ class LikelihoodRatio(FromTable):
         numbers = data.numbers(feature)
         free = np.isfinite(numbers) & (cell < 0)
         known = np.sort(numbers[data.row[free[data.row]]])
-        edges: Floats = np.empty(0)
+        values = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
         coded = isinstance(feature, Code | Together)
+        edges: Floats = np.empty(0)
         if isinstance(feature, Code | Together):
             edges = np.arange(0.5, feature.number - 1)
-        elif len(known) >= FEW_VALUES:
-            values = known[np.append(True, known[1:] > known[:-1])]
-            if len(values) <= CELLS:
-                edges = (values[1:] + values[:-1]) / 2.0
-            else:  # quantiles that crowd towards the ends
-                tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
-                ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
-                edges = np.unique(np.quantile(known, ranks))
+        elif len(known) >= FEW_VALUES and len(values) <= CELLS:
+            edges = (values[1:] + values[:-1]) / 2.0
+        elif len(known) >= FEW_VALUES:  # quantiles that crowd towards the ends
+            tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
+            ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
+            edges = np.unique(np.quantile(known, ranks))
+        cells = single
         if len(edges) or coded:
             cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
+            cells += len(edges) + 1
         if cell.min() == cell.max():
             return
         places, kinds = cell[data.row], 2 * FOLDS
         inside = places >= 0
-        cells = single + (len(edges) + 1 if len(edges) or coded else 0)
         counts = np.bincount(places[inside] * kinds + data.group[inside], data.weight[inside], minlength=cells * kinds)
         seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
-        total = seen.sum(axis=1)
-        counted = len(seen) if coded else single
+        total, counted = seen.sum(axis=1), cells if coded else single
         final = _ratios(total, counted)
-        judged = np.empty((FOLDS, cells))
-        for fold in range(FOLDS):
-            judged[fold] = _ratios(total - seen[:, fold], counted)
+        judged = np.array([_ratios(total - seen[:, fold], counted) for fold in range(FOLDS)])
         row, folds, side = np.nonzero(seen)
         first = np.zeros(single, np.int64)
         rows = np.flatnonzero((cell >= 0) & (cell < single))
         first[cell[rows]] = rows
-        found = tuple(values_of(data.outputs[first]))
-        score = PiecewiseRatio(feature, found, final[:single], edges, final[single:])
-        options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
+        score = PiecewiseRatio(feature, tuple(values_of(data.outputs[first])), final[:single], edges, final[single:])
         group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
+        options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
         candidate = CandidateScore.of(score, final[row], group, weight, judged[folds, row], **options)
         if candidate is not None:
             yield candidate
@@ -320,42 +316,6 @@ def candidate_scores(
                 yield found
 
 
-@dataclass(frozen=True, eq=False)
-class LogRatio:
-    """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
-
-    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
-    """
-
-    law: Any
-    law_prime: Any
-    label = "log p(y) / p'(y)"
-
-    def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
-
-
-@dataclass(frozen=True, eq=False)
-class Oracle:
-    """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
-
-    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
-    """
-
-    law: Any
-    law_prime: Any
-
-    def __post_init__(self) -> None:
-        for law in (self.law, self.law_prime):
-            if not callable(getattr(law, "log_density", None)):
-                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
-
-    def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
-        return [Monotone(LogRatio(self.law, self.law_prime), 1)]
-
-
 @dataclass(frozen=True)
 class Basis:
     """Columns that describe one feature: hat functions at a few knots, and indicators of -inf, inf and NaN.
@@ -397,21 +357,15 @@ class Basis:
 def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> list[Basis]:
     """The basis of each feature, ``numbers`` having shape (features, size).
 
-    Knots are quantiles, or each number where few differ; of a line its ends. Quantiles of all at once where possible.
+    Knots are quantiles, or each number where few differ; of a line its ends.
     """
-    ordered, ranks = np.sort(numbers, axis=1), [KNOTS[0], KNOTS[-1]] if linear else KNOTS
-    many = np.count_nonzero(ordered[:, 1:] > ordered[:, :-1], axis=1) >= FEW_VALUES
-    if many.all() and np.isfinite(ordered[:, [0, -1]]).all():
-        knots = np.quantile(ordered, ranks, axis=1).T
-        if np.all(knots[:, 1:] > knots[:, :-1]):
-            return [Basis(feature, one, odd, linear) for feature, one in zip(features, knots, strict=True)]
     found = []
-    for feature, one in zip(features, ordered, strict=True):
+    for feature, one in zip(features, np.sort(numbers, axis=1), strict=True):
         known = one[np.isfinite(one)]
         values = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
         line = linear and len(known) > 0
         if line or len(values) > FEW_VALUES:
-            values = np.unique(np.quantile(known, ranks))
+            values = np.unique(np.quantile(known, [KNOTS[0], KNOTS[-1]] if linear else KNOTS))
         found.append(Basis(feature, values, odd, line))
     return found
 
@@ -512,12 +466,11 @@ def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[Cand
     A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
     by normal approximation; of chance alone one in a thousand tests of all products says so.
     """
-    half = len(data.row) if len(data.outputs) < len(data.row) else LOOK
-    entries = np.concatenate([np.flatnonzero(data.group % 2 == side)[:half] for side in (0, 1)])
-    rows, weight = data.row[entries], np.sqrt(data.weight[entries])
+    entries = first_of_each(data, LOOK)
+    rows, weight = data.row[entries], data.weight[entries]
     fitted = next((one.score for one in sums if isinstance(one.score, Monotone)), None)
     odds = data.numbers(fitted.feature)[rows] if fitted is not None else np.zeros(len(rows))
-    left = ((data.group[entries] % 2 == 0) - expit(odds)) * weight**2
+    left = ((data.group[entries] % 2 == 0) - expit(odds)) * weight
     signs = []
     for feature in features:
         numbers = data.numbers(feature)[rows]

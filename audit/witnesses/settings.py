@@ -46,8 +46,6 @@ MOST_CORRELATED = 4096
 """[memory] Coordinates of a long array of which all pairs are screened: 128 MB."""
 MOST_LINEAR = 1024
 """[time] Coordinates of a long array that a linear score is learnt from, those whose means differ most."""
-PATCHES = (2, 3, 5, 8)
-"""[time] Widths of the squares whose sums are looked at in long arrays of two axes or more; others overlap one."""
 DIGITS = 3
 """[time] Decimals whose digits are looked at, of numbers that are not printed with a few."""
 FALSE_FINDS = 1e-3

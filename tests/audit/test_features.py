@@ -58,9 +58,6 @@ def objects(*values):
         (f.Place(3, last=True), HOLES, [2, NAN], "place of the last number"),
         (f.Release(3), HOLES, [3.5, NAN], "first number"),
         (f.Release(3, last=True), HOLES, [1, NAN], "last number"),
-        (f.Wave(3, "cos"), np.cos(2 * np.pi * 3 * np.arange(100) / 100)[None], [5], "cos of 3 cycles in y"),
-        (f.Wave(3, "power"), np.cos(2 * np.pi * 3 * np.arange(100) / 100)[None], [25], "power of 3 cycles in y"),
-        (f.Patch((0, 1), (2, 3)), np.arange(6.0).reshape(1, 2, 3), [12], "sum of y[0:2, 1:3]"),
         (
             f.Together(f.Coordinate(0), f.Coordinate(1), (0.0,), (0.0, 1.0)),
             np.array([[-1.0, 0.5], [3.0, 2.0]]),

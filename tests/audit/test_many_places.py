@@ -11,8 +11,7 @@ from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.columns import inside
 from epsaudit.outputs.normal_form import pack
 from epsaudit.witnesses.encoding import Features, Fields, rare_regions
-from epsaudit.witnesses.features import At, Code, Coordinate, Patch, feature_from_dict, feature_to_dict
-from epsaudit.witnesses.screening import telling_patches
+from epsaudit.witnesses.features import At, Code, Coordinate
 
 RATES = (0.25, 0.75)
 
@@ -86,29 +85,6 @@ def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one
     result = audit(wide, (0, 1), trials=2000, seed=1, n_jobs=1)
     assert result.lower_bound > 0.6
     assert "y[3333]" in str(result.witness)
-
-
-def test_a_faint_patch_a_row_and_a_column_of_an_image_are_found_by_their_sums():
-    for low, high in (((7, 5), (10, 8)), ((11, 0), (12, 17)), ((0, 5), (17, 6))):
-        x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, 17, 17))
-        box = tuple(map(slice, low, high))
-        x_prime[(slice(None), *box)] += 0.5 / np.sqrt(x[0][box].size)
-        assert Patch(low, high) in telling_patches(x, x_prime)
-    assert Patch(low, high) in Features.of(x, x_prime).alone
-    again = feature_from_dict(feature_to_dict(Patch(low, high)))
-    assert again == Patch(low, high)
-    assert np.isnan(again(x.reshape(1000, -1))).all()
-
-
-def test_a_patch_of_an_image_with_channels_is_found_by_its_mean_and_by_its_spread():
-    noise = np.random.default_rng(0).normal(size=(2, 2000, 3, 16, 16))
-    for factor, shift in ((1.0, 0.1), (1.2, 0.0)):
-        x, x_prime = noise.copy()
-        x_prime[:, :, 4:7, 9:12] = factor * x_prime[:, :, 4:7, 9:12] + shift
-        found = telling_patches(x, x_prime)
-        assert found
-        assert all(one.low[1:] < (7, 12) and one.high[1:] > (4, 9) for one in found)
-    assert telling_patches(*noise) == telling_patches(*np.random.default_rng(0).standard_cauchy(noise.shape)) == []
 
 
 @pytest.mark.slow

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
+from epsaudit.experiments.oracle import Oracle
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
-from epsaudit.witnesses import Oracle, encode
+from epsaudit.witnesses import encode
 from epsaudit.witnesses.features import Coordinate
 from epsaudit.witnesses.learning import planted
 

@@ -39,9 +39,9 @@ from epsaudit.witnesses import (
     encode,
     settings,
 )
+from epsaudit.witnesses.encoding import screen
 from epsaudit.witnesses.features import Combined, Coordinate, Feature, Value
 from epsaudit.witnesses.learning import FromTable, Sum, bases_of, interacting, judged_by, often_odd, planted, sums_of
-from epsaudit.witnesses.screening import screen
 from epsaudit.witnesses.selection import Readable
 from epsaudit.witnesses.settings import LEAST_TO_LEARN
 
