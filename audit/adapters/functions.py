@@ -33,7 +33,7 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, frozen, normal_array, pack, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Raised, Unread, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -203,14 +203,18 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
 
     Defaults of the so many ``arguments`` that it is given do not matter.
     """
+    found = reached(function, arguments)
+    return any(isinstance(one, CARRIED) and not isinstance(one, random.SystemRandom) for one in found)
+
+
+def reached(function: Any, arguments: int = 0) -> Iterator[Any]:
+    """Yield what a function reaches, itself first, without the defaults of the so many ``arguments`` it is given."""
     left, seen = [(function, 0)], dict[int, Any]()
     for thing, depth in left:  # which grows
-        if isinstance(thing, CARRIED) and not isinstance(thing, random.SystemRandom):
-            return True
+        yield thing
         if depth < DEPTH and id(thing) not in seen:
             seen[id(thing)] = thing
             left += [(part, depth + 1) for part in _reached(thing, arguments)]
-    return False
 
 
 def _reached(thing: Any, arguments: int) -> Iterable[Any]:
@@ -588,6 +592,7 @@ class _FunctionDistribution:
     takes: Takes
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
     tossed: ClassVar[bool] = False
 
@@ -625,7 +630,10 @@ class _OneByOne(_FunctionDistribution):
                     raise
                 except BaseException as error:
                     value = Raised.of(error)
-                values[which].append(value if type(value) is float else frozen(value))
+                if type(value) is not float:
+                    sides[which].unread.look(value)
+                    value = frozen(value)
+                values[which].append(value)
             for which, data in enumerate(shared):
                 if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
                     continue
@@ -653,6 +661,7 @@ class _Vectorized(_FunctionDistribution):
         """Call the function once; a list or an array of objects is packed like single outputs."""
         data = self.dataset.copy()
         outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
+        self.unread.look_at(outputs)
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):

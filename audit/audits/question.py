@@ -149,7 +149,7 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": bool(getattr(self.look.mechanism, "reproducible", True)),
+            "reproducible": self.look.reproducible,
             "notes": tuple(dict.fromkeys([*notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,

@@ -17,15 +17,18 @@ import inspect
 import io
 import math
 import operator
+import os
 import pickle
 import random
+import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from textwrap import shorten
-from types import CellType, ModuleType
+from types import CellType, CodeType, ModuleType
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -35,7 +38,7 @@ from scipy import fft
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, reached, wrong_call
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
 from epsaudit.engine.workers import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
@@ -337,6 +340,7 @@ class Look:
         self._constant: dict[int, bool] = {}
         self._written: bytes | None = None
         self._number, self._each = 0, 0
+        self._elsewhere: Future[bool] | None = None
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self._number, self._each = PROCESSES, min(self.calls // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
@@ -373,6 +377,18 @@ class Look:
             self._number = min(COPIES, self.calls // 8)
             self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
             self.runs += 2 * self._number * self._each
+        if copied and self.reproducible and _hashes_text(mechanism.function, pair):
+            told = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
+            pool = ThreadPoolExecutor(1)  # while the audit works
+            self._elsewhere = pool.submit(lambda: _answers_elsewhere(told) == repr(first.answers))
+            pool.shutdown(wait=False)
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether outputs depend on the seed alone, as another process with other hashes of text has shown, too."""
+        return bool(getattr(self.mechanism, "reproducible", True)) and (
+            self._elsewhere is None or self._elsewhere.result()
+        )
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
@@ -618,6 +634,49 @@ def _apart(parts: Iterable[Any]) -> list[Any]:
     finally:
         _CLASSES.clear()
         _CLASSES.update(known)
+
+
+# another process, in which text has other hashes
+
+
+def _answers_elsewhere(told: bytes) -> str:
+    """What a copy answers in a process with other hashes of text; nothing if it could not be asked."""
+    code = "import sys; from epsaudit.engine.independence import answer; print(answer(sys.stdin.buffer.read()), end='')"
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(told)), "PYTHONPATH": paths}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        words = [sys.executable, "-c", code]
+        done = subprocess.run(words, input=told, capture_output=True, env=environment, timeout=60.0)
+        return done.stdout.decode(errors="replace")
+    return ""
+
+
+def answer(told: bytes) -> str:
+    """Answer in that process."""
+    mechanism, copy = pickle.loads(told)
+    return repr(_ask(mechanism, _apart(copy)).answers)
+
+
+def _hashes_text(function: Any, pair: DatasetPair) -> bool:
+    """Whether hashes of text, which differ between processes, may matter: datasets hold text, or the code has sets."""
+
+    def holds_text(value: Any, depth: int = 3) -> bool:
+        if isinstance(value, dict):
+            value = [*value.keys(), *value.values()]
+        if depth and isinstance(value, (list, tuple, set, frozenset)):
+            return any(holds_text(part, depth - 1) for part in list(value)[:100])
+        return isinstance(value, (str, bytes)) or hasattr(value, "dtypes")  # a frame's columns may be text
+
+    codes = (getattr(part, "__code__", None) for part in reached(function))
+    return (
+        holds_text(pair.x)
+        or holds_text(pair.x_prime)
+        or any(
+            {"set", "frozenset", "hash"} & {*code.co_names} or frozenset in map(type, code.co_consts)
+            for code in codes
+            if isinstance(code, CodeType)
+        )
+    )
 
 
 # runs that all failed, or went on otherwise than they began

@@ -30,9 +30,10 @@ from epsaudit.engine.workers import (
     training_chunks,
 )
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, alike, are_objects, join, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Unread, alike, are_objects, differing, join, pack_frozen
 from epsaudit.witnesses import Witness
 
+UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
 MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
@@ -100,8 +101,9 @@ def changed(sides: Sides) -> tuple[bool, ...]:
 
 
 def notes_on(sides: Sides) -> tuple[str, ...]:
-    """Return what a result is to say of how its runs were made."""
-    return (COPIED,) * any(changed(sides))
+    """Return what a result is to say of how its runs were made, and of what no witness has read."""
+    kinds = differing(*(getattr(side, "unread", None) or Unread() for side in sides))
+    return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
 def learn(sides: Sides, seen: Sequence[bool]) -> None:
@@ -134,8 +136,10 @@ def training_outputs(
     before = done = 2 * sum(chunk.size for chunk in found)
     missing = [chunk for chunk in chunks if chunk not in found]
     share = MOST_KEPT // max(len(chunks), 1)
-    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
+    for chunk, (drawn, seconds, seen, unread) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
         learn(sides, seen)
+        for side, more in zip(sides, unread, strict=True):
+            getattr(side, "unread", Unread()).add(more)
         record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
@@ -193,8 +197,8 @@ def certification_counts(
 
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
-) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
-    """Outputs of one chunk on x and on x', the seconds they took, and whose dataset was changed."""
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], list[Unread]]:
+    """Outputs of one chunk on x and on x', the seconds they took, whose dataset was changed, and what is not read."""
     sides, seed, share = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
@@ -202,7 +206,8 @@ def _train_chunk(
         room = share // _numbers_in(block) - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
+    unread = [getattr(side, "unread", Unread()).take() for side in sides]
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), unread
 
 
 def _numbers_in(block: Outputs) -> int:

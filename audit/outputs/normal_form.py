@@ -15,7 +15,8 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import chdtrc
 
 from epsaudit.data.neighbours import describe, is_frame
 from epsaudit.errors import AuditError, clipped
@@ -662,3 +664,96 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
 
 Of two types that an output is of, the first counts: a mapping is a tuple, too.
 """
+
+
+LOOKED_AT, PARTS = 1000, 64
+"""Outputs of a dataset whose parts that the normal form leaves out are looked at, and such parts of each."""
+RARE = 1e-4
+"""A difference of these that chance makes less often is said."""
+
+
+class Unread:
+    """How often outputs of one dataset had which parts that no witness reads."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[tuple[str, str]] = Counter()
+        self.looked = 0
+
+    def look(self, output: Any) -> None:
+        """Look at an output as the mechanism returned it; each content counts once, as how many there are is read."""
+        if self.looked < LOOKED_AT:
+            self.looked += 1
+            found = set(_left_out(output))
+            for kind in {kind for kind, _ in found}:
+                self.seen[kind, " ".join(sorted(what for one, what in found if one == kind))] += 1
+
+    def look_at(self, outputs: Any) -> None:
+        """Look at some of many outputs, a list or an array, of which plain numbers are passed over."""
+        masked = isinstance(outputs, np.ma.MaskedArray)
+        if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
+            for place in range(min(LOOKED_AT - self.looked, len(outputs))):
+                self.look(outputs[place : place + 1] if masked else outputs[place])
+
+    def take(self) -> Unread:
+        """Return what was seen, and forget it here."""
+        taken = Unread()
+        taken.add(self)
+        self.looked, self.seen = 0, Counter()
+        return taken
+
+    def add(self, other: Unread) -> None:
+        """Add what was seen elsewhere."""
+        self.looked += other.looked
+        self.seen += other.seen
+
+
+def differing(first: Unread, second: Unread) -> list[str]:
+    """Name the kinds of parts whose distributions differ, by Pearson's test of homogeneity."""
+    found = []
+    for kind in sorted({kind for kind, _ in first.seen + second.seen}):
+        names = [name for name in first.seen + second.seen if name[0] == kind]
+        table = np.array([[side.seen[name] for name in names] for side in (first, second)], float)
+        sizes = table.sum(axis=1, keepdims=True)
+        if len(names) > 1 and sizes.all():
+            expected = table.sum(axis=0) * sizes / sizes.sum()
+            if chdtrc(len(names) - 1, np.sum((table - expected) ** 2 / expected)) < RARE:
+                found.append(kind)
+    return found
+
+
+def _left_out(output: Any) -> Iterator[tuple[str, str]]:
+    """Kind and content of the first parts of an output that its normal form leaves out."""
+    left = [output]
+    for _ in range(PARTS):
+        if not left:
+            return
+        value, inside = left.pop(), iter(())
+        if value is None or isinstance(value, (float, int, str, bytes, np.generic, Raised, TimedOut)):
+            continue
+        if isinstance(value, (datetime.datetime, datetime.time)):
+            yield "time zone", f"{value.tzinfo} {value.fold or ''}"
+        elif isinstance(value, Decimal):
+            yield "digits of a Decimal", f"{value.as_tuple().exponent} {value.as_tuple().digits[-1:]}"
+        elif isinstance(value, np.ma.MaskedArray):
+            yield "what lies under a mask", repr(value.data[np.ma.getmaskarray(value)].tobytes())
+        elif isinstance(value, np.ndarray) and value.dtype.names:
+            yield "names of the fields of an array", " ".join(value.dtype.names)
+        elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
+            inside = itertools.chain.from_iterable(value.items()) if isinstance(value, Mapping) else iter(value)
+        elif not hasattr(value, "__next__"):
+            with contextlib.suppress(Exception):  # `normal` says what is wrong
+                if (held := unfolded(value)) is not value:
+                    yield "type of an object", type(value).__qualname__
+                    yield "names or types of a frame, a series or an index", _labels(value)
+                    inside = iter((held,))
+        left += itertools.islice(inside, PARTS)
+
+
+def _labels(value: Any) -> str:
+    """What a frame, a series, an index or a categorical of pandas or polars says of its values beside them."""
+    found = []
+    for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
+        for name in ("name", "names", "dtype", "dtypes", "attrs"):
+            part = getattr(one, name, None) if hasattr(one, "to_list") or hasattr(one, "dtypes") else None
+            found.append("" if part is None or callable(part) else repr(part))
+    return " ".join(found)
