@@ -220,13 +220,10 @@ def reproduce(
 ) -> int:
     """Write the script and the issue."""
     everything = load(file)
-    names = [result.mechanism for result in everything]
-    kept = [result for result in everything if name in (None, result.mechanism)]
-    if not kept:
-        raise AuditError(f"{file} has no result named {name!r}.{meant(str(name), names)}")
+    names = _matching([result.mechanism for result in everything], [name] if name else [], file)
+    kept = [result for result in everything if result.mechanism in names]
     if len(kept) > 1:
-        which = f" named {name!r}." if name else f"; name one of {', '.join(map(repr, names))}."
-        raise AuditError(f"{file} has {len(kept)} results{which}")
+        raise AuditError(f"{file} has {len(kept)} such results; name one of {', '.join(map(repr, names))}.")
     result: Any = kept[0]  # of another kind: the reproducer says so
     served, pairs = _recorded(result.execution.get("command", ""))
     words = shlex.split(function) if function else served

@@ -207,7 +207,7 @@ def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):
     assert main(["reproduce", "two.json", "sound"]) == 2
     assert main(["reproduce", "two.json", "coun"]) == 2
     said = capsys.readouterr().err
-    assert "has 2 results; name one" in said
+    assert "has 2 such results; name one" in said
     assert "The claim of sound is not refuted" in said
     assert "no result named 'coun'. Did you mean 'count'" in said
     assert main(["reproduce", "two.json", "count"]) == 0
