@@ -199,19 +199,14 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
     if not are_numbers(outputs):
         index = {atom: i for i, atom in enumerate(atoms)}
         return np.fromiter((index.get(value, -1) for value in outputs.tolist()), np.int64, len(outputs))
-    flat = outputs.reshape(len(outputs), -1)
-    where = np.array([i for i, atom in enumerate(atoms) if _is_row(atom, outputs.shape[1:])], np.int64)
-    found = np.full(len(outputs), -1)
-    if len(where) == 0:
-        return found
-    rows = np.array([atoms[i] for i in where], np.float64).reshape(len(where), -1)
-    codes, targets = row_codes(flat), row_codes(rows)
+    where = [place for place, atom in enumerate(atoms) if _is_row(atom, outputs.shape[1:])]
+    if not where:
+        return np.full(len(outputs), -1)
+    codes = row_codes(outputs.reshape(len(outputs), -1))
+    targets = row_codes(np.array([atoms[place] for place in where], np.float64).reshape(len(where), -1))
     order = np.argsort(targets)
     place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
-    met = np.flatnonzero(targets[place] == codes)
-    same = np.all((flat[met] == rows[place[met]]) | (np.isnan(flat[met]) & np.isnan(rows[place[met]])), axis=1)
-    found[met[same]] = where[place[met[same]]]
-    return found
+    return np.where(targets[place] == codes, np.array(where)[place], -1)
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -234,7 +229,6 @@ def _shown(atom: Hashable) -> str:
 
 def _is_row(atom: Any, shape: tuple[int, ...]) -> bool:
     """Whether it may equal a number, or an array of numbers of this shape."""
-    if len(shape) == 0:
-        return type(atom) is float
-    alike = type(atom) is tuple and (len(atom),) == shape if len(shape) == 1 else getattr(atom, "shape", None) == shape
-    return alike and all(type(part) is float for part in atom)
+    if not isinstance(atom, tuple):
+        return type(atom) is float and shape == ()
+    return getattr(atom, "shape", (len(atom),)) == shape and set(map(type, atom)) == {float}
