@@ -41,7 +41,6 @@ NAMES = 60
 """Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
 UNDER = "neighbours under "
 """How the note of a result begins that names its neighbouring relations."""
-_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -70,19 +69,16 @@ class DatasetPair:
     def __str__(self) -> str:
         if self.name:
             return self.name
-        sides = self.x, self.x_prime
-        frames, mappings = (all(map(kind, sides)) for kind in (is_frame, lambda side: isinstance(side, Mapping)))
-        x, x_prime = map(describe if frames else shorten, sides)
-        if not frames and x != x_prime:
-            return f"{x} against {x_prime}"
-        if frames and type(self.x) is type(self.x_prime) and list(self.x.columns) == list(self.x_prime.columns):
-            x_prime = _rows(self.x_prime)
-        where = "no row differs" if frames else ""
-        with contextlib.suppress(Exception):  # datasets are of any kind
-            where = _where_they_differ(*sides) or where
-            if where and not (frames or mappings):
-                where += f" ({len(self.x):,} against {len(self.x_prime):,} records)"
-        return f"{x} against {x_prime}{where and f'; {where}'}"
+        x, x_prime = map(shorten, (self.x, self.x_prime))
+        if x == x_prime:
+            with contextlib.suppress(Exception):  # datasets are of any kind
+                sides = [list(map(_represented, _records(side))) for side in (self.x, self.x_prime)]
+                for number, (one, other) in enumerate(itertools.zip_longest(*sides, fillvalue="none")):
+                    if one != other:
+                        shown = " against ".join(clipped(" ".join(side.split()), NAMES) for side in (one, other))
+                        sizes = " against ".join(f"{len(side):,}" for side in sides)
+                        return f"{x} against {x_prime}; record {number} is {shown} ({sizes} records)"
+        return f"{x} against {x_prime}"
 
     def swapped(self) -> DatasetPair:
         """Return the same pair with x and x' exchanged."""
@@ -231,30 +227,8 @@ def describe(frame: Any) -> str:
     """Write the type, the shape and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
     names = names if len(names) <= NAMES else f"{len(frame.columns)} columns from {frame.columns[0]} on"
-    return f"{type(frame).__name__} of {_rows(frame)}: {names or 'no columns'}"
-
-
-def _rows(frame: Any) -> str:
-    return "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
-
-
-def _where_they_differ(x: Any, x_prime: Any) -> str:
-    """Say which are the first records of two datasets that differ and how, '' if none do."""
-    records: Iterable[tuple[str, Any, Any]]
-    if isinstance(x, Mapping) and isinstance(x_prime, Mapping):
-        keys = dict.fromkeys([*x, *x_prime])
-        records = (
-            (f"the value of {clipped(_represented(key), NAMES)}", x.get(key, _MISSING), x_prime.get(key, _MISSING))
-            for key in keys
-        )
-    else:
-        pairs = itertools.zip_longest(_records(x), _records(x_prime), fillvalue=_MISSING)
-        records = ((f"{'row' if is_frame(x) else 'record'} {number}", *both) for number, both in enumerate(pairs))
-    for what, *both in records:
-        if _represented(both[0]) != _represented(both[1]):
-            shown = ("none" if one is _MISSING else clipped(" ".join(_represented(one).split()), NAMES) for one in both)
-            return f"{what} is {' against '.join(shown)}"
-    return ""
+    rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
+    return f"{type(frame).__name__} of {rows}: {names or 'no columns'}"
 
 
 def _distinct(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
