@@ -347,27 +347,22 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
     wait = WAIT_SECONDS if wait is None else wait
     with needs("cluster"):
         from distributed import Client
-    try:
-        client = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed has no types
-    except (OSError, TimeoutError, ValueError) as error:
-        raise AuditError(
-            f"No dask scheduler answers at {address!r}. Start one by 'dask scheduler' and workers by 'dask worker "
-            "ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
-        ) from error
     logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)  # a worker that leaves is no news; and a lost cluster is told in a sentence
-    with client, contextlib.ExitStack() as afterwards:
-        afterwards.callback(logger.setLevel, level)
+    with contextlib.ExitStack() as afterwards:
         try:
+            client: Any = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed has no types
+            afterwards.enter_context(client)
+            afterwards.callback(logger.setLevel, logger.level)
+            logger.setLevel(logging.CRITICAL)  # a worker that leaves is no news, and a lost cluster a sentence
             client.wait_for_workers(1, timeout=wait)
             theirs = client.run(_versions)
-        except TimeoutError as error:
-            raise AuditError(
-                f"The scheduler at {address} has no workers; start some by 'dask worker {address}'."
-            ) from error
         except ImportError as error:
             raise AuditError(f"The workers of {address} cannot import epsaudit ({error}); install it there.") from error
+        except (OSError, TimeoutError, ValueError) as error:
+            raise AuditError(
+                f"No dask scheduler answers at {address!r}, or it has no workers. Start one by 'dask scheduler' and workers "
+                "by 'dask worker ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
+            ) from error
         ours = _versions()
         for worker, versions in theirs.items():
             for name in COMPARED:

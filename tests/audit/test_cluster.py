@@ -101,7 +101,7 @@ class TestBefore:
     @pytest.mark.slow
     def test_a_scheduler_without_workers(self, scheduler):
         with (
-            pytest.raises(AuditError, match="has no workers; start some by 'dask worker"),
+            pytest.raises(AuditError, match="or it has no workers"),
             cluster(scheduler.scheduler_address, wait=5),  # a busy machine may take more than a second to connect
         ):
             pass
