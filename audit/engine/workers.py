@@ -360,8 +360,8 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
             raise AuditError(f"The workers of {address} cannot import epsaudit ({error}); install it there.") from error
         except (OSError, TimeoutError, ValueError) as error:
             raise AuditError(
-                f"No dask scheduler answers at {address!r}, or it has no workers. Start one by 'dask scheduler' and workers "
-                "by 'dask worker ADDRESS', and give the address that it prints, for instance tcp://127.0.0.1:8786."
+                f"No dask scheduler answers at {address!r}, or it has no workers. Start one by 'dask scheduler' and "
+                "workers by 'dask worker ADDRESS', and give the address that it prints, as tcp://127.0.0.1:8786."
             ) from error
         ours = _versions()
         for worker, versions in theirs.items():
