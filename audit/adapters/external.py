@@ -176,9 +176,24 @@ class Child:
                 self.fail(f"wrote {_shown(lines[-1])}, which is not JSON")
             if "error" in said:
                 self.fail(f"says: {said['error']}")
-            if len(lines) == 1:
-                return self._block(said["npy"], size)
-            self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+            if len(lines) > 1:
+                self.fail(f"answered {_shown(lines[-1])} after {len(lines) - 1:,} outputs; a block is the whole answer")
+            length = said["npy"]
+            if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
+                self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
+            self._pump(lambda: len(self.received) >= length, lambda: f"sent {len(self.received):,} of {length:,} bytes")
+            block = io.BytesIO(self.received[:length])
+            del self.received[:length]
+            try:
+                outputs: Outputs = np.lib.format.read_array(block, allow_pickle=False)
+            except (ValueError, EOFError, OSError) as error:
+                self.fail(f"sent a block that is not a .npy file of numbers ({error})")
+            if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
+                self.fail(
+                    f"sent a block of shape {outputs.shape} and type {outputs.dtype} for {size} outputs; it must be "
+                    f"numbers of shape ({size}, ...)"
+                )
+            return normal_array(outputs)
         with contextlib.suppress(ValueError, RecursionError):  # an AuditError is a ValueError
             values = json.loads(b"[" + b",".join(lines) + b"]")
             if len(values) == len(lines):
@@ -189,23 +204,6 @@ class Child:
             except (ValueError, RecursionError):
                 self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
         raise AssertionError(lines)  # as one of them was none
-
-    def _block(self, length: Any, size: int) -> Outputs:
-        if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
-            self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
-        self._pump(lambda: len(self.received) >= length, lambda: f"sent {len(self.received):,} of {length:,} bytes")
-        block = io.BytesIO(self.received[:length])
-        del self.received[:length]
-        try:
-            outputs: Outputs = np.lib.format.read_array(block, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            self.fail(f"sent a block that is not a .npy file of numbers ({error})")
-        if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
-            self.fail(
-                f"sent a block of shape {outputs.shape} and type {outputs.dtype} for {size} outputs; it must be "
-                f"numbers of shape ({size}, ...)"
-            )
-        return normal_array(outputs)
 
     def send(self, data: bytes) -> None:
         """Write all of ``data`` to standard input."""
