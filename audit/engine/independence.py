@@ -164,7 +164,7 @@ def _paired(
         signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
         size = fft.next_fast_len(2 * half, real=True)
         alike = np.abs(fft.irfft(np.abs(fft.rfft(signs, size)) ** 2, size)[1 : half // 2])
-        lags += [(int(one) + 1, half) for one in np.argsort(-alike)[:1]]
+        lags.append((int(np.argmax(alike)) + 1, half))
     for lag, start in lags:
         places = some((runs - start) // (2 * lag) * lag)
         first = start + places // lag * 2 * lag + places % lag
