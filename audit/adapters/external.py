@@ -541,7 +541,7 @@ def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistrib
 def quickly(mechanism: Mechanism) -> Mechanism:
     """Return a mechanism for tests that certify nothing; of what is no program it is the same one.
 
-    An audit of a program asks for thousands of runs more, which show whether outputs of one call depend on each other.
+    An audit asks a program for thousands of runs more, to see whether outputs of one call depend on each other.
     """
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism

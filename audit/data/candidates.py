@@ -35,16 +35,8 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     """List pairs of vectors of query answers of which each changes by at most ``bound``.
 
     The categories of Ding, Wang, Wang, Zhang and Kifer (2018), 'Detecting violations of differential privacy', Table 1,
-    with the odd answer out at either end, because some mechanisms stop early.
-
-    Parameters
-    ----------
-    size : int
-        Number of answers, at least 1.
-    bound : float
-        Largest change of an answer, for `MaxChange`.
-    base : float
-        Answers on x where nothing else is said.
+    with the odd answer out at either end, because some mechanisms stop early. There are ``size`` answers, which are
+    ``base`` on x where nothing else is said.
 
     Examples
     --------
@@ -82,14 +74,8 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
 def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
     """List pairs of datasets of numbers that sit at the ends of their range, where sensitivity usually is.
 
-    Parameters
-    ----------
-    low, high : float
-        The range of one record's number; `AuditError` is raised where it is empty.
-    size : int
-        Records in x: at least 1.
-    adjacency : AddRemove or Substitution, optional
-        Whether a record is added or replaced; by default added. There is an `AuditError` for another relation.
+    Records are numbers from ``low`` to ``high``, ``size`` of them in x; one is added, or for `Substitution` replaced.
+    `AuditError` is raised for an empty range, and for another relation.
 
     Examples
     --------

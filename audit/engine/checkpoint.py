@@ -49,14 +49,10 @@ Found = TypeVar("Found")
 class Checkpoint:
     """An open checkpoint file, which one audit or suite at a time may use.
 
-    Its one table holds JSON by audit, kind and key, each with a checksum, which SQLite does not keep:
-
-    - of no audit the ``head``: the seed, and the identity of each audit by its name;
-    - ``counts`` of a certification chunk, by its number: runs on x and x', outputs in the event for x, outputs in the
-      event for x';
-    - a ``chunk`` of which outputs are kept, by its stream and size: of training, where they took long, and of a
-      sequential audit, with counts at every interim look;
-    - the ``choice`` of witness and certificate, and the ``result`` of a finished audit.
+    Its one table holds JSON by audit, kind and key, each with a checksum, which SQLite does not keep: of no audit the
+    ``head``, which is the seed and the identity of each audit by its name; ``counts`` of certification chunks; a
+    ``chunk`` of which outputs are kept, of training, where they took long, or of a sequential audit, with counts at
+    every look; the ``choice`` of witness and certificate; and the ``result`` of a finished audit.
 
     ``audits`` says what each is, by name, in words that a refusal can quote. The file is made if it is missing; a
     ``seed`` of None takes the file's, or a fresh one. `AuditError` is raised if the file cannot be read or written, is
