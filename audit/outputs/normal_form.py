@@ -732,6 +732,7 @@ def _left_out(output: Any) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(value, (datetime.datetime, datetime.time)):
             yield "time zone", f"{value.tzinfo} {value.fold or ''}"
+            yield "nanoseconds", str(getattr(value, "nanosecond", ""))
         elif isinstance(value, Decimal):
             yield "digits of a Decimal", f"{value.as_tuple().exponent} {value.as_tuple().digits[-1:]}"
         elif isinstance(value, np.ma.MaskedArray):
