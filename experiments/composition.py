@@ -38,20 +38,12 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)
 PARTS: tuple[Reference, ...] = (RandomisedResponse(EPSILON), Laplace(EPSILON))
-LINES = {
-    "basic": ("basic", "black", ":"),
-    "advanced": ("advanced", PURPLE, "-."),
-    "zcdp": ("zCDP", GREEN, "--"),
-    "exact": ("exact", BLUE, "-"),
-    "numeric": ("numeric (on the exact line)", VERMILION, "--"),
-}
 COLUMNS = (
     Column("mechanism", "mechanism"),
     Column("copies", "k", "count"),

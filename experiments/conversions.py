@@ -34,16 +34,11 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.figures import (
-    BLUE,
-    GREEN,
-    VERMILION,
-)
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent
 
 CONFIDENCE = 0.95
-EPSILONS = {0.5: VERMILION, 1.0: GREEN, 2.0: BLUE}
+EPSILONS = (0.5, 1.0, 2.0)
 ORDERS = (1.5, 2.0, 4.0, 8.0, 16.0)
 COLUMNS = (
     Column("mechanism", "mechanism"),

@@ -18,7 +18,6 @@ from scipy.special import ndtri
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 
 EPSILON, DELTA, BETA = 1.0, 1e-6, 0.1
 INVERSE, CAUCHY, SMOOTH, TESTED, LAPLACE, PROMISED = (
@@ -29,15 +28,6 @@ INVERSE, CAUCHY, SMOOTH, TESTED, LAPLACE, PROMISED = (
     "Laplace noise",
     "Theorem 4",
 )
-STYLE = {
-    INVERSE: (VERMILION, "-"),
-    PROMISED: (VERMILION, ":"),
-    CAUCHY: (BLUE, "-"),
-    SMOOTH: (BLUE, "--"),
-    TESTED: (GREEN, "--"),
-    LAPLACE: (PURPLE, "-"),
-}
-"""Dashed: (epsilon, delta)-DP, the others epsilon-DP; dotted: a promise."""
 RECORDS, REACHES = (101, 1001, 10_001), (5, 50, 500)
 STEP = 0.01
 """Distance of the possible medians of Gaussian data, in standard deviations."""

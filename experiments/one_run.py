@@ -36,7 +36,6 @@ from epsaudit.experiments.studies import write_data, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower
@@ -45,15 +44,6 @@ CONFIDENCE = 0.95
 MU = 1.0
 CANARIES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 RESPONSE, MANY_RESPONSE = "one run, randomised response: certified ε", "many runs, randomised response: certified ε"
-STYLE = {
-    POINT: (BLUE, "o", "-"),
-    SHARP: (GREEN, "v", "-"),
-    CURVE: (VERMILION, "s", "-"),
-    MANY_POINT: (BLUE, "x", ":"),
-    MANY_CURVE: (VERMILION, "+", ":"),
-    RESPONSE: (PURPLE, "D", "-"),
-    MANY_RESPONSE: (PURPLE, "1", ":"),
-}
 COLUMNS = (
     Column("audited", "audited"),
     Column("data", "data"),
@@ -184,17 +174,3 @@ def _mu_of(epsilon: float) -> float:
 
 def _parts(*rows: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     return zip(("by canaries", "by epsilon", "DP-SGD"), rows, strict=True)
-
-
-def _lines(axes: Any, rows: list[dict[str, Any]], x: str, y: str) -> None:
-    for audited, (colour, marker, dash) in STYLE.items():
-        mine = sorted((row for row in rows if row["audited"] == audited), key=lambda row: row[x])
-        if mine:
-            axes.plot(
-                [row[x] for row in mine],
-                [row[y] for row in mine],
-                color=colour,
-                marker=marker,
-                linestyle=dash,
-                label=audited,
-            )

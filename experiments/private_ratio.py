@@ -31,33 +31,26 @@ from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
-SWEEPS: dict[str, tuple[str, tuple[tuple[int, int, float], ...]]] = {
-    "error-by-ratio": ("a / b; b = 2,000 records", tuple((2000 * k // 20, 2000, SHARE) for k in range(21))),
-    "error-by-records": (
-        "b, of whom half say 1",
-        tuple((b // 2, b, SHARE) for b in (10, 30, 100, 200, 300, 400, 600, 1000, 2000, 5000, 10_000, 30_000, 100_000)),
+SWEEPS: dict[str, tuple[tuple[int, int, float], ...]] = {
+    "error-by-ratio": tuple((2000 * k // 20, 2000, SHARE) for k in range(21)),
+    "error-by-records": tuple(
+        (b // 2, b, SHARE) for b in (10, 30, 100, 200, 300, 400, 600, 1000, 2000, 5000, 10_000, 30_000, 100_000)
     ),
-    "error-by-share": (
-        "share of ε spent on the bounds; a = 1,000, b = 2,000",
-        tuple((1000, 2000, share / 100) for share in (2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90)),
+    "error-by-share": tuple(
+        (1000, 2000, share / 100) for share in (2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90)
     ),
 }
-STYLE = {
-    "naive": (BLUE, "o"),
-    "bounded (published)": (VERMILION, "s"),
-    "bounded (corrected)": (GREEN, "D"),
-    "bounded (by b alone)": (GREEN, "v"),
-    "ones and zeros": (PURPLE, "^"),
-    "not private": ("black", ""),
-}
+"""Of each, points (a, b, share of epsilon that is spent on the bounds)."""
+MECHANISMS = (
+    *("naive", "bounded (published)", "bounded (corrected)", "bounded (by b alone)", "ones and zeros", "not private"),
+)
 COLUMNS = (
     Column("records", "b", "count"),
-    *(Column(name, name.removeprefix("bounded "), "number", 3) for name in STYLE),
+    *(Column(name, name.removeprefix("bounded "), "number", 3) for name in MECHANISMS),
 )
 
 
@@ -77,7 +70,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 def answer(rows: Sequence[dict[str, Any]]) -> str:
     """Say from how many records on the corrected mechanism beats the others, and where the published one errs less."""
     sweep = [row for row in rows if row["sweep"] == "error-by-records"]
-    errors: dict[str, dict[int, float]] = {name: {} for name in STYLE}
+    errors: dict[str, dict[int, float]] = {name: {} for name in MECHANISMS}
     for row in sweep:
         errors[row["mechanism"]][row["records"]] = row["median absolute error"]
     corrected, simple, most = errors["bounded (corrected)"], errors["bounded (by b alone)"], max(errors["naive"])
@@ -123,7 +116,7 @@ def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]
 def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]:
     """Yield the mean and median absolute error of every mechanism at every point of a sweep."""
     rng = np.random.default_rng(seed)
-    for ones, records, share in SWEEPS[sweep][1]:
+    for ones, records, share in SWEEPS[sweep]:
         for mechanism, law in laws(ones, records, share).items():
             error = np.abs(law.sample(trials, rng) - ones / records)
             yield {

@@ -35,7 +35,6 @@ from epsaudit.mechanisms.amplification import (
     variation_ratio,
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, VERMILION
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
 
@@ -52,15 +51,6 @@ CLOSED: dict[str, Callable[[float, int, float], float]] = {
     "closed form": closed_form,
     "closed form 2021": closed_form_2021,
     "closed form 2022": closed_form_2022,
-}
-LINES = {
-    "closed form": ("closed form of the source", "black", ":"),
-    "closed form 2021": ("closed form, 2021", PURPLE, (0, (1, 1))),
-    "closed form 2022": ("closed form, 2022", GREEN, "-."),
-    "numeric 2021": ("numeric, 2021", PURPLE, "--"),
-    "numeric": ("numeric, 2022", VERMILION, "--"),
-    "exact": ("exact, others hold one of the two", BLUE, "-"),
-    "exact, third": ("exact, others hold a third", BLUE, ":"),
 }
 COLUMNS = (
     Column("answers", "k", "count"),
