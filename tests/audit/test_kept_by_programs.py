@@ -82,7 +82,7 @@ def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
 
 def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
     found = hunt(
-        Served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1)
+        Served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=60_000, seed=1, n_jobs=1)
     )
     assert not found.refuted
     assert "started anew answer otherwise" in found.attempts[0].failure
