@@ -342,7 +342,7 @@ class Look:
         self._number, self._each = 0, 0
         self._elsewhere: Future[bool] | None = None
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
-            self._number, self._each = PROCESSES, min(self.calls // (4 * PROCESSES), RUNS_OF_A_PROCESS)
+            self._number, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
             return
         given = (mechanism.function, pair.x, pair.x_prime)
