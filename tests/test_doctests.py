@@ -14,7 +14,7 @@ def modules():
         yield from (one.name for one in found if not one.name.endswith("__main__"))
 
 
-@pytest.mark.parametrize("name", modules())
+@pytest.mark.parametrize("name", list(modules()))
 def test_examples_print_what_they_say(name):
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=flags, report=True)

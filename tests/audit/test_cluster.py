@@ -147,7 +147,7 @@ class TestCluster:
             assert json.dumps(audit_sequentially(noisy(), **options, checkpoint=tmp_path / "run").to_dict()) == here
             drawn = client.run(lambda: "epsaudit.audits.sequential" in __import__("sys").modules)
         assert all(drawn.values())
-        cut(tmp_path / "run", len(records(tmp_path / "run.checkpoint")) // 2)
+        cut(tmp_path / "run", len(records(tmp_path / "run")) // 2)
         again = audit_sequentially(noisy(), **options, n_jobs=1, checkpoint=tmp_path / "run")
         assert json.dumps(again.to_dict()) == here
 
