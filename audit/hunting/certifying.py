@@ -76,7 +76,7 @@ def certified(
     seed: int,
     least: int,
     affordable: float = math.inf,
-) -> Finding:
+) -> AuditResult:
     """Choose an event on runs of their own, and certify it on fresh ones.
 
     About ``least`` runs are known to be enough, and at most four times the trials of an audit are counted. There is
@@ -118,4 +118,4 @@ def certified(
     )
     if result.lower_bound > 0.0:
         run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
-    return Finding(result, candidate)
+    return result

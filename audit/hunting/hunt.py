@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import signal
 import threading
@@ -19,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from epsaudit.adapters.external import in_turns, quickly
 from epsaudit.adapters.functions import Mechanism
@@ -28,7 +29,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Section
+from epsaudit.engine.checkpoint import Checkpoint, Section
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.engine.workers import entropy
 from epsaudit.errors import AuditError
@@ -37,6 +38,7 @@ from epsaudit.hunting.description import Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Target, Values, description_at
 from epsaudit.hunting.shrinking import shrink
 from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
+from epsaudit.results.pairs import AuditResult, PairResult
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC
 
@@ -50,6 +52,7 @@ SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
 """A round keeps one in so many, but at least twice as many as are audited."""
+Audited = TypeVar("Audited", bound=PairResult)
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
@@ -225,13 +228,18 @@ def hunt(
         )
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
-    hunting = _Hunting(Target(function, claim, name), options, kept, entropy(options.seed), until)
-    with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
-        hunting.screen(started + (until - started) / 3.0)
-        if hunting.ordered and all(one.failure for one in hunting.ordered):
-            first = hunting.ordered[0].failure
-            raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
-        hunting.audit_all()
+    target = Target(function, claim, name)
+    recorded: contextlib.AbstractContextManager[Checkpoint | None] = contextlib.nullcontext()
+    if options.checkpoint is not None:
+        recorded = Checkpoint(options.checkpoint, {"hunt": target.identity(kept, options)}, options.seed)
+    with recorded as file:
+        hunting = _Hunting(target, options, kept, entropy(options.seed) if file is None else file.seed, until, file)
+        with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
+            hunting.screen(started + (until - started) / 3.0)
+            if hunting.ordered and all(one.failure for one in hunting.ordered):
+                first = hunting.ordered[0].failure
+                raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+            hunting.audit_all()
     return Hunt(
         name,
         options,
@@ -316,6 +324,8 @@ class _Hunting:
     candidates: Sequence[Candidate]
     seed: int
     until: float
+    file: Checkpoint | None = None
+    """What holds the order of the candidates, and each audit, step of shrinking and certification that is done."""
     ordered: list[_Screened] = field(default_factory=list)
     """The candidates for which there was time in the screen, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
@@ -326,6 +336,13 @@ class _Hunting:
     def screen(self, until: float) -> None:
         """Order the candidates."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
+        if self.file is not None and (known := self.file.read("hunt", "screen")) is not None:
+            self.runs = known["runs"]
+            for place, rank, *more in known["ordered"]:
+                one = everyone[place]
+                one.rank, (one.failure, one.pace) = tuple(rank), more
+                self.ordered.append(one)
+            return
         remaining, started = everyone, time.perf_counter()
         for turn, size in enumerate(RUNS):
             end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
@@ -347,6 +364,24 @@ class _Hunting:
         self.ordered = sorted((one for one in everyone if one.seen), key=worth, reverse=True)
         for one in self.ordered:
             one.sides = one.outputs = None
+        if self.file is not None:
+            rows = [[everyone.index(one), one.rank, one.failure, one.pace] for one in self.ordered]
+            self.file.write("hunt", "screen", "", {"runs": self.runs, "ordered": rows})
+
+    def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
+        """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
+        if self.file is None:
+            return audit()
+        if (known := self.file.read("hunt", "result", name)) is None:
+            try:
+                result = audit()
+                known = {"result": result.to_dict(), "seconds": result.seconds}
+            except AuditError as error:
+                known = {"failure": str(error)}
+            self.file.write("hunt", "result", name, known)
+        if "failure" in known:
+            raise AuditError(known["failure"])
+        return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
 
     def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
@@ -403,7 +438,8 @@ class _Hunting:
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
             self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
-            finding = certified(
+            certify = functools.partial(
+                certified,
                 self.mechanism(candidate, pace),
                 candidate,
                 self.target.claim(candidate.parameters),
@@ -413,9 +449,10 @@ class _Hunting:
                 least=first.runs * 4 ** (attempt % TRIES),
                 affordable=self.left(0.25) / max(pace, 1e-6),
             )
-            self.runs += finding.result.trials
-            if finding.result.violates_claim:
-                return dataclasses.replace(finding, steps=steps)
+            result = self.once(f"certify {self.certified}", AuditResult, certify)
+            self.runs += result.trials
+            if result.violates_claim:
+                return Finding(result, candidate, steps)
         return None
 
     def shrunk(self, number: int, found: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
@@ -458,7 +495,8 @@ class _Hunting:
         """Audit one pair, without a word of warning: it is one of many."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = audit_sequentially(
+            audited = functools.partial(
+                audit_sequentially,
                 mechanism,
                 [candidate.pair],
                 claim=self.target.claim(candidate.parameters),
@@ -472,6 +510,7 @@ class _Hunting:
                     f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"
                 ),
             )
+            result = self.once(name, SequentialResult, audited)
         self.runs += result.runs
         return result
 

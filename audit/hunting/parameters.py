@@ -26,7 +26,9 @@ from epsaudit.audits.question import trials_of
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
-from epsaudit.engine.provenance import digest
+from epsaudit.engine.checkpoint import Identity
+from epsaudit.engine.provenance import digest, fingerprint, provenance
+from epsaudit.engine.workers import check_restart
 from epsaudit.errors import AuditError, confidence_of, meant, whole_at_least
 from epsaudit.hunting.description import (
     Answers,
@@ -313,6 +315,9 @@ class Options:
         As for `epsaudit.audit`.
     progress : callable, optional
         Is told, in a sentence, what begins.
+    checkpoint : path, optional
+        A file from which the same hunt goes on after an interruption. Not with ``seconds``, as what there is time for
+        differs each time.
     name : str, optional
         What the function is called; by default as it is named.
     """
@@ -328,6 +333,7 @@ class Options:
     seed: int | None = None
     n_jobs: int | None = None
     progress: Callable[[str], None] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -336,6 +342,8 @@ class Options:
         whole_at_least(self.audits, 1, "audits")
         whole_at_least(self.steps, 0, "steps")
         trials_of(self.trials)
+        if self.checkpoint is not None and self.seconds is not None:
+            raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
 
     def say(self, sentence: str) -> None:
         """Tell what begins, if anybody wants to know."""
@@ -382,3 +390,24 @@ class Target:
             raise
         except Exception as error:
             raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
+
+    def identity(self, tried: Sequence[Candidate], options: Options) -> Identity:
+        """What a checkpoint knows a hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
+        mechanism = self.mechanism(tried[0].parameters)
+        check_restart(mechanism)
+        pairs = [(one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)) for one in tried]
+        claims: list[str] = []
+        for one in tried:
+            try:
+                claims.append(repr(self.claim(one.parameters)))
+            except AuditError as error:
+                claims.append(str(error))
+        return {
+            "mechanism": self.name,
+            "candidates": digest(pairs),
+            **{name: str(getattr(options, name)) for name in ("adjacency", "confidence", "audits", "trials", "steps")},
+            "witnesses": options.witnesses if isinstance(options.witnesses, str) else digest(list(options.witnesses)),
+            "claim": claims[0] if len(set(claims)) == 1 else digest(claims),
+            "version of epsaudit": provenance()["epsaudit"],
+            **fingerprint(mechanism, options.describe),
+        }
