@@ -244,6 +244,7 @@ def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
         ({"function": no_clipping}, "differs in mechanism"),
         ({"seed": 2}, "differs in seed"),
         ({"seconds": 10.0}, "give either seconds or a checkpoint"),
+        ({"function": lambda values: float(np.random.default_rng().normal())}, "so no checkpoint can be kept"),
     ],
 )
 def test_a_checkpoint_is_of_one_hunt(change, refusal, tmp_path):
