@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from epsaudit.audits.verify import load
-from epsaudit.experiments.studies import write_figure, write_json, write_readme
+from epsaudit.experiments.studies import studies, write_figure, write_json, write_readme
 from epsaudit.reporting import tables
 from epsaudit.reporting.figures import (
     PROVEN,
@@ -88,7 +88,7 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
 
 
 def main(folder: Path) -> None:
-    """Draw the picture, and write README.md and provenance.json: what the results themselves record of their making."""
+    """Draw the picture; write README.md, the index of the folders, and provenance.json, as the results record it."""
     results = load(folder / "audit.json")
     family = tables.family_confidence(results)
     write_figure(folder / "front", front(results, family))
@@ -96,7 +96,11 @@ def main(folder: Path) -> None:
     ended = [start + timedelta(seconds=result.seconds) for start, result in zip(begun, results, strict=True)]
     execution = {**results[0].execution, "seconds": round((max(ended) - min(begun)).total_seconds(), 1)}
     write_json(folder / "provenance.json", {**results[0].provenance, "execution": execution})
-    write_readme(folder, "Audits of every registered mechanism and incorrect variant", tables.caption(results, family))
+    known = studies()
+    names = sorted(one.name for one in folder.iterdir() if one.is_dir())
+    folders = {name: known[name].summary if name in known else "a study that another has taken in" for name in names}
+    what = "Audits of every registered mechanism and incorrect variant"
+    write_readme(folder, what, tables.caption(results, family), folders)
 
 
 if __name__ == "__main__":

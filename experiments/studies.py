@@ -96,8 +96,8 @@ def stamp(out: Path, facts: Mapping[str, Any], seconds: float) -> None:
     write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
 
 
-def write_readme(out: Path, summary: str, answer: str) -> None:
-    """Write README.md: what is measured and what was found, as plain text, and what provenance.json says."""
+def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str] | None = None) -> None:
+    """Write README.md: what is measured and found, what provenance.json says, and what the folders beside it hold."""
     facts = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
@@ -112,7 +112,8 @@ def write_readme(out: Path, summary: str, answer: str) -> None:
         f"- **Commit**: {markdown(facts.get('commit', 'not of a checkout') + changed)}",
     ]
     page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
-    write_whole(out / "README.md", "\n".join(lines + page) + "\n")
+    index = [f"- [{name}]({name}): {markdown(what)}" for name, what in (folders or {}).items()]
+    write_whole(out / "README.md", "\n".join(lines + page + [""] * bool(index) + index) + "\n")
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
