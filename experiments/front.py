@@ -97,7 +97,7 @@ def main(folder: Path) -> None:
     execution = {**results[0].execution, "seconds": round((max(ended) - min(begun)).total_seconds(), 1)}
     write_json(folder / "provenance.json", {**results[0].provenance, "execution": execution})
     known = studies()
-    names = sorted(one.name for one in folder.iterdir() if one.is_dir())
+    names = sorted(one.name for one in folder.iterdir() if one.is_dir() and one.name != "latest")
     folders = {name: known[name].summary if name in known else "a study that another has taken in" for name in names}
     what = "Audits of every registered mechanism and incorrect variant"
     write_readme(folder, what, tables.caption(results, family), folders)

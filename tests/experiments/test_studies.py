@@ -7,11 +7,15 @@ import json
 import re
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
 from epsaudit.cli.main import main
+from epsaudit.experiments import front
 from epsaudit.experiments.studies import Study, studies
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 STUDIES = studies()
 QUICK = {"shuffling"}
@@ -118,3 +122,14 @@ def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     assert main(["experiment", "run", "all", "--seed", "5", "--quick"]) == 0
     assert ran == [(name, name, 5, True) for name in STUDIES if name != "libraries"]  # which need the network
+
+
+def test_the_index_of_results_has_every_folder(tmp_path):
+    for name in ("curves", "of-an-earlier-name"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "audit.json").write_bytes((RESULTS / "audit.json").read_bytes())
+    front.main(tmp_path)
+    said = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"- [curves](curves): {studies()['curves'].summary}" in said
+    listed = re.findall(r"^- \[(.+)\]\(\1\): ", (RESULTS / "README.md").read_text(encoding="utf-8"), re.M)
+    assert listed == sorted(one.name for one in RESULTS.iterdir() if one.is_dir() and one.name != "latest")
