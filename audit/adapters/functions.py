@@ -512,7 +512,7 @@ def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
             f"{factory!r} made {with_article(type(made).__name__)}, which is not callable; fresh= takes what makes a "
             "function of (dataset, rng), as lambda: Client().release."
         )
-    return made  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]  # it is callable, as was just seen
 
 
 def is_claim(claim: Any, name: str) -> Claim:

@@ -336,12 +336,17 @@ class _Hunting:
     def screen(self, until: float) -> None:
         """Order the candidates."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
-        if self.file is not None and (known := self.file.read("hunt", "screen")) is not None:
+
+        def ordered(known: dict[str, Any]) -> list[_Screened]:
             self.runs = known["runs"]
-            for place, rank, *more in known["ordered"]:
+            for place, rank, failure, pace in known["ordered"]:
                 one = everyone[place]
-                one.rank, (one.failure, one.pace) = tuple(rank), more
-                self.ordered.append(one)
+                one.rank, one.failure, one.pace = tuple(rank), failure, pace
+            return [everyone[place] for place, *_ in known["ordered"]]
+
+        record = self.section("hunt")
+        if (known := record.once("choice", ordered)) is not None:
+            self.ordered = known
             return
         remaining, started = everyone, time.perf_counter()
         for turn, size in enumerate(RUNS):
@@ -364,24 +369,33 @@ class _Hunting:
         self.ordered = sorted((one for one in everyone if one.seen), key=worth, reverse=True)
         for one in self.ordered:
             one.sides = one.outputs = None
-        if self.file is not None:
-            rows = [[everyone.index(one), one.rank, one.failure, one.pace] for one in self.ordered]
-            self.file.write("hunt", "screen", "", {"runs": self.runs, "ordered": rows})
+        places = {id(one): place for place, one in enumerate(everyone)}
+        rows = [(places[id(one)], one.rank, one.failure, one.pace) for one in self.ordered]
+        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
+
+    def section(self, name: str) -> Section:
+        """What the checkpoint holds of one step, nothing without one."""
+        return Section() if self.file is None else self.file.section(name)
 
     def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
         """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
-        if self.file is None:
-            return audit()
-        if (known := self.file.read("hunt", "result", name)) is None:
-            try:
-                result = audit()
-                known = {"result": result.to_dict(), "seconds": result.seconds}
-            except AuditError as error:
-                known = {"failure": str(error)}
-            self.file.write("hunt", "result", name, known)
-        if "failure" in known:
-            raise AuditError(known["failure"])
-        return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
+
+        def read(known: dict[str, Any]) -> Audited:
+            if "failure" in known:
+                raise AuditError(known["failure"])
+            return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
+
+        record = self.section(name)
+        if (known := record.once("result", read)) is not None:
+            return known
+        try:
+            result = audit()
+        except AuditError as error:
+            failed = {"failure": str(error)}
+            record.record_once("result", lambda: failed)
+            raise
+        record.record_once("result", lambda: {"result": result.to_dict(), "seconds": result.seconds})
+        return result
 
     def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""

@@ -219,7 +219,8 @@ def test_a_grid_and_few_candidates_are_no_pool():
         lambda data, rng: float(np.float32(rng.random()) + data),
         lambda data, rng: min(data + rng.laplace(), 1 / 3),
     ):
-        audit(function, BITS, claim=PureDP(1.0), trials=20_000, seed=0, n_jobs=1)
+        result = audit(function, BITS, claim=PureDP(1.0), trials=20_000, seed=0, n_jobs=1)
+        assert result.trials == 20_000, "an audit, and no refusal"
 
 
 def test_noise_that_grows_from_run_to_run_is_refused():
