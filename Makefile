@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SEED ?= 0
 
-.PHONY: audit test slow results libraries lint types docs check clean
+.PHONY: audit test slow results libraries lint types docs check dist clean
 
 audit: $(VENV)/installed
 	$(BIN)/epsaudit audit --seed $(SEED) --out results/latest
@@ -42,6 +42,13 @@ docs: $(VENV)/installed
 	@echo "build/site/index.html"
 
 check: test lint types docs
+
+# What an index takes: built, checked, and installed into an empty environment, where README and the first tutorial are followed.
+dist: $(VENV)/installed
+	rm -rf build/dist build/lib
+	$(BIN)/python -m build --outdir build/dist
+	$(BIN)/python -m twine check --strict build/dist/*
+	$(BIN)/python -m pytest -m slow tests/test_walk.py
 
 $(VENV)/installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -179,9 +180,36 @@ def needs(extra: str) -> Iterator[None]:
         name = (error.name or str(error)).partition(".")[0]
         if name == "epsaudit":
             raise
-        raise MissingExtraError(
-            f"{name} is not installed; pip install 'epsaudit[{EXTRAS.get(name, extra)}]'."
-        ) from error
+        raise MissingExtraError(f"{name} is not installed; {install_hint(EXTRAS.get(name, extra))}.") from error
+
+
+def refuse_without(extra: str) -> None:
+    """Raise `MissingExtraError` before any work if a library of an extra, or of one that it includes, is missing."""
+    included = {extra, *(["report", "accounting"] if extra == "studies" else [])}
+    if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:
+        raise MissingExtraError(f"{missing[0]} is not installed; {install_hint(extra)}.")
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that adds an extra to this copy of epsaudit, from wherever it was installed."""
+    import json  # all these only where something is missing
+    import shlex
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.request import url2pathname
+
+    try:
+        told = json.loads(distribution("epsaudit").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        told = {}
+    url, flag, source = told.get("url", ""), "", f"epsaudit[{extra}]"
+    if "vcs_info" in told:
+        source += f" @ {told['vcs_info']['vcs']}+{url}@{told['vcs_info']['commit_id']}"
+    elif url.startswith("file:"):
+        flag = "-e " if told.get("dir_info", {}).get("editable") else ""
+        source = f"{url2pathname(url.removeprefix('file://'))}[{extra}]"
+    elif url:
+        source += f" @ {url}"
+    return f"pip install {flag}{shlex.quote(source)}"
 
 
 def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:

@@ -1,6 +1,6 @@
 """What mkdocs does beyond its plugins.
 
-The pages of constants and of messages are made from the sources, what pages show of results/ is copied beside them, and
+The page of constants is made from the sources, what pages show of results/ is copied beside them, and
 formulas become MathML, which browsers draw without a script.
 """
 
@@ -18,7 +18,6 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import constants  # noqa: E402  # found by the line above
-import messages  # noqa: E402
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
@@ -34,9 +33,8 @@ def on_startup(command: str, dirty: bool) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages, and the results that pages link to."""
+    """Add the generated page, and the results that pages link to."""
     files.append(File.generated(config, "reference/constants.md", content=constants.page()))
-    files.append(File.generated(config, "reference/messages.md", content=messages.page()))
     wanted = {
         match[2]
         for page in files.documentation_pages()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epsaudit.cli import AS_EXPECTED, SURPRISED, Command, say_json, sayer, those
-from epsaudit.errors import AuditError, meant
+from epsaudit.errors import AuditError, meant, refuse_without
 
 if TYPE_CHECKING:
     from epsaudit.adapters.registry import Listed
@@ -43,6 +43,7 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
         out = Path("results-quick" if quick else "results")
     say = sayer(quiet)
     chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
+    refuse_without("studies" if any(study.extra == "studies" for study in chosen) else "report")
     for study in chosen:
         started = time.perf_counter()
         say(f"{study.name}: {study.summary}")

@@ -9,33 +9,42 @@ from __future__ import annotations
 from epsaudit.experiments.studies import Study
 
 STUDIES = (
-    ("claims-that-do-not-survive", ["published_claims"], ""),
+    ("claims-that-do-not-survive", ["published_claims"], "report", ""),
     (
         "local-sensitivity",
         ["private_ratio", "inverse_accuracy", "down_sensitivity"],
+        "studies",
         "Mechanisms beyond global sensitivity: private ratios, inverse sensitivity, medians and down sensitivity",
     ),
-    ("covariance-mean", ["covariance_mean"], ""),
-    ("curves", ["curves"], ""),
-    ("validity", ["validity"], ""),
-    ("power", ["power"], ""),
-    ("sequential", ["sequential"], ""),
-    ("one-run", ["one_run"], ""),
+    ("covariance-mean", ["covariance_mean"], "studies", ""),
+    ("curves", ["curves"], "report", ""),
+    ("validity", ["validity"], "studies", ""),
+    ("power", ["power"], "report", ""),
+    ("sequential", ["sequential"], "report", ""),
+    ("one-run", ["one_run"], "studies", ""),
     (
         "composition",
         ["composition", "interactive", "conversions"],
+        "studies",
         "Composition of many copies and of interactive requests, and conversions between definitions",
     ),
-    ("shuffling", ["shuffling", "shuffled_learning"], "Shuffled responses: bounds, exact values, audits and learning"),
-    ("groups", ["groups"], ""),
-    ("plumbing", ["plumbing"], ""),
-    ("black-boxes", ["black_boxes"], ""),
+    (
+        "shuffling",
+        ["shuffling", "shuffled_learning"],
+        "report",
+        "Shuffled responses: bounds, exact values, audits and learning",
+    ),
+    ("groups", ["groups"], "report", ""),
+    ("plumbing", ["plumbing"], "studies", ""),
+    ("black-boxes", ["black_boxes"], "studies", ""),
     (
         "libraries",
         ["library_bugs", "hunts"],
+        "studies",
         "Known privacy bugs of released libraries, audited, and hunted with no pair given",
     ),
 )
+"""Name, modules, the extra that it needs, and what several modules measure together."""
 
 
 def studies() -> list[Study]:
@@ -47,6 +56,6 @@ def studies() -> list[Study]:
     Published statements that fail, audited or computed, beside what holds instead
     """
     return [
-        Study(name, tuple(f"epsaudit.experiments.{one}" for one in modules), about, network=name == "libraries")
-        for name, modules, about in STUDIES
+        Study(name, tuple(f"epsaudit.experiments.{one}" for one in modules), about, extra, name == "libraries")
+        for name, modules, extra, about in STUDIES
     ]

@@ -40,6 +40,8 @@ class Study:
     """Importable names."""
     about: str = ""
     """What several parts measure together, in one line; of one module its docstring says it first."""
+    extra: str = "report"
+    """What it needs beyond the core, by its name in pyproject.toml."""
     network: bool = False
     """Whether it installs released libraries; such a study is no part of 'all'."""
 
@@ -57,7 +59,7 @@ class Study:
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
         """Import the modules and run the study into ``out``; raises `AuditError` if one cannot be imported."""
         try:
-            with needs("studies"):
+            with needs(self.extra):
                 parts = {
                     one.rpartition(".")[2].replace("_", "-"): importlib.import_module(one).main for one in self.modules
                 }

@@ -22,8 +22,7 @@ def load(name):
 
 
 blocks, constants = load("blocks"), load("constants")
-messages, notebook = load("messages"), load("notebook")
-findings = load("findings")
+notebook, findings = load("notebook"), load("findings")
 every_page = pytest.mark.parametrize("page", blocks.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -106,9 +105,7 @@ def test_links_between_pages_and_to_files_of_the_repository_lead_somewhere():
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             path = (page.parent / target.split("#")[0]).resolve()
             elsewhere = re.match(r"[a-z]+:|#", target)
-            if (
-                not elsewhere and not path.exists() and path.name not in ("constants.md", "messages.md")
-            ):  # made by the build
+            if not elsewhere and not path.exists() and path.name != "constants.md":  # made by the build
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert not broken
 
@@ -133,19 +130,6 @@ def test_every_constant_of_the_search_says_of_which_kind_it_is():
     reasons = [one.reason for one in constants.constants() if one.module == "epsaudit.witnesses.settings"]
     assert len(reasons) > 40
     assert [why for why in reasons if not re.match(r"\[(formula|measured|time|memory|chosen)\] ", why)] == []
-
-
-def test_every_refusal_is_on_the_page_of_messages():
-    found = list(messages.messages())
-    raised = {
-        path: len(re.findall(r"raise (?:AuditError|OwnCodeError|MissingExtraError)\(", path.read_text()))
-        for path in messages.SOURCES.rglob("*.py")
-    }
-    assert len(found) >= sum(raised.values()) > 150
-    page = messages.page()
-    assert all(f"## `{one.module}`" in page for one in found)
-    for words in ("It must be a whole number of at least", "No dask scheduler answers at", "which is no line of text"):
-        assert words in page
 
 
 class TestFindings:

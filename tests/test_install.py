@@ -20,14 +20,16 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}
 BLOCKER = f"""
 import os, sys
+from importlib.machinery import PathFinder
 
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {sorted(EXTRAS)!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Without(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] not in {sorted(EXTRAS)!r}:
+            return super().find_spec(name, path, target)
 
 if os.environ.get("WITHOUT_EXTRAS"):
-    sys.meta_path.insert(0, Absent())
+    sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 THEIRS = {
     "audit/__init__.py": "OWNER = 'user'\n",
@@ -100,7 +102,7 @@ def user(wheel, tmp_path_factory):
         program = [str(programs / words[0]), *words[1:]]
         return subprocess.run(program, cwd=folder, env=given, capture_output=True, text=True, timeout=300)
 
-    run.folder, run.packages = folder, packages
+    run.folder, run.packages, run.wheel = folder, packages, wheel
     return run
 
 
@@ -141,7 +143,7 @@ def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user):
     assert done.returncode == 0, done.stderr
     assert "noisy: 1-DP claimed; certified lower bound" in done.stdout
     assert done.stderr.strip().endswith(
-        "Figures and page are left out: matplotlib is not installed; pip install 'epsaudit[report]'."
+        f"Figures and page are left out: matplotlib is not installed; pip install '{user.wheel}[report]'."
     )
     assert {path.name for path in (user.folder / "out").iterdir()} == {"audit.json", "audit.csv", "audit.tex"}
     assert user("epsaudit", "verify", "out/audit.json").returncode == 0
@@ -153,7 +155,7 @@ def test_the_list_leaves_out_what_needs_an_extra_in_one_sentence(user):
     assert "\nbroken/laplace-half-noise " in done.stdout
     assert "anes96/" not in done.stdout
     (sentence,) = done.stderr.splitlines()
-    assert sentence.endswith("are left out: statsmodels is not installed; pip install 'epsaudit[studies]'.")
+    assert sentence.endswith(f"are left out: statsmodels is not installed; pip install '{user.wheel}[studies]'.")
     assert any(name.startswith("anes96/") for name in registered())  # here, where the extras are
     named = user("epsaudit", "audit", "laplace", "--trials", "1e3", "--seed", "1")
     assert (named.returncode, named.stderr) == (0, ""), "nobody asked for the surveys"
@@ -174,6 +176,8 @@ def audited(user):
         (["report", "out.json", "--html", "page.html"], "report"),
         (["report", "out.json", "--methods"], "report"),
         (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
+        (["experiment", "run", "curves"], "report"),
+        (["experiment", "run", "all"], "studies"),
     ],
 )
 def test_a_missing_extra_is_one_sentence(audited, words, extra):
@@ -181,4 +185,4 @@ def test_a_missing_extra_is_one_sentence(audited, words, extra):
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith("epsaudit: ")
-    assert sentence.endswith(f" is not installed; pip install 'epsaudit[{extra}]'.")
+    assert sentence.endswith(f" is not installed; pip install '{audited.wheel}[{extra}]'.")

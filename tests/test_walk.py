@@ -1,0 +1,53 @@
+"""README and the first tutorial, followed literally by a newcomer: the core alone, in an empty environment."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLLOW = f"""
+import importlib.util, sys
+from pathlib import Path
+sys.path.insert(0, {str(ROOT / "docs")!r})
+import blocks
+from epsaudit.errors import EXTRAS
+
+assert [name for name in EXTRAS if importlib.util.find_spec(name)] == []
+wrong = [str(one) for page in sys.argv[1:] for one in blocks.failures(Path(page))]
+sys.exit("\\n".join(wrong) or None)
+"""
+
+
+@pytest.mark.slow
+def test_a_newcomer_follows_the_first_pages_on_a_core_install(tmp_path):
+    source, environment, folder = (tmp_path / name for name in ("source", "environment", "folder"))
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    source.mkdir()
+    subprocess.run(
+        ["tar", "-C", str(ROOT), "--null", "-T-", "-cf", str(tmp_path / "tree.tar")], input=files, check=True
+    )
+    subprocess.run(["tar", "-C", str(source), "-xf", str(tmp_path / "tree.tar")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = environment / "bin" / "python"
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "COV"))}
+    readers = ["pytest", "pyyaml", "sybil"]  # what runs a page's blocks
+    subprocess.run([python, "-m", "pip", "install", "--quiet", str(source), *readers], env=clean, check=True)
+    folder.mkdir()
+    pages = [str(ROOT / page) for page in ("README.md", "docs/tutorials/first-audit.md")]
+    done = subprocess.run(
+        [python, "-c", FOLLOW, *pages], cwd=folder, env=clean, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    hint = subprocess.run(
+        [environment / "bin" / "epsaudit", "experiment", "run", "validity"],
+        cwd=folder,
+        env=clean,
+        capture_output=True,
+        text=True,
+    )
+    assert hint.returncode == 2
+    assert hint.stderr == f"epsaudit: jinja2 is not installed; pip install '{source}[studies]'.\n"
+    assert not list(folder.glob("results*/validity")), "it is said before any work"
