@@ -101,6 +101,7 @@ def statements() -> list[Statement]:
         _of_another_selector(),
         *_of_shuffling(),
         _of_the_least_output(),
+        _of_no_ones(),
     ]
 
 
@@ -142,6 +143,14 @@ def _of_the_mode() -> list[Statement]:
             chance(corrected, 5),
             kept,
             comes_out(corrected),
+            numbers,
+        ),
+        Statement(
+            "propose-test-release with a bound of 0",
+            0.99,
+            math.exp(-threshold) / 2.0,
+            kept,
+            lambda runs, rng: int(np.sum(LaplaceLaw(0.0, 1.0).sample(runs, rng) > threshold)),
             numbers,
         ),
     ]
@@ -253,3 +262,12 @@ def _of_the_least_output() -> Statement:
 
     chances = [math.exp(float(law.log_density(np.array([0]))[0])) for law in (published, corrected)]
     return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)
+
+
+def _of_no_ones() -> Statement:
+    """The ratio of 0 ones among 10 records, and of its neighbours: 0 or 1 among 11, and 0 among 9."""
+    ones, records = 0, 10
+    stated = max(records - ones, ones) / (records**2 - records)
+    neighbours = [(ones + one, records + 1) for one in (0, 1)] + [(ones - one, records - 1) for one in (0, 1)]
+    exact_value = max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
+    return Statement("local sensitivity of a ratio of no ones", stated, exact_value, 1.0 / (records + 1))
