@@ -46,7 +46,9 @@ FORMATS = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Da
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
 ROWS = 54
-"""Most results that are drawn side by side; more stand in two columns, violated ones below the others."""
+"""Most results that are drawn in one column; more stand in two."""
+LONGEST_NAME = 28
+"""Most characters of a name that leave half of a column of a paper to the drawing."""
 Floats = NDArray[np.float64]
 ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
 """Where curves are drawn, dense near 0."""
@@ -130,20 +132,21 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
 
     Consistent results stand on a linear axis, violated ones on a logarithmic axis. What lies beyond the axis, such as
     an infinite exact value or any bound on a claim that is 0, stands at its end, exact values as arrows.
+    The figure is as wide as a column of a paper, unless names are long or results many.
     """
     shown = [(result, shares(result)) for result in results]
     groups = [[row for row in shown if row[0].violates_claim == violated] for violated in (False, True)]
-    rows = [[group for group in groups if group] or [[]]]
-    if len(shown) > ROWS:  # in two halves, one group below another
-        rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for group in rows[0]]
-    short = max((len(shown_name(*row)) for row in shown), default=0) <= 24
-    width = ONE_COLUMN if max(map(len, rows)) == 1 and short else TWO_COLUMNS
+    rows = [[group] for group in groups if group] or [[[]]]
+    if len(shown) > ROWS:
+        rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for [group] in rows]
+    short = max((len(shown_name(*row)) for row in shown), default=0) <= LONGEST_NAME
+    width = ONE_COLUMN if len(shown) <= ROWS and short else TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
-            beside = [row for other in panels for row in other] if len(rows) > 1 else panel
+            beside = [row for other in panels for row in other]
             greatest = max([1.0, *(share.bound for _, share in beside if math.isfinite(share.bound))])
             left, right = 0.0, 1.15 * greatest
             if panel and panel[0][0].violates_claim:
@@ -153,7 +156,9 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
                 draw_row(axes, height, *row, right)
             axes.axvline(1.0, clip_on=False, **PROVEN)
             axes.set_yticks(range(len(panel)), [shown_name(*row) for row in panel])
-            axes.set(xlim=(left, right), ylim=(most - 0.4, -0.6), xlabel="certified / proven")
+            axes.set(xlim=(left, right), ylim=(most - 0.4, -0.6))
+            if place == len(rows) - 1:
+                axes.set_xlabel("certified / proven")
             axes.tick_params(labelsize=6.5)
     about = f"Certified lower bounds on privacy loss, {runs_each(results)} each"
     together = f"all hold together at {percent(family_confidence)} confidence"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
+from importlib.metadata import metadata, version
 from importlib.resources import files
 from typing import Any
 
@@ -39,11 +39,11 @@ DELIMITERS: dict[str, Any] = {
     **{"variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>"},
 }
 """Of the template, as LaTeX has braces of its own."""
-OWN = r"""@software{epsaudit,
+OWN = r"""@misc{epsaudit,
   author = {{The epsaudit founders}},
   title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},
-  version = {%s},
-  year = {2026}
+  note = {Version %s},
+  year = {2026}%s
 }"""
 
 
@@ -89,7 +89,9 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     cited = [key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")]
     entries = files("epsaudit.reporting").joinpath("references.bib").read_text(encoding="utf-8")
     known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", entries)}
-    known["epsaudit"] = OWN % version("epsaudit")
+    addresses = [line.partition(", ")[2] for line in metadata("epsaudit").get_all("Project-URL") or ()]
+    url = "".join(f",\n  howpublished = {{\\url{{{address}}}}}" for address in addresses[:1])
+    known["epsaudit"] = OWN % (version("epsaudit"), url)
     return "\n\n".join([*paragraphs, *(known[key] for key in dict.fromkeys(cited))]) + "\n"
 
 

@@ -29,7 +29,7 @@ Row = Mapping[str, Any]
 WIDTH = 80
 """Columns of an old terminal, from which the table has all its numbers."""
 LONGEST = 45
-"""Most rows of a table that stays on one page; a longer one becomes a longtable."""
+"""Most rows of a table of LaTeX that stays on one page."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
 _NUMERIC = {"lower": text.lower, "upper": text.upper, "number": plain, "count": lambda value, digits: f"{value:,.0f}"}
@@ -84,30 +84,39 @@ def _power(mantissa: str, exponent: str) -> str:
 
 
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
-    r"""Write a LaTeX table that compiles as it is: ``\usepackage{booktabs}``, and longtable beyond 45 rows.
+    r"""Write a LaTeX table that compiles as it is, in one column or two: all it needs is ``\usepackage{booktabs}``.
 
-    Everything is escaped. The caption is plain text and must say the confidence and the number of runs.
+    It spans both columns; of more than 45 rows each 45 are a table, all of one number. Everything is escaped. The
+    caption is plain text and must say the confidence and the number of runs.
     """
+    columns = with_values(rows, columns)
     alignment = "".join(
         "r" if column.numeric else f"p{{{column.width}}}" if column.width else "l" for column in columns
     )
-    head = [r"\toprule", " & ".join(text.latex(column.heading) for column in columns) + r" \\", r"\midrule"]
-    body = [" & ".join(column.show_in_latex(row) for column in columns) + r" \\" for row in rows]
-    title = rf"\caption{{{text.latex(caption)}}}" + (rf"\label{{{label}}}" if label else "")
-    small = r"\footnotesize\setlength{\tabcolsep}{4pt}"
-    if len(rows) > LONGEST:
-        before = [r"% \usepackage{booktabs,longtable}", f"{{{small}", rf"\begin{{longtable}}{{{alignment}}}"]
-        before += [rf"{title}\\", *head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
-        after = [r"\end{longtable}}", ""]
-    else:
-        before = [r"% \usepackage{booktabs}", r"\begin{table}", title, rf"\centering{small}"]
-        before += [rf"\begin{{tabular}}{{{alignment}}}", *head]
-        after = [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    return "\n".join([*before, *body, *after])
+    heading = " & ".join(text.latex(column.heading) for column in columns) + r" \\"
+    lines = [r"% \usepackage{booktabs}"]
+    for first in range(0, max(len(rows), 1), LONGEST):
+        title = text.latex(caption) if first == 0 else "(continued)"
+        lines += [r"\begin{table*}"] + [r"\addtocounter{table}{-1}"] * (first > 0)
+        lines += [rf"\caption{{{title}}}" + (rf"\label{{{label}}}" if label and first == 0 else "")]
+        lines += [r"\centering\footnotesize\setlength{\tabcolsep}{4pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}"]
+        lines += [r"\toprule", heading, r"\midrule"]
+        lines += [
+            " & ".join(column.show_in_latex(row) for column in columns) + r" \\"
+            for row in rows[first : first + LONGEST]
+        ]
+        lines += [r"\bottomrule", r"\end{tabular}", r"\end{table*}"]
+    return "\n".join([*lines, ""])
+
+
+def with_values(rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Column]:
+    """Leave out the columns in which no row has anything."""
+    return [column for column in columns if not rows or any(column.show(row) != "-" for row in rows)]
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     """Write a Markdown table."""
+    columns = with_values(rows, columns)
     cells = [[column.heading for column in columns], *([column.show(row) for column in columns] for row in rows)]
     heading, *body = ("| " + " | ".join(map(text.markdown, line)) + " |\n" for line in cells)
     return "".join([heading, "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|\n", *body])
@@ -126,8 +135,8 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 
 PAPER = (  # exact and certified in the parameter that the proven claim names
-    Column("mechanism", "mechanism", "code", width="4.6cm"),
-    Column("claim", "proven", "formula"),
+    Column("mechanism", "mechanism", "code", width="4.2cm"),
+    Column("claim", "proven", "formula", width="2.8cm"),
     Column("exact", "exact", "number"),
     Column("certified", "certified", "lower"),
     Column("verdict", "verdict"),
@@ -196,7 +205,7 @@ def render(results: Sequence[Result], width: int = 80) -> Text:
     shown = {"certified", "verdict"}
     if width >= WIDTH:
         shown |= {"proven", "exact"} | ({"runs"} if len({row["runs"] for row in rows}) > 1 else set())
-    kept = [column for column in TERMINAL if width >= 100 or column.key in shown]
+    kept = [column for column in with_values(rows, TERMINAL) if width >= 100 or column.key in shown]
     sizes = [max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in kept]
     first = max(width - sum(sizes) - 2 * len(kept), 0)
 
@@ -239,8 +248,9 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
         f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
         f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own; all hold together at "
         f"{percent(family_confidence)} (Bonferroni).",
-        "'exact' is the true value for the audited pair, where both output laws are known.",
     ]
+    if any(result.exact is not None for result in results):
+        sentences.append("'exact' is the true value for the audited pair, where both output laws are known.")
     if limited := sum(result.limits is not None for result in results):
         sentences.append(f"{limited} could not have refuted their claim at this budget; their results say what would.")
     if surprises := [result.mechanism for result in results if result.surprising]:

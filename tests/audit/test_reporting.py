@@ -140,16 +140,14 @@ def test_labels_are_drawn_as_they_are():
 
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
-DOCUMENT = (
-    "\\documentclass{{article}}\\usepackage{{booktabs,longtable}}\n\\begin{{document}}\\input{{{}}}\\end{{document}}\n"
-)
+DOCUMENT = "\\documentclass[{}]{{article}}\\usepackage{{booktabs}}\n\\begin{{document}}\\input{{{}}}\\end{{document}}\n"
 
 
-def compile_latex(folder, name):
+def compile_latex(folder, name, layout="onecolumn"):
     """Run pdflatex on a two-line document around the file; skip where there is none, except in CI with LaTeX."""
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is not installed: the structure is checked, the compilation is not")
-    (folder / "main.tex").write_text(DOCUMENT.format(name))
+    (folder / "main.tex").write_text(DOCUMENT.format(layout, name))
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "main.tex"],
         cwd=folder,
@@ -172,18 +170,20 @@ def results_columns():
     return list(run(entries, trials=20_000, n_jobs=1))
 
 
+@pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])
 @pytest.mark.parametrize(("rows", "pages"), [(3, "1 page"), (LONGEST + 20, "2 pages")])
-def test_a_table_compiles_whatever_it_holds(rows, pages, tmp_path):
+def test_a_table_compiles_whatever_it_holds(rows, pages, layout, tmp_path):
     columns = [Column("name", STRANGE), Column("code", "code", "code"), Column("bound", "bound", "lower")]
     content = [{"name": STRANGE, "code": STRANGE, "bound": 10.0 ** (9 - 3 * i) / 3} for i in range(rows)]
     (tmp_path / "table.tex").write_text(to_latex(content, columns, STRANGE, "tab:x"), encoding="utf-8")
-    assert f"Output written on main.pdf ({pages}," in compile_latex(tmp_path, "table")
+    assert f"Output written on main.pdf ({pages}," in compile_latex(tmp_path, "table", layout)
 
 
-def test_the_main_table_compiles_within_the_width_of_a_page(results_columns, tmp_path):
+@pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])
+def test_the_main_table_compiles_within_the_width_of_a_page(results_columns, layout, tmp_path):
     plain = [result for result in results_columns if result.mechanism != STRANGE]
     (tmp_path / "audit.tex").write_text(tables.results_to_latex(plain, 0.95), encoding="utf-8")
-    assert "Overfull" not in compile_latex(tmp_path, "audit")
+    assert "Overfull" not in compile_latex(tmp_path, "audit", layout)
 
 
 def test_the_methods_paragraphs_compile(results_columns, tmp_path):
