@@ -6,7 +6,10 @@ which need the words alone, come at once.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import errno
+import io
 import os
 import re
 import sys
@@ -46,10 +49,14 @@ Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or zsh_source, or
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; what went wrong is one sentence on standard error."""
     left_out: list[Warning | str] = []
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="epsaudit")  # for terminals without Greek letters
     try:
         with _sentences(left_out):
             words = sys.argv[1:] if arguments is None else list(arguments)
             status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False, obj=words) or AS_EXPECTED
+            sys.stdout.flush()
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "epsaudit"
         return _complain(f"{error.format_message().rstrip()} See '{where} --help'.", BAD_INPUT)
@@ -65,12 +72,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error.__context__, BrokenPipeError) or (isinstance(error, SystemExit) and of_click):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
             return NOBODY_READS  # rich and click leave so
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            return _complain(f"The output cannot be written ({error.strerror}).", BAD_INPUT)
         if lines := own_lines(error):
             return _complain(f"The audited code raised {type(error).__name__}:", OWN_CODE, lines)
         said = "".join(traceback.format_exception(error))
         return _complain("This is a defect of epsaudit; please report it with the lines below.", INTERNAL, said)
     unusable = any(isinstance(one, Unusable) for one in left_out)
     return OWN_CODE if unusable and status == AS_EXPECTED else int(status)
+
+
+def _in_words(error: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding lacks in ASCII: an error handler."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(WORDS.get(one, "?") for one in error.object[error.start : error.end]), error.end
+
+
+WORDS = {"ε": "epsilon", "δ": "delta", "ρ": "rho", "µ": "mu", "é": "e", "≥": ">=", "≤": "<=", "′": "'", "…": "..."}
+codecs.register_error("epsaudit", _in_words)
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:

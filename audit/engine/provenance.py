@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import dis
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -141,9 +142,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(path)
     except OSError as error:
-        raise AuditError(
-            f"{path} cannot be written ({error.strerror or error}); give a folder that you may write to."
-        ) from error
+        advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give a folder that you may write to"
+        raise AuditError(f"{path} cannot be written ({error.strerror or error}); {advice}.") from error
     finally:
         with contextlib.suppress(OSError):  # renamed, or never made
             temporary.unlink()

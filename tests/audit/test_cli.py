@@ -131,6 +131,37 @@ def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect(wo
     assert (done.returncode, done.stderr) == (NOBODY_READS, b"")
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_without_greek_letters_gets_words(encoding):
+    command = [
+        sys.executable,
+        "-m",
+        "epsaudit",
+        "audit",
+        "laplace",
+        "discrete-laplace",
+        "--trials",
+        "1e3",
+        "--seed",
+        "1",
+    ]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([*command, "--jobs", "1"], capture_output=True, env=environment)
+    assert done.returncode == AS_EXPECTED, done.stderr
+    assert b" epsilon 1 " in done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_said_in_a_sentence():
+    command = [sys.executable, "-m", "epsaudit", "audit", "laplace", "--trials", "1e3", "--seed", "1"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "epsaudit: The output cannot be written (No space left on device).\n",
+    )
+
+
 PROGRAM = """
 import json, random, sys
 print(json.dumps({"epsaudit": 1, "seeded": True}), flush=True)
