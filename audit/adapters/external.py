@@ -23,6 +23,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -61,6 +62,8 @@ LONGEST_WORD = 40
 """Characters of a word of the command line that a sentence quotes."""
 IDLE_SECONDS = 30.0
 """A child that nobody asks for so long is closed when the next is lent."""
+GREETING_SECONDS = 5.0
+"""Of silence after which somebody is told that a program has not said hello. Set by hand, not measured."""
 GRACE_SECONDS = 0.5
 """What a child has to end by itself once it is told to, before it is killed. Set by hand, not measured."""
 LOOK_SECONDS = 0.25
@@ -150,7 +153,15 @@ class Child:
         self._streams = cast(tuple[IO[bytes], IO[bytes], IO[bytes]], streams)  # as they are pipes
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
-        (line,) = self.lines(1, lambda line: False)
+        hello = '{"epsaudit": 1, "seeded": true or false}'
+        until = f"must say {hello} first, and is given up after {program.timeout:g} seconds"
+        silent = f"epsaudit: The command {program} has said nothing yet; it {until}.\n"
+        waiting = threading.Timer(GREETING_SECONDS, lambda: sys.stderr.write(silent))
+        waiting.start()
+        try:
+            (line,) = self.lines(1, lambda line: False)
+        finally:
+            waiting.cancel()
         match _loaded(line):
             case {"epsaudit": 1, **more} if {type(more.get(name, False)) for name in PROMISES} == {bool}:
                 self.seeded, self.single = (bool(more.get(name)) for name in PROMISES)
@@ -159,7 +170,6 @@ class Child:
                     self.fail(f"says that it is made of {shorten(files)}; its files must be a list of paths")
                 self.made_of(files)
             case _:
-                hello = '{"epsaudit": 1, "seeded": true or false}'
                 self.fail(f"began with {_shown(line)}; it must say {hello} first")
 
     def outputs(self, dataset: str, size: int, seed: int) -> Outputs:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
+from epsaudit.adapters import external
 from epsaudit.adapters.external import CHILDREN
 from epsaudit.outputs.normal_form import Items, Raised, TimedOut, normal, to_json
 
@@ -293,6 +294,13 @@ if __name__ == "__main__":
 
 
 @needs_proc
+def test_a_program_that_says_nothing_at_first_is_told_of_soon(monkeypatch, capsys):
+    monkeypatch.setattr(external, "GREETING_SECONDS", 0.1)
+    with pytest.raises(AuditError, match="was silent for"):
+        command(["sleep", "9"], timeout=0.4)((1, 2)).sample(5, np.random.default_rng(0))
+    assert "sleep 9 has said nothing yet; it must say" in capsys.readouterr().err
+
+
 class TestEnds:
     """Whatever ends an audit, no program goes on to compute what nobody waits for, though this process goes on."""
 
