@@ -147,11 +147,17 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
 
 
 def own_object(name: str, by_value: bool = False) -> Any:
-    """Import ``package.module:object``, with the current folder importable as for ``python -m``."""
+    """Import ``package.module:object``, with the current folder importable as for ``python -m``, or FILE.py:object."""
     module_name, _, path = name.partition(":")
+    folder = os.getcwd()
+    if module_name.endswith(".py"):
+        if not os.path.isfile(module_name):
+            raise AuditError(f"There is no file {module_name!r} for {name!r}; give FILE.py:object.")
+        folder, file = os.path.split(os.path.abspath(module_name))
+        module_name = file.removesuffix(".py")
     if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
-        raise AuditError(f"{name!r} names no object; give package.module:object.")
-    sys.path.insert(0, os.getcwd())  # and there it stays, for workers that import the module again
+        raise AuditError(f"{name!r} names no object; give package.module:object, or FILE.py:object.")
+    sys.path.insert(0, folder)  # and there it stays, for workers that import the module again
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:

@@ -87,7 +87,7 @@ class TestAudit:
 
     def test_ones_own_mechanism(self, own, capsys):
         assert main(["audit", "mine:sound", *QUICK]) == AS_EXPECTED
-        assert main(["audit", "mine:leaky", *QUICK]) == SURPRISED
+        assert main(["audit", "mine.py:leaky", *QUICK]) == SURPRISED
         assert "contradicts the claim" in capsys.readouterr().out
 
 
