@@ -140,7 +140,7 @@ NAMES = [
     ("laplas", "'laplas' is not registered. Did you mean 'laplace'"),
     ("mine.sound", "'mine.sound' is not registered"),
     (":sound", "':sound' names no object"),
-    ("mine.py:sound", "There is no module 'mine.py' for 'mine.py:sound'"),
+    ("nowhere.py:sound", "There is no file 'nowhere.py' for 'nowhere.py:sound'"),
     ("mine:soand", "mine has no 'soand'. Did you mean 'sound'?"),
     ("nowhere:thing", "There is no module 'nowhere'"),
     ("mine:number", "'mine:number' is of type int, not a mechanism"),
