@@ -88,7 +88,7 @@ def confidence_of(value: float, what: str = "confidence") -> float:
 
 def _number(value: float, what: str, accepted: str, holds: Callable[[float], bool]) -> float:
     with suppress(TypeError, ValueError, OverflowError):
-        if not isinstance(value, bool) and holds(number := float(value)):
+        if not isinstance(value, (bool, str, bytes)) and holds(number := float(value)):
             return number
     raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
 

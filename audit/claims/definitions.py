@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -456,19 +457,39 @@ def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
     ApproxDP(epsilon=1.0, delta=1e-06)
     """
     kind = next((kind for names, kind in CLAIMS.items() if set(names) == set(numbers)), None)
-    return kind(**numbers) if kind else None
+    made = kind(**numbers) if kind else None
+    if isinstance(made, ApproxDP) and made.delta > max(0.1, made.epsilon):
+        warnings.warn(f"epsilon is {made.epsilon:g} and delta {made.delta:g}: they may be swapped.", stacklevel=3)
+    return made
 
 
-def claim_given(claim: Claim | None, epsilon: float | None, delta: float) -> Claim | None:
-    """Return the claim given, (epsilon, delta)-DP, or None where neither was given."""
-    pure = np.isscalar(delta) and delta == 0
-    if epsilon is None and not pure:
+def claim_given(
+    claim: Claim | None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+) -> Claim | None:
+    """Return the claim given, the one that the numbers make, or None where neither was given."""
+    given = {"epsilon": epsilon, "delta": delta, "order": order, "rho": rho, "mu": mu}
+    numbers = {
+        name: value
+        for name, value in given.items()
+        if not (value is None or (np.isscalar(value) and value == 0 and name == "delta"))
+    }
+    if not numbers:
+        return claim
+    if claim is not None:
+        names = " and ".join(f"{name}={value!r}" for name, value in numbers.items())
+        raise AuditError(f"Both claim={claim} and {names} were given; give one of them.")
+    if list(numbers) == ["delta"]:
         raise AuditError(f"delta is {delta!r} without an epsilon; give epsilon=, or a claim=.")
-    if epsilon is not None:
-        if claim is not None:
-            raise AuditError(f"Both claim={claim} and epsilon={epsilon!r} were given; give one of them.")
-        return PureDP(epsilon) if pure else ApproxDP(epsilon, delta)
-    return claim
+    made = claim_from_numbers(numbers)
+    if made is None:
+        ways = "; ".join(", ".join(names) for names in CLAIMS)
+        raise AuditError(f"{', '.join(numbers)} together make no claim; what does: {ways}.")
+    return made
 
 
 def _not_one(number: float) -> str:

@@ -109,6 +109,7 @@ def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
         def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
             if issubclass(category, LeftOut):
                 left_out.append(message)
+            if category is UserWarning or issubclass(category, LeftOut):
                 print(f"epsaudit: {message}", file=sys.stderr)
             else:
                 otherwise(message, category, *rest, **more)
