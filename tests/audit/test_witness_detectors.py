@@ -133,7 +133,7 @@ def test_arrays(leak):
 
 
 def key(data, rng, strength=0.5):
-    return {"bob": rng.random(), **({"ann": 1.5} if leaks(data, rng, strength) else {})}
+    return {"bob": rng.random(), "ann" if leaks(data, rng, strength) else "eve": 1.5}
 
 
 def length(data, rng, strength=0.5):
@@ -186,7 +186,7 @@ def nested(data, rng, strength=0.5):
 
 
 def mixed(data, rng, strength=0.5):
-    return (rng.normal(), "yes" if leaks(data, rng, strength) else "no", None)
+    return (rng.normal(), "yes" if leaks(data, rng, strength) else "nay", None)
 
 
 def not_a_number(data, rng, strength=0.5):
