@@ -1,7 +1,6 @@
 """Queries on real surveys, each audited on the record with the most influence on the answer.
 
-From the surveys of `epsaudit.experiments.data` it makes entries for the main table, one on the most influential record
-and, where the reference rows do not have it already, one on the textbook's worst pair for the same mechanism.
+From the surveys of `epsaudit.experiments.data` it makes entries for the main table, on the most influential record.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from epsaudit.experiments.data import MODES, anes96, answers, fair, modechoice
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.catalogue import (
-    BOUNDED_RANGE,
     DOWN_SENSITIVITY,
     INVERSE_SENSITIVITY,
     LOCAL_SENSITIVITY,
@@ -90,7 +88,6 @@ def _entries() -> tuple[Entry, ...]:
 
 
 def _clinton_voters() -> list[Entry]:
-    """The textbook pair of a count is that of the rows 'laplace' and 'gaussian': not repeated."""
     mechanisms = {
         "laplace": (Laplace(1.0, CLINTON_VOTERS), "Dwork et al. 2006, Proposition 1"),
         "gaussian": (Gaussian(1.0, 1e-5, CLINTON_VOTERS), "Balle and Wang 2018, Theorem 8"),
@@ -108,50 +105,44 @@ def _clinton_voters() -> list[Entry]:
 
 
 def _most_affairs() -> list[Entry]:
-    gaussian_search = GaussianBinarySearch.calibrated(AFFAIRS, 0.5, beta=0.5)
-    claims = {
-        "shifted-inverse": (ShiftedInverseSensitivity(AFFAIRS, 1.0, beta=0.5), 0, f"{DOWN_SENSITIVITY}, Theorem 4"),
+    mechanisms = {
+        "shifted-inverse": (ShiftedInverseSensitivity(AFFAIRS, 1.0, beta=0.5), f"{DOWN_SENSITIVITY}, Theorem 4"),
         "binary-search-laplace": (
             LaplaceBinarySearch.calibrated(AFFAIRS, 1.0, beta=0.5),
-            0,
             f"{DOWN_SENSITIVITY}, noisy_binary_search, steps corrected",
         ),
-        "binary-search-gaussian": (gaussian_search, 0, f"{DOWN_SENSITIVITY}, note 6, steps corrected"),
-        "binary-search-gaussian-gdp": (gaussian_search, 1, "Dong, Roth and Su 2022, Corollary 3.3"),
+        "binary-search-gaussian": (
+            GaussianBinarySearch.calibrated(AFFAIRS, 0.5, beta=0.5),
+            f"{DOWN_SENSITIVITY}, note 6, steps corrected",
+        ),
     }
-    rows = []
-    for suffix, (mechanism, place, proof) in claims.items():
-        row = _on_a_person(
+    return [
+        _on_a_person(
             f"fair/max-affairs-{suffix}",
             mechanism,
             lambda: leave_one_out(answers(fair(), "affairs")),
             "{size} wives against all but one with affairs {gone}",
             f"{FAIR}; {proof}",
-            place,
         )
-        rows += [row, _on_the_textbook_pair(row, place)]
-    return rows
+        for suffix, (mechanism, proof) in mechanisms.items()
+    ]
 
 
 def _most_chosen_mode() -> list[Entry]:
-    exponential, flip = ExponentialMechanism(1.0, CHOSEN_MODE), PermuteAndFlip(1.0, CHOSEN_MODE)
-    claims = {
-        "exponential": (exponential, 0, "McSherry and Talwar 2007, Theorem 6"),
-        "exponential-zcdp": (exponential, 1, BOUNDED_RANGE),
-        "permute-and-flip": (flip, 0, "McKenna and Sheldon 2020, Theorem 1"),
+    mechanisms = {
+        "exponential": (ExponentialMechanism(1.0, CHOSEN_MODE), "McSherry and Talwar 2007, Theorem 6"),
+        "permute-and-flip": (PermuteAndFlip(1.0, CHOSEN_MODE), "McKenna and Sheldon 2020, Theorem 1"),
     }
-    rows = []
-    for suffix, (mechanism, place, proof) in claims.items():
-        row = _on_a_person(
+    return [
+        _on_a_person(
             f"modechoice/most-chosen-{suffix}",
             mechanism,
             lambda: replace_one(answers(modechoice(), "mode"), MODES),
             "{size} travellers against one by {gone} going by {came}",
             f"{MODECHOICE}; {proof}",
-            place,
         )
-        rows += [row, _on_the_textbook_pair(row, place)]
-    return rows
+        for suffix, (mechanism, proof) in mechanisms.items()
+    ]
 
 
 def _median_age() -> list[Entry]:
@@ -163,35 +154,33 @@ def _median_age() -> list[Entry]:
         "ptr": (ProposeTestRelease(interval, 0.5, 1e-5, bound=1.0), f"{STABILITY_NOTES}; Dwork and Lei 2009"),
         "smooth-cauchy": (SmoothMedianCauchy(interval, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed"),
     }
-    rows = []
-    for suffix, (mechanism, proof) in mechanisms.items():
-        row = _on_a_person(
+    return [
+        _on_a_person(
             f"anes96/median-age-{suffix}",
             mechanism,
             lambda: replace_one(answers(anes96(), "age")[:-1], ends),
             "{size} voters against one of age {gone} made {came}",
             f"{ANES96}; {proof}",
         )
-        rows += [row, _on_the_textbook_pair(row, 0)]
-    return rows
+        for suffix, (mechanism, proof) in mechanisms.items()
+    ]
 
 
 def _commonest_party() -> list[Entry]:
-    row = _on_a_person(
-        "anes96/commonest-party-ptr",
-        ProposeTestRelease(StableMode(), 1.0, 1e-5),
-        lambda: leave_one_out(answers(anes96(), "party")),
-        "{size} voters against all but one {gone}",
-        f"{ANES96}; {STABILITY_NOTES}, mode, corrected",
-    )
-    return [row, _on_the_textbook_pair(row, 0)]
+    return [
+        _on_a_person(
+            "anes96/commonest-party-ptr",
+            ProposeTestRelease(StableMode(), 1.0, 1e-5),
+            lambda: leave_one_out(answers(anes96(), "party")),
+            "{size} voters against all but one {gone}",
+            f"{ANES96}; {STABILITY_NOTES}, mode, corrected",
+        )
+    ]
 
 
 def _share_of_clinton() -> list[Entry]:
-    """The textbook pairs are those of the rows 'ratio-...': not repeated.
-
-    The row 'bounded' takes the pair of the row 'naive', a voter whose leaving moves the share most, because ranking by
-    its own exact loss would take ten seconds.
+    """The row 'bounded' takes the pair of 'naive', whose leaving moves the share most: ranking by its own exact loss
+    would take ten seconds.
     """
     mechanisms = {
         "naive": (NaiveRatio(1.0), LOCAL_SENSITIVITY),
@@ -218,10 +207,9 @@ def _on_a_person(
     candidates: Callable[[], Iterable[DatasetPair]],
     words: str,
     source: str,
-    place: int = 0,
 ) -> Entry:
-    """Audit the mechanism's claim at ``place`` on the person who matters most to it, the pair put into words."""
-    claim = mechanism.claims[place]
+    """Audit the mechanism's claim on the person who matters most to it, the pair put into words."""
+    claim = mechanism.claim
 
     def find() -> tuple[DatasetPair, ...]:
         pair = most_influential(mechanism, candidates(), ranking(claim))
@@ -261,9 +249,3 @@ def ranking(claim: Claim) -> Claim:
     (1, 0.0001)-DP
     """
     return ApproxDP(claim.epsilon, _RARE) if isinstance(claim, PureDP) else claim
-
-
-def _on_the_textbook_pair(entry: Entry, place: int) -> Entry:
-    """Audit the same claim on the mechanism's own worst pair for it: the last where there are fewer than claims."""
-    pairs = entry.mechanism.worst_pairs()
-    return dataclasses.replace(entry, name=f"{entry.name}/textbook", pairs=(pairs[min(place, len(pairs) - 1)],))

@@ -26,8 +26,6 @@ def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
     Holds for adaptive choices, filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, concurrent interactive
     parts (Vadhan and Wang 2021), too.
 
-    Examples
-    --------
     >>> print(basic([PureDP(0.5), PureDP(1.0)]), basic([PureDP(0.5), ApproxDP(1.0, 1e-6)]))
     1.5-DP (1.5, 1e-06)-DP
     """
@@ -41,8 +39,6 @@ def advanced(claims: Sequence[Claim], delta: float) -> ApproxDP:
     Dwork, Rothblum and Vadhan (2010) in the form of differentialprivacy.org, 'Composition basics', second theorem and
     note 1.
 
-    Examples
-    --------
     >>> print(advanced([PureDP(0.1)] * 128, 1e-6))
     (6.58708, 1e-06)-DP
     """
@@ -57,8 +53,6 @@ def concentrated(claims: Sequence[Claim]) -> ZCDP:
 
     Holds for adaptive choices, filters (Feldman and Zrnic 2021) and concurrent interactive parts (Lyu 2022), too.
 
-    Examples
-    --------
     >>> print(concentrated([ZCDP(0.5), PureDP(1.0), GaussianDP(1.0)]))
     1.46212-zCDP
     """
@@ -71,13 +65,13 @@ def approximately_concentrated(claims: Sequence[Claim]) -> ApproxZCDP:
     (epsilon, delta)-DP is delta-approximate epsilon tanh(epsilon / 2)-zCDP, since it is randomised response but for a
     part of weight delta (Kairouz, Oh and Viswanath 2015). Holds for filters, too (Whitehouse et al. 2023, Theorem 1).
 
-    Examples
-    --------
     >>> print(approximately_concentrated([ApproxZCDP(0.5, 1e-6), ApproxDP(1.0, 1e-6), PureDP(1.0)]))
     2e-06-approximate 1.42423-zCDP
     """
     deltas = [claim.delta if isinstance(claim, ApproxDP | ApproxZCDP) else 0.0 for claim in _some(claims)]
-    return ApproxZCDP(math.fsum(map(_rho_but_for_delta, claims)), min(math.fsum(deltas), 1.0 - 1e-15))
+    parts = [PureDP(claim.epsilon) if isinstance(claim, ApproxDP) else claim for claim in claims]
+    rhos = [part.rho if isinstance(part, ApproxZCDP) else rho_of(part) for part in parts]
+    return ApproxZCDP(math.fsum(rhos), min(math.fsum(deltas), 1.0 - 1e-15))
 
 
 def gaussian(claims: Sequence[Claim]) -> GaussianDP:
@@ -85,8 +79,6 @@ def gaussian(claims: Sequence[Claim]) -> GaussianDP:
 
     Pure DP is converted first. Holds for filters, too (Smith and Thakurta 2022; Koskela, Tobaben and Honkela 2023).
 
-    Examples
-    --------
     >>> print(gaussian([GaussianDP(3.0), GaussianDP(4.0)]))
     5-GDP
     """
@@ -98,8 +90,6 @@ def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
 
     Pure DP, zCDP and Gaussian DP are converted first. Holds for filters and concurrent parts as for `concentrated`.
 
-    Examples
-    --------
     >>> print(renyi([RenyiDP(2.0, 0.5), ZCDP(0.1)], 2.0))
     (2, 0.7)-Renyi DP
     """
@@ -109,8 +99,6 @@ def renyi(claims: Sequence[Claim], order: float) -> RenyiDP:
 def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
     """Compose claims in the definition of ``unit``, whose own parameters do not matter but for an order.
 
-    Examples
-    --------
     >>> print(together(ZCDP(0.0), [PureDP(1.0), ZCDP(0.1)]), together(PureDP(0.0), []))
     0.562117-zCDP 0-DP
     """
@@ -134,8 +122,6 @@ def together(unit: Claim, claims: Sequence[Claim]) -> Claim:
 def numeric(distributions: Sequence[Any], delta: float) -> ApproxDP:
     """Numeric composition of dp_accounting's PrivacyLossDistribution, one a part, rounded up; delta lies in (0, 1).
 
-    Examples
-    --------
     >>> print(numeric([loss_distribution(PureDP(0.1))] * 128, 1e-6))
     (5.53206, 1e-06)-DP
     """
@@ -151,8 +137,6 @@ def trade_off(distributions: Sequence[Any], epsilons: Sequence[float]) -> TradeO
 
     Dong, Roth and Su (2022), Theorem 3.2; also of adaptive choices with curves that are fixed before.
 
-    Examples
-    --------
     >>> curve = trade_off([loss_distribution(PureDP(1.0))] * 2, (0.0, 1.0, 2.0))
     >>> [(epsilon, round(delta, 4)) for epsilon, delta in curve.points]
     [(0.0, 0.4621), (1.0, 0.3378), (2.0, 0.0)]
@@ -174,8 +158,6 @@ def loss_distribution(claim: Claim) -> Any:
     Randomised response for pure DP, failing with probability delta for approximate DP (Kairouz, Oh and Viswanath 2015),
     Gaussian noise for Gaussian DP; zCDP and Renyi DP have none.
 
-    Examples
-    --------
     >>> f"{loss_distribution(GaussianDP(1 / 3.7306316)).get_delta_for_epsilon(1.0):.3g}"
     '1e-05'
     """
@@ -198,8 +180,6 @@ def library() -> Any:
 def rho_of(claim: Claim) -> float:
     """Least rho of the zCDP that a claim implies; raises `AuditError` where it implies none.
 
-    Examples
-    --------
     >>> rho_of(GaussianDP(1.0))
     0.5
     """
@@ -211,12 +191,6 @@ def rho_of(claim: Claim) -> float:
         case GaussianDP():
             return gaussian_to_zcdp(claim.mu)
     raise AuditError(f"{claim} implies no zCDP; accepted are zCDP, pure DP and Gaussian DP.")
-
-
-def _rho_but_for_delta(claim: Claim) -> float:
-    if isinstance(claim, ApproxZCDP):
-        return claim.rho
-    return pure_to_zcdp(claim.epsilon) if isinstance(claim, ApproxDP) else rho_of(claim)
 
 
 def _mu_of(claim: Claim) -> float:

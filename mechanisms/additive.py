@@ -117,11 +117,7 @@ class Gaussian(_Additive):
 
 @dataclass(frozen=True)
 class SphericalLaw:
-    """Independent normal noise of one standard deviation around each coordinate of a vector.
-
-    >>> SphericalLaw((0.0, 1.0), 1.0).log_density(np.array([[0.0, 1.0]])).round(4).tolist()
-    [-1.8379]
-    """
+    """Independent normal noise of one standard deviation around each coordinate of a vector."""
 
     centre: tuple[float, ...]
     sigma: float

@@ -105,11 +105,7 @@ class _Menu:
 
 @dataclass(frozen=True)
 class Repeater(_Menu):
-    """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all.
-
-    >>> Repeater((0.5,)).choose(np.zeros((2, 1)), Ledger()).tolist()
-    [0, 0]
-    """
+    """Ask for the first epsilon again and again, refused or not: composition that is not adaptive at all."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         return np.zeros(len(answers), np.int64)
@@ -121,9 +117,6 @@ class Gambler(_Menu):
 
     While the lead of one answer is below ``lead`` it asks for the cheapest request. From then on it asks for the
     dearest one, one place less dear for every refusal, and so exhausts the budget where it saw a leak.
-
-    >>> Gambler((0.1, 1.0)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
-    [1, 0]
     """
 
     lead: int = 2  # answers of one kind more than of the other that it takes for a leak
@@ -141,11 +134,7 @@ class Gambler(_Menu):
 
 @dataclass(frozen=True)
 class Doubler(_Menu):
-    """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers.
-
-    >>> Doubler((0.1, 0.2, 0.4)).choose(np.array([[1.0, 1.0], [1.0, 0.0]]), Ledger()).tolist()
-    [1, 0]
-    """
+    """Raise the stake while answers repeat, go back to the lowest when they change: budgets chosen by the answers."""
 
     def choose(self, answers: Floats, ledger: Ledger) -> NDArray[np.int64]:
         streak = np.zeros(len(answers), np.int64)
@@ -161,9 +150,6 @@ class Interleaver(_Menu):
     """Go from session to session as the answers say: after a yes to the next one, else to the one after that.
 
     Each session is asked for the epsilon of the same place, so that each is asked until it refuses and beyond.
-
-    >>> Interleaver((0.4, 0.3, 0.3)).choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
-    [1, 2]
     """
 
     @cached_property
@@ -177,11 +163,7 @@ class Interleaver(_Menu):
 
 @dataclass(frozen=True)
 class Juggler:
-    """Ask several sparse vectors in turns: after an answer below the threshold the next one, else the one after that.
-
-    >>> Juggler(1.0, 3).choose(np.array([[0.0, 0.0], [1.0, 0.0]]), Ledger()).tolist()
-    [2, 0]
-    """
+    """Ask several sparse vectors in turns: after an answer below the threshold the next, else the one after it."""
 
     epsilon: float  # of a session
     sessions: int = 2
@@ -201,9 +183,6 @@ class Partitioner:
 
     The diagram of Tumult Analytics: a session of 3 becomes sessions of 2, 1 and 1, or of 2.5, 0.5 and 0.5. What is
     left of session 0 is spent on the first part, which is in it, too.
-
-    >>> Partitioner().choose(np.array([[1.0], [0.0]]), Ledger()).tolist()
-    [1, 2]
     """
 
     response: type[PresenceResponse] = PresenceResponse
@@ -228,14 +207,7 @@ class Partitioner:
 
 @dataclass(frozen=True)
 class Follower:
-    """Ask one mechanism first and let its answer choose between two others: adaptive composition.
-    threshold : float
-
-    >>> from epsaudit.mechanisms.additive import Gaussian
-    >>> strategy = Follower(*[Gaussian(epsilon, 1e-5) for epsilon in (0.5, 1.0, 0.2)], threshold=0.5)
-    >>> strategy.choose(np.array([[0.7], [0.1]]), Ledger()).tolist()
-    [1, 2]
-    """
+    """Ask one mechanism first and let its answer choose between two others: adaptive composition."""
 
     # first, above, below: asked first; asked next where the first answer is above the threshold; asked next elsewhere
     first: Mechanism
@@ -326,11 +298,7 @@ class RepeatedResponse(Reference):
 
 @dataclass(frozen=True)
 class NoisyGambler(Gambler):
-    """Asks for `RoundedGaussian`, with less noise where the cells so far lean to one side.
-
-    >>> NoisyGambler((0.5, 1.0), lead=2).choose(np.array([[2.0, 2.0], [2.0, 0.0]]), Ledger()).tolist()
-    [1, 0]
-    """
+    """Asks for `RoundedGaussian`, with less noise where the cells so far lean to one side."""
 
     cells: int = 3
 

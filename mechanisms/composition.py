@@ -25,13 +25,7 @@ from epsaudit.outputs.normal_form import Outputs, pack
 
 @dataclass(frozen=True)
 class ProductLaw:
-    """Independent outputs side by side: a matrix where all are numbers, else tuples.
-
-    >>> from epsaudit.mechanisms.laws import LaplaceLaw
-    >>> law = ProductLaw((LaplaceLaw(0.0, 1.0), LaplaceLaw(1.0, 1.0)))
-    >>> law.sample(5, np.random.default_rng(0)).shape, law.log_density(np.array([[0.0, 1.0]])).round(6).tolist()
-    ((5, 2), [-1.386294])
-    """
+    """Independent outputs side by side: a matrix where all are numbers, else tuples."""
 
     parts: tuple[OutputDistribution, ...]  # the law of each output. `epsaudit.mechanisms.exact` reads them
 

@@ -80,13 +80,7 @@ class Stability:
 
 @dataclass(frozen=True, eq=False)
 class StableMean:
-    """Stable covariance and mean of one dataset, with their scores.
-
-    >>> data = np.random.default_rng(0).normal(size=(4000, 2)) + 7
-    >>> fit = StableMean(data, Stability(4000, 20, 20.0))
-    >>> fit.score, fit.mean.round(1).tolist()
-    (1, [7.0, 7.0])
-    """
+    """Stable covariance and mean of one dataset, with their scores."""
 
     data: Floats  # shape (n, d): the records, in an order that does not depend on them
     bounds: Stability  # the constants
@@ -171,21 +165,13 @@ class StableMean:
 
 
 def score(levels: Levels, k: int) -> int:
-    """Return the least number of points that are not good at a level l <= k, plus l; at most k.
-
-    >>> score(np.array([0, 0, 2, 2, 2, 9]), 4), score(np.array([3] * 6), 4), score(np.array([9] * 6), 4)
-    (3, 3, 4)
-    """
+    """Return the least number of points that are not good at a level l <= k, plus l; at most k."""
     good = np.cumsum(np.bincount(np.minimum(levels, k + 1), minlength=k + 2)[: k + 1])
     return int(min(k, np.min(len(levels) - good + np.arange(k + 1))))
 
 
 def weights_of(levels: Levels, k: int) -> Floats:
-    """Return the share of the levels in (k, 2 k] at which each point is good.
-
-    >>> weights_of(np.array([0, 4, 5, 6, 8, 9]), 4).tolist()
-    [1.0, 1.0, 1.0, 0.75, 0.25, 0.0]
-    """
+    """Return the share of the levels in (k, 2 k] at which each point is good."""
     return (2 * k + 1 - np.clip(levels, k + 1, 2 * k + 1)) / k
 
 
@@ -230,9 +216,6 @@ def covariance_divergence(order: float, gamma: float) -> float:
     """Renyi divergence of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
 
     a h / (1 - a gamma) with h = (gamma / (1 - gamma))^2 / 2, for 1 < a < 1 / gamma.
-
-    >>> round(covariance_divergence(10.0, 0.01), 6)
-    0.000567
     """
     return 0.5 * order * (gamma / (1.0 - gamma)) ** 2 / (1.0 - order * gamma)
 
@@ -326,18 +309,13 @@ class CovarianceAwareMean(Reference):
             low, high = (middle, high) if math.isinf(self.noise(middle)) else (low, middle)
         return high
 
-    def enough_records(self, dataset: ArrayLike) -> Floats:
-        """Return a dataset as an array of shape (n, d), or raise `AuditError`."""
+    def fit(self, dataset: ArrayLike) -> StableMean:
         data = as_records(dataset, self.dimension)
         if len(data) < self.least_records:
             raise AuditError(
                 f"The dataset has {len(data)} records; the guarantee needs at least {self.least_records} for "
                 f"{self.claim} with lambda_0 = {self.outlier:g}."
             )
-        return data
-
-    def fit(self, dataset: ArrayLike) -> StableMean:
-        data = self.enough_records(dataset)
         return StableMean(data, self.bounds(len(data)))
 
     def __call__(self, dataset: ArrayLike) -> RefusableNormal:
@@ -346,7 +324,7 @@ class CovarianceAwareMean(Reference):
     def released(self, fit: StableMean) -> RefusableNormal:
         passes, refuses = self.log_chances(fit.score)
         if passes == -math.inf:
-            return refusal(self.dimension)
+            return RefusableNormal(np.zeros(self.dimension), np.eye(self.dimension), -math.inf, 0.0)
         return RefusableNormal(fit.mean, self.noise(len(fit.data)) ** 2 * fit.covariance, passes, refuses)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
@@ -360,26 +338,12 @@ class CovarianceAwareMean(Reference):
         return poles(self.bounds(times * self.least_records), self.dimension, outliers)
 
 
-def refusal(dimension: int) -> RefusableNormal:
-    """Return the law that always refuses.
-
-    >>> refusal(2).sample(1, np.random.default_rng(0)).tolist()
-    [[nan, nan]]
-    """
-    nothing: Floats = np.eye(dimension)
-    return RefusableNormal(np.zeros(dimension), nothing, -math.inf, 0.0)
-
-
 SLACK = 1e-3
 """By how much, relatively, records of the pairs stay inside thresholds, so that rounding decides nothing."""
 
 
 def as_records(dataset: Any, dimension: int) -> Floats:
-    """Return the dataset as an array of shape (n, d), or raise `AuditError`.
-
-    >>> as_records([(1, 2), (3, 4)], 2).shape
-    (2, 2)
-    """
+    """Return the dataset as an array of shape (n, d), or raise `AuditError`."""
     try:
         data = np.asarray(dataset, float)
     except (TypeError, ValueError):

@@ -218,12 +218,7 @@ class GaussianBinarySearch(_GaussianSearch):
 
 
 def crowds(query: MonotoneQuery, loss: int) -> DatasetPair:
-    """Return the query's crowds for ``loss`` and one more, which differ in every loss but that of the greatest output.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> crowds(Maximum((0, 1)), 1).x_prime
-    (1, 1)
-    """
+    """Return the query's crowds for ``loss`` and one more, which differ in every loss but the greatest output's."""
     return DatasetPair(
         query.crowd(loss), query.crowd(loss + 1), f"losses {loss} against {loss + 1} below the greatest output"
     )
@@ -287,9 +282,6 @@ def best_assumed_error(error: float) -> float:
     """Return the q that needs the fewest rounds at a share p = ``error`` of wrong comparisons.
 
     It minimises A B of `TolerantSearch`: the zero of 2 (1 - 2 q) (p + q - 2 p q) = (1 - 2 p) q (1 - q) above p.
-
-    >>> round(best_assumed_error(1e-12), 6), round(best_assumed_error(0.1), 3)
-    (0.333333, 0.384)
     """
     p = fraction(error, "error", open_below=True)
     if p >= 0.5:
@@ -320,9 +312,6 @@ class CosineLaw:
 
     Log-concave and symmetric. Among densities on an interval the squared cosine has the least Fisher information, and
     so loses least about a shift; higher powers pay a little of that for tails in which hardly anything is certain.
-
-    >>> CosineLaw(1, 2).log_cdf([-0.5, 0.5, 1.0]).round(4).tolist()
-    [-1.3863, -0.2877, 0.0]
     """
 
     reach: int
@@ -352,9 +341,6 @@ class CosineLaw:
 
         Theorem 7 of docs/explanation/mechanisms.md: outcomes nearest the edge, where the loss is greatest, are given up
         and the rest is bounded by its Renyi divergences; the least of all such bounds.
-
-        >>> f"{CosineLaw(63, 6).delta(1.0, 3):.2g}"
-        '9e-07'
         """
         log_p = self.log_probabilities
         log_q = np.append(-np.inf, log_p[:-1])  # shifted by 1: losses decrease from infinity at the edge

@@ -53,11 +53,7 @@ class Records:
 
     @classmethod
     def plain(cls, features: Floats, targets: Floats) -> Records:
-        """Records without parameters of their own.
-
-        >>> len(Records.plain(np.ones((3, 2)), np.array([1.0, -1.0, 1.0])))
-        3
-        """
+        """Records without parameters of their own."""
         n = len(targets)
         return cls(features, targets, np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
 
@@ -119,9 +115,6 @@ class DPSGD:
 
     @property
     def claim(self) -> Claim:
-        return self.account()
-
-    def account(self) -> ApproxDP:
         return poisson_claim(self.rate, self.noise_multiplier, self.steps, self.delta)
 
     def train(
@@ -223,11 +216,7 @@ def poisson_claim(rate: float, noise_multiplier: float, steps: int, delta: float
 
 
 def full_batch_mu(noise_multiplier: float, steps: int) -> float:
-    """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3).
-
-    >>> full_batch_mu(4.0, 16)
-    1.0
-    """
+    """Mu of the Gaussian DP of DP-SGD whose batches hold everybody (Dong, Roth and Su 2022, Corollary 3.3)."""
     return math.sqrt(steps) / noise_multiplier
 
 
@@ -330,12 +319,7 @@ class ExampleCanaries(_Canaries):
 
 
 def mislabelled(data: Records, canaries: int, own: float, rng: np.random.Generator) -> Records:
-    """Copy random records with the opposite target, each with a parameter of its own if ``own``, its feature, is not 0.
-
-    >>> data = Records.plain(np.ones((5, 1)), np.ones(5))
-    >>> mislabelled(data, 2, 3.0, np.random.default_rng(0)).targets.tolist()
-    [-1.0, -1.0]
-    """
+    """Copy random records with the opposite target, each with an own parameter if ``own``, its feature, is not 0."""
     chosen = rng.integers(0, len(data), canaries)
     return Records(
         data.features[chosen],

@@ -36,12 +36,7 @@ _KEPT = 1 << 16  # outputs at most whose densities are kept
 
 @dataclass(frozen=True)
 class NoisyTwiceLaw:
-    """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise.
-
-    >>> law = NoisyTwiceLaw(10_000, 10.0, 0.3)
-    >>> law.log_density(np.array([10_000.0])).round(4).tolist()
-    [-8.9253]
-    """
+    """Law of X + r X N, X normal around the count: X is the noisy count and N fresh standard noise."""
 
     count: float  # how many records the group has
     sigma: float  # standard deviation of the first noise

@@ -179,8 +179,9 @@ class TranscriptLaw:
 
     @cached_property
     def _enumerated(self) -> tuple[tuple[tuple[float | None, ...], ...], Floats]:
-        if not all(_finite(law) for law in self._laws):
-            return (), np.empty(0)
+        for law in self._laws:
+            if not exact.knows_law(law) or getattr(law, "support", None) is None or hasattr(law, "knots"):
+                return (), np.empty(0)
         groups = {Ledger(): (np.empty((1, 0)), np.zeros(1))}
         finished: list[tuple[Floats, Floats]] = []
         for round_ in range(self.analyst.rounds):
@@ -248,7 +249,3 @@ class Interaction(Reference):
 
     def worst_pairs(self) -> Sequence[DatasetPair]:
         return self.analyst.menu[0].mechanism.worst_pairs()
-
-
-def _finite(law: Any) -> bool:
-    return exact.knows_law(law) and getattr(law, "support", None) is not None and getattr(law, "knots", None) is None

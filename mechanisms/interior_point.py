@@ -199,11 +199,7 @@ class Plan:
 
 
 def merged(shares: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Add up what each point has.
-
-    >>> merged([(1, 0.25), (2, 0.25), (1, 0.5)])
-    {1: 0.75, 2: 0.25}
-    """
+    """Add up what each point has."""
     total: dict[int, float] = {}
     for point, share in shares:
         total[point] = total.get(point, 0.0) + share
@@ -215,9 +211,6 @@ def plan_for(bits: int, epsilon: float, delta: float, beta: float, depth: int) -
 
     Each gets epsilon in proportion to the square root of what it costs at epsilon = 1, which makes the sum of costs
     least; those that find a length may fail as seldom as delta has it, divided equally.
-
-    >>> [plan_for(2**power, 1.0, 1e-6, 0.05, depth).promise for power in (6, 150) for depth in (1, 2)]
-    [56, 224, 455, 251]
     """
     if depth == 1:
         labels = 3 * (bits + 1)

@@ -269,9 +269,6 @@ def join_size(dataset: Sequence[tuple[str, int]]) -> float:
 
     A record joins or leaves with as many rows as the other table has of its key: one key's count of rows is the product
     of both counts, and the local sensitivity the greatest count of a key in either table.
-
-    >>> join_size((("left", 0), ("left", 0), ("right", 0), ("right", 1)))
-    2.0
     """
     counts = Counter(dataset)
     return float(sum(counts[side, key] * counts["right", key] for side, key in counts if side == "left"))

@@ -53,9 +53,6 @@ class Base:
 
     epsilon-DP (McSherry and Talwar 2007, Theorem 6). An index with Q = 0 has probability at most
     N exp(-epsilon promise / 2) <= beta.
-
-    >>> plan_for(8, epsilon=1.0, delta=0.0, beta=0.5, depth=0)
-    Base(size=8, epsilon=1.0, promise=6)
     """
 
     size: int
@@ -123,11 +120,7 @@ class Chosen:
 
 
 def best_plan(size: int, epsilon: float, delta: float, beta: float, depths: Iterable[int]) -> Stage:
-    """Return the plan of least promise among those that recurse so many times.
-
-    >>> [best_plan(2**64, 1.0, 1e-6, 0.05, [depth]).promise for depth in (1, 2)]
-    [257, 1142]
-    """
+    """Return the plan of least promise among those that recurse so many times."""
     plans = [plan for depth in depths if isinstance(plan := plan_for(size, epsilon, delta, beta, depth), Stage)]
     if not plans:
         raise AuditError("No depth of recursion is given; there must be one of at least 1.")
@@ -170,16 +163,11 @@ def stage_over(size: int, scales: int, epsilon: float, delta: float, beta: float
 
 
 def run(stage: Stage | Base, levels: Levels, size: int, rng: np.random.Generator) -> Chosen:
-    """Run a stage ``size`` times.
-
-    >>> stage = best_plan(2**40, 1.0, 1e-6, 0.05, [1])
-    >>> levels = Levels(np.full(stage.promise, 2**20, np.uint64), np.full(stage.promise, 2**30, np.uint64))
-    >>> chosen = run(stage, levels, 3, np.random.default_rng(1))
-    >>> bool(chosen.refused.any()), bool(levels.at(chosen.indices).min() > 0)
-    (False, True)
-    """
+    """Run a stage ``size`` times."""
     if isinstance(stage, Base):
-        return Chosen(_choose(_base_law(stage, levels), size, rng).astype(np.uint64), np.zeros(size, dtype=bool))
+        cumulative = np.cumsum(_base_law(stage, levels))
+        chosen = np.searchsorted(cumulative / cumulative[-1], rng.random(size), side="right")
+        return Chosen(chosen.astype(np.uint64), np.zeros(size, dtype=bool))
     scale = run(stage.below, stage.scale_levels(levels), size, rng)
     offset = rng.integers(0, stage.blocks, size)
     kinds, kind = np.unique(scale.indices.astype(np.int64) * stage.blocks + offset, return_inverse=True)
@@ -193,14 +181,7 @@ def run(stage: Stage | Base, levels: Levels, size: int, rng: np.random.Generator
 
 
 def probabilities(stage: Stage | Base, levels: Levels) -> Floats:
-    """Probability of each index, and of a refusal last, shape (size + 1,): exact, by going through all choices.
-
-    >>> stage = best_plan(16, 1.0, 0.01, 0.5, [1])
-    >>> levels = Levels(np.full(stage.promise, 3, np.uint64), np.full(stage.promise, 6, np.uint64))
-    >>> law = probabilities(stage, levels)
-    >>> law.shape, bool(abs(law.sum() - 1) < 1e-12), bool(law[3:7].sum() > 0.5)
-    ((17,), True, True)
-    """
+    """Probability of each index, and of a refusal last, shape (size + 1,): exact, by going through all choices."""
     if isinstance(stage, Base):
         return np.append(_base_law(stage, levels), 0.0)
     scales = probabilities(stage.below, stage.scale_levels(levels))
@@ -254,8 +235,3 @@ class _Table:
 def _base_law(stage: Base, levels: Levels) -> Floats:
     log_weights = 0.5 * stage.epsilon * levels.at(np.arange(stage.size, dtype=np.uint64))
     return np.asarray(np.exp(log_weights - logsumexp(log_weights)))
-
-
-def _choose(law: Floats, size: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    cumulative = np.cumsum(law)
-    return np.searchsorted(cumulative / cumulative[-1], rng.random(size), side="right")

@@ -25,11 +25,7 @@ from epsaudit.mechanisms.queries import Dataset
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:
-    """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1.
-
-    >>> ones_and_records((1, 0, 0))
-    (1, 3)
-    """
+    """Return (a, b): how many say 1, and how many there are; raises `AuditError` for a record that is not 0 or 1."""
     ones = sum(1 for record in dataset if record == 1)
     if ones + sum(1 for record in dataset if record == 0) != len(dataset):
         raise AuditError("A record is neither 0 nor 1; a ratio needs a dataset of zeros and ones.")
@@ -37,11 +33,7 @@ def ones_and_records(dataset: Dataset) -> tuple[int, int]:
 
 
 def answers(ones: int, zeros: int) -> tuple[int, ...]:
-    """Return a dataset with that many of each.
-
-    >>> answers(1, 2)
-    (1, 0, 0)
-    """
+    """Return a dataset with that many of each."""
     return (1,) * ones + (0,) * zeros
 
 
@@ -74,9 +66,6 @@ class CountsRatio(NaiveRatio):
 
     One record moves one of the two counts by 1. The simple algorithm of Kulesza, Suresh and Wang (2024), Algorithm 3,
     as the source has it.
-
-    >>> CountsRatio(1.0)((1, 0, 0))
-    RatioLaw(first=1.0, second=2.0, noise=1.0, share=True)
     """
 
     name: ClassVar[str] = "private ratio, ones and zeros, add/remove"
@@ -90,11 +79,7 @@ class CountsRatio(NaiveRatio):
 
 
 class SubstitutedCountsRatio(CountsRatio):
-    """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP.
-
-    >>> SubstitutedCountsRatio(1.0)((1, 0, 0)).noise
-    2.0
-    """
+    """The same under substitution, which moves both counts: noise of scale 2 / epsilon, epsilon-DP."""
 
     name: ClassVar[str] = "private ratio, ones and zeros, substitution"
     moved: ClassVar[float] = 2.0
@@ -384,12 +369,7 @@ def _rising(z: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ScaleMixture:
-    """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise.
-
-    >>> law = ScaleMixture(0.0, np.log([0.5, 0.5]), np.array([1.0, 2.0]))
-    >>> np.exp(law.log_density(np.array([0.0]))).tolist()
-    [0.375]
-    """
+    """A mixture of Laplace laws around one centre: what a noisy scale makes of Laplace noise."""
 
     centre: float  # of every law
     # log_weights, scales: shape (k,): log-probabilities and scales of the laws; the probabilities need not sum to 1

@@ -64,12 +64,7 @@ _FAR = 20.0
 
 @dataclass(frozen=True, eq=False)
 class RefusableNormal:
-    """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN.
-
-    >>> law = RefusableNormal(np.zeros(2), np.eye(2), math.log(0.5), math.log(0.5))
-    >>> law.sample(3, np.random.default_rng(1)).shape, law.log_density(np.array([[np.nan, np.nan]])).round(3).tolist()
-    ((3, 2), [-0.693])
-    """
+    """N(mean, covariance) with probability e^log_passes, else a refusal: a row of NaN."""
 
     mean: Floats  # shape (d,): centre of the normal law
     covariance: Floats  # shape (d, d): its covariance; where it is singular the law lives on an affine subspace

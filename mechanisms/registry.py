@@ -11,7 +11,7 @@ def entries() -> list[Entry]:
     """Every mechanism of this package, claim by claim, in the order of the catalogue.
 
     >>> [entry.name for entry in entries()][:3]
-    ['laplace', 'laplace-zcdp', 'discrete-laplace']
+    ['laplace', 'discrete-laplace', 'gaussian']
     """
     return [entry for row in rows() for entry in _entries(row)]
 
@@ -33,7 +33,7 @@ def _entries(row: Row) -> list[Entry]:
                     row.claim or claim,
                     pairs=None if pair is None else (own[pair] if isinstance(pair, int) else pair,),
                     expected="violated" if violated else "consistent",
-                    source=source.format(row.source),
+                    source=source,
                     reason=row.reason,
                     witnesses="all" if row.in_bits else "auto",
                 )

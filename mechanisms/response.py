@@ -22,11 +22,7 @@ from epsaudit.mechanisms.laws import FiniteLaw, Floats
 
 @dataclass(frozen=True)
 class ResponseLaw:
-    """The answer with probability ``truth``, else one of the other answers 0, ..., answers - 1, each as likely.
-
-    >>> np.exp(ResponseLaw(1, 3, 0.5).log_probabilities).tolist()
-    [0.25, 0.5, 0.25]
-    """
+    """The answer with probability ``truth``, else one of the other answers 0, ..., answers - 1, each as likely."""
 
     answer: int
     answers: int

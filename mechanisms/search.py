@@ -52,12 +52,6 @@ class SearchLaw:
 
     The interval under consideration is (i_max - n, i_max] in the source's notation, n candidates: each comparison at
     index i_max - ceil(n/2) moves i_max there if the noisy loss is at most tau, and i_min there otherwise.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum(range(2**64))
-    >>> law = SearchLaw(query, query.loss((5,) * 100), query.size, tau=50.0, noise=NormalLaw(0.0, 1.0))
-    >>> law.sample(2, np.random.default_rng(0)).tolist()
-    [5, 5]
     """
 
     query: MonotoneQuery  # names the outputs
@@ -146,14 +140,7 @@ def fits_a_list(size: int, rounds: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TolerantLaw:
-    """Output of `epsaudit.mechanisms.down_sensitivity.TolerantSearch` on one dataset.
-
-    >>> from epsaudit.mechanisms.queries import Maximum
-    >>> query = Maximum(range(2**64))
-    >>> law = TolerantLaw(query, query.loss((5,) * 100), 50.0, NormalLaw(0.0, 1.0), rounds=400, assumed_error=0.3)
-    >>> law.sample(2, np.random.default_rng(0)).tolist()
-    [5, 5]
-    """
+    """Output of `epsaudit.mechanisms.down_sensitivity.TolerantSearch` on one dataset."""
 
     query: MonotoneQuery  # names the outputs
     loss: LossCurve  # ``loss(indices) -> losses``, both shape (m,), the indices of dtype uint64
@@ -236,7 +223,12 @@ class ListedTolerantLaw(TolerantLaw):
                 branch[rows, inside] += answer * informative
                 branches.append(branch)
                 weights.append(chances * share * np.where(informative, chance, 0.5))
-        return _merge(np.concatenate(branches), np.concatenate(weights), 2 * self.rounds + 1)
+        states, chances = np.concatenate(branches), np.concatenate(weights)
+        states, chances = states[chances > 0.0], chances[chances > 0.0]
+        base = 2 * self.rounds + 1  # entries are below it in size: equal states have equal keys, and are added up
+        keys = (states + base) @ (2 * base) ** np.arange(states.shape[1], dtype=np.int64)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        return states[first], np.asarray(np.bincount(inverse, chances), float)
 
     def _beliefs(self, net: NDArray[np.int64]) -> Floats:
         """Belief up to each output, shape (states, size), after each place's 'left' less 'right' answers."""
@@ -245,14 +237,6 @@ class ListedTolerantLaw(TolerantLaw):
         beliefs = np.exp(logs - logs.max(axis=1, keepdims=True))
         cumulative = np.cumsum(beliefs, axis=1)
         return np.asarray(cumulative / cumulative[:, -1:])
-
-
-def _merge(states: NDArray[np.int64], chances: Floats, base: int) -> tuple[NDArray[np.int64], Floats]:
-    """Add up the probabilities of equal states, dropping impossible ones; entries are below ``base`` in size."""
-    states, chances = states[chances > 0.0], chances[chances > 0.0]
-    keys = (states + base) @ (2 * base) ** np.arange(states.shape[1], dtype=np.int64)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return states[first], np.asarray(np.bincount(inverse, chances), float)
 
 
 @dataclass
@@ -287,13 +271,10 @@ class _Beliefs:
         inside = np.clip(np.ceil((HALF - before) / density), 1.0, length)
         # lengths beyond 2^53 are rounded: distances from the piece's end that do not fit are cut off
         from_end = np.minimum(length - inside, 2.0**64 - 2049.0).astype(np.uint64)
-        median = self.ends[rows, piece] - np.minimum(from_end, self._spare(rows, piece))
-        return median, before + (inside - 1.0) * density, density
-
-    def _spare(self, rows: NDArray[np.intp], piece: NDArray[np.intp]) -> Indices:
-        """Length of a piece less one, exactly."""
         ends = self.ends[rows, piece]
-        return np.asarray(np.where(piece > 0, ends - self.ends[rows, piece - 1] - ONE, ends))
+        spare = np.where(piece > 0, ends - self.ends[rows, piece - 1] - ONE, ends)  # the length less one, exactly
+        median = ends - np.minimum(from_end, spare)
+        return median, before + (inside - 1.0) * density, density
 
     def update(self, places: Indices, left: Booleans, informative: Booleans, assumed_error: float) -> None:
         """Multiply the beliefs up to each lane's place, and those above, by what the answer says of them."""

@@ -129,10 +129,6 @@ class HistogramLaw:
 
     The exact loss against a neighbour is known where all users but the one in question hold the same answer. It depends
     on two of the counts if that user holds it, too, in one of the two datasets, and else on three.
-
-    >>> law = HistogramLaw((4, 0, 0), 0.5)
-    >>> law.sample(2, np.random.default_rng(0)).sum(axis=1).tolist()
-    [4, 4]
     """
 
     held: tuple[int, ...]  # length k: how many users hold each answer

@@ -146,12 +146,7 @@ class StableMode(StableQuery):
 
 @dataclass(frozen=True)
 class RefusalLaw:
-    """A continuous law with probability e^log_answers, else None: the law of a mechanism that may refuse.
-
-    >>> law = RefusalLaw(LaplaceLaw(0.0, 1.0), np.log(0.25), np.log(0.75))
-    >>> np.exp(law.log_density(np.array([0.0, None], dtype=object))).round(6).tolist()
-    [0.125, 0.75]
-    """
+    """A continuous law with probability e^log_answers, else None: the law of a mechanism that may refuse."""
 
     answer: LaplaceLaw | NormalLaw
     log_answers: float
@@ -249,11 +244,7 @@ _UNDERFLOW = 745.0  # e to minus this is 0 in double precision
 
 
 class CauchyLaw(LocationLaw):
-    """Cauchy law with the given centre and scale, its half-width at half height; it has no mean.
-
-    >>> np.exp(CauchyLaw(0.0, 1.0).log_density(np.array([0.0, 1.0])) + math.log(math.pi)).round(6).tolist()
-    [1.0, 0.5]
-    """
+    """Cauchy law with the given centre and scale, its half-width at half height; it has no mean."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Floats:
         return self.centre + self.scale * rng.standard_cauchy(size)

@@ -22,11 +22,7 @@ from epsaudit.mechanisms.refusable_normal import ScoreTest
 
 @dataclass(frozen=True)
 class Interval:
-    """The interval from ``low`` to ``high``, empty if they are in the wrong order.
-
-    >>> Interval(0.0, 2.0).meet(Interval(1.0, 5.0)).volume
-    1.0
-    """
+    """The interval from ``low`` to ``high``, empty if they are in the wrong order."""
 
     low: float
     high: float
@@ -322,12 +318,11 @@ class TukeyMean(Reference):
         As few, in steps of 4, as make the test pass half of the time.
         """
         n = 4 * math.ceil(self.test.reach / self.share / 4.0)
-        while self._passes(self._pair(n)) < math.log(0.5):
+        pair = self._pair(n)
+        while min(self.log_chances(self.stability(data))[0] for data in (pair.x, pair.x_prime)) < math.log(0.5):
             n += 4
-        return (self._pair(n),)
-
-    def _passes(self, pair: DatasetPair) -> float:
-        return min(self.log_chances(self.stability(data))[0] for data in (pair.x, pair.x_prime))
+            pair = self._pair(n)
+        return (pair,)
 
     def _pair(self, n: int) -> DatasetPair:
         steps = np.arange(n, dtype=float)

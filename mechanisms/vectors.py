@@ -16,17 +16,10 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw
 from epsaudit.mechanisms.selection import NoisyMaxLaw
 
-ONE_MORE = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
-ONE_AHEAD = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")
-
 
 @dataclass(frozen=True)
 class LaplaceVectorLaw:
-    """Independent Laplace noise around each of d centres, or the running sums of the noisy coordinates.
-
-    >>> LaplaceVectorLaw((0.0, 1.0), 1.0).log_density(np.array([[0.0, 1.0]])).round(4).tolist()
-    [-1.3863]
-    """
+    """Independent Laplace noise around each of d centres, or the running sums of the noisy coordinates."""
 
     centres: tuple[float, ...]
     scale: float
@@ -51,11 +44,7 @@ class LaplaceVectorLaw:
 
 @dataclass(frozen=True)
 class GreatestLaw:
-    """Law of the greatest of independent noisy answers around ``centres``; ``noise`` is 'laplace' or 'exponential'.
-
-    >>> GreatestLaw((0.0,), 1.0, "exponential").log_density(np.array([-1.0, 2.0])).tolist()
-    [-inf, -2.0]
-    """
+    """Law of the greatest of independent noisy answers around ``centres``; ``noise`` is 'laplace' or 'exponential'."""
 
     centres: tuple[float, ...]
     scale: float
@@ -117,7 +106,8 @@ class NoisyHistogram(_Vector):
 
     name: ClassVar[str] = "noisy histogram"
     adjacency = OneCount()
-    pair = ONE_MORE  # any count will do
+    # any count will do
+    pair = DatasetPair((0, 1, 1, 1, 1), (1, 1, 1, 1, 1), "one more record in the first of 5 groups")
 
     @property
     def scale(self) -> float:
@@ -151,11 +141,7 @@ class RunningSums(_Vector):
 
 @dataclass(frozen=True)
 class ParallelLaplace(_Vector):
-    """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all.
-
-    >>> len(ParallelLaplace(0.1)(1.0).centres)
-    20
-    """
+    """Copies of one number, each with Laplace noise of its own of scale copies / epsilon: epsilon-DP in all."""
 
     copies: int = 20  # how many
     name: ClassVar[str] = "Laplace in parallel"
@@ -177,7 +163,8 @@ class IndexOfMax(_Vector):
 
     noise: str = "laplace"  # 'laplace' or 'exponential'
     name: ClassVar[str] = "report noisy max, index"
-    pair = ONE_AHEAD  # the first answer falls and all others rise
+    # the first answer falls and all others rise
+    pair = DatasetPair((1,) * 5, (0, 2, 2, 2, 2), "5 answers 1, against 0 and four answers 2")
 
     def __call__(self, dataset: Any) -> NoisyMaxLaw:
         scores = np.asarray(dataset, float) * self.epsilon / 2.0

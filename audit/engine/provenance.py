@@ -330,9 +330,14 @@ def sources(*values: Any) -> dict[str, str]:
         elif INSTALLED & set(file.parts):
             packages.add(top)
     found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
-    owners = importlib.metadata.packages_distributions() if packages else {}
+    owners = _owners() if packages else {}
     distributions = sorted({owner for package in packages for owner in owners.get(package, ())})
     return found | {f"version of {name}": version(name) for name in distributions}
+
+
+@functools.cache  # it reads the files' names of all that is installed, for a quarter of a second
+def _owners() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
 
 
 def _with_packages(names: Iterable[str]) -> list[str]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim
 from epsaudit.data.neighbours import DatasetPair, Substitution
-from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
+from epsaudit.mechanisms.additive import Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import NumericQuery
-from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse
+from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse, TwoBinomials
 
 SIGNED_SUM = NumericQuery(sum, 1.0, Substitution(), (DatasetPair((-1,), (1,)),))
@@ -26,16 +25,6 @@ class LaplaceHalfNoise(Laplace):
     """Laplace noise of half the scale: 2 epsilon in truth, by every event on either half-line."""
 
     name: ClassVar[str] = "Laplace, half the noise"
-
-    @property
-    def scale(self) -> float:
-        return super().scale / 2.0
-
-
-class DiscreteLaplaceHalfNoise(DiscreteLaplace):
-    """Two-sided geometric noise of half the scale: 2 epsilon in truth."""
-
-    name: ClassVar[str] = "discrete Laplace, half the noise"
 
     @property
     def scale(self) -> float:
@@ -141,17 +130,6 @@ class ResponseForgettingAnswers(RandomisedResponse):
     @property
     def truth(self) -> float:
         return 1.0 / (1.0 + math.exp(-self.epsilon))
-
-
-class HadamardWithCoin(HadamardResponse):
-    """Any symbol in place of one outside of C_x: log(1 + 2 e^epsilon) in truth for one block, more for several."""
-
-    name: ClassVar[str] = "Hadamard response, coin in place of another symbol"
-
-    @cached_property
-    def chances(self) -> Floats:
-        lie = 1.0 / (1.0 + math.exp(self.epsilon))
-        return (1.0 - lie) * self.owned / (self.block / 2) + lie / self.symbols
 
 
 class ShuffledWithDropouts(ShuffledResponse):

@@ -11,35 +11,23 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
+from epsaudit.claims.definitions import ZCDP, Claim, PureDP
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.down_sensitivity import (
     BoundedBinarySearch,
     CosineLaw,
-    GaussianBinarySearch,
     LaplaceBinarySearch,
     ShiftedInverseSensitivity,
-    TolerantSearch,
     least_noise,
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, NormalLaw
+from epsaudit.mechanisms.laws import FiniteLaw, Floats
 from epsaudit.mechanisms.quasi_concave import Levels, Stage
 from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
-from epsaudit.mechanisms.search import SearchLaw, comparisons
+from epsaudit.mechanisms.search import SearchLaw
 
 NO_REMOVAL = 2**62
-
-
-class ShiftedInverseWithoutFactorTwo(ShiftedInverseSensitivity):
-    """Shifted inverse sensitivity with weight exp(-epsilon max(l - tau, tau - lbar)): up to 2 epsilon in truth."""
-
-    name: ClassVar[str] = "shifted inverse sensitivity, factor 2 forgotten"
-
-    @property
-    def rate(self) -> float:
-        return self.epsilon
 
 
 class PublishedBinarySearch(LaplaceBinarySearch):
@@ -67,16 +55,6 @@ class PublishedBinarySearch(LaplaceBinarySearch):
         return self.query.size - 1
 
 
-class GaussianSearchHalfSigma(GaussianBinarySearch):
-    """Binary search with Gaussian noise of half the standard deviation: up to four times the claimed rho."""
-
-    name: ClassVar[str] = "binary search, half of sigma"
-
-    @property
-    def noise(self) -> NormalLaw:
-        return NormalLaw(0.0, self.sigma / 2.0)
-
-
 class PublishedConcentratedSearch(PublishedBinarySearch):
     """Binary search as published in Theorem 5, scale sqrt(log2 |Y| / (2 rho)): min Y is never returned.
 
@@ -95,25 +73,6 @@ class PublishedConcentratedSearch(PublishedBinarySearch):
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (ZCDP(math.log2(self.query.size) / (2.0 * self.sigma**2)),)
-
-
-class TolerantSearchCountedOnce(TolerantSearch):
-    """Noise for log2 |Y| comparisons, as if those repeated for safety were free: 6 rho in truth at |Y| = 3."""
-
-    name: ClassVar[str] = "tolerant search, repetitions not counted"
-
-    @classmethod
-    def calibrated(
-        cls, query: MonotoneQuery, rho: float, beta: float = 0.05, error: float = 0.1
-    ) -> TolerantSearchCountedOnce:
-        sound = TolerantSearch.calibrated(query, rho, beta, error)
-        sigma = math.sqrt(comparisons(query.size) / (2.0 * rho))
-        return cls(query, sigma, sound.tau * sigma / sound.sigma, sound.rounds, sound.assumed_error)
-
-    @property
-    def claims(self) -> tuple[Claim, ...]:
-        steps = comparisons(self.query.size)
-        return (ZCDP(steps / (2.0 * self.sigma**2)), GaussianDP(math.sqrt(steps) / self.sigma))
 
 
 class BoundedSearchCountedOnce(BoundedBinarySearch):

@@ -18,7 +18,6 @@ from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import (
     BoundedRatio,
     FailedBound,
-    NaiveRatio,
     SubstitutedCountsRatio,
     answers,
     greatest_gap,
@@ -108,13 +107,6 @@ class PublishedBoundedRatio(BoundedRatio):
         with np.errstate(divide="ignore", invalid="ignore"):
             published = np.maximum(a_low / pairs(b_low), greatest_gap(a_high, a_low, b_low, b_high))
         return np.where(b_low > 1.0, published, np.nan)
-
-
-class NaiveRatioHalfNoise(NaiveRatio):
-    """Noise of scale 1 / epsilon on each of two counts, both of which a record moves."""
-
-    name: ClassVar[str] = "private ratio, naive, half the noise"
-    moved: ClassVar[float] = 1.0
 
 
 class CountsRatioUnderSubstitution(SubstitutedCountsRatio):

@@ -1,4 +1,4 @@
-"""Private means gone wrong: no test, a published test, too little noise, no trimming, thresholds that do not move."""
+"""Private means gone wrong: no test, and a published test."""
 
 from __future__ import annotations
 
@@ -65,58 +65,3 @@ class EmpiricalMean(CovarianceAwareMean):
         x_prime = x.copy()
         x_prime[0, -1] = 1.0 if self.dimension > 1 else 2.0
         return (DatasetPair(x, x_prime, f"{len(x)} records in a subspace, or one off it"),)
-
-
-class HalfOfTheNoise(CovarianceAwareMean):
-    """c halved."""
-
-    name: ClassVar[str] = "covariance-aware mean, half of the noise"
-
-    def noise(self, records: int) -> float:
-        return 0.5 * super().noise(records)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """As for the mechanism, of so many records that the constants of the proof are near their limits."""
-        return (self.poles(16),)
-
-
-class UntrimmedMean(CovarianceAwareMean):
-    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will."""
-
-    name: ClassVar[str] = "covariance-aware mean, untrimmed"
-
-    def __call__(self, dataset: ArrayLike) -> RefusableNormal:
-        fit = self.fit(dataset)
-        covariance = fit.differences.T @ fit.differences / fit.bounds.differences
-        passes, refuses = self.log_chances(fit.score)
-        return RefusableNormal(fit.data.mean(axis=0), self.noise(len(fit.data)) ** 2 * covariance, passes, refuses)
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        x = np.zeros((2 * self.least_records, self.dimension))
-        places = np.arange(len(x))
-        x[places, places % self.dimension] = np.where(places // self.bounds(len(x)).differences, 1.0, -1.0)
-        x_prime = x.copy()
-        x_prime[-1] = 1e3
-        return (DatasetPair(x, x_prime, f"{len(x)} records, the last far out or not"),)
-
-
-class HalfOfTheLevels(ScoreTest):
-    """Noise and threshold with k = ceil(t) in place of ceil(2 t): the greatest score may pass."""
-
-    @property
-    def levels(self) -> int:
-        return math.ceil(self.reach)
-
-    def log_chances(self, score: int) -> tuple[float, float]:
-        return ScoreTest(self.epsilon, self.delta, self.sensitivity).log_chances(score)
-
-
-class TooFewLevels(CovarianceAwareMean):
-    """k too small: scores end at k where the test still passes, however many records are outlying."""
-
-    name: ClassVar[str] = "covariance-aware mean, too few levels"
-    test_kind: ClassVar[type[ScoreTest]] = HalfOfTheLevels
-
-    def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Ten times more outliers than levels, all of which one record takes down a level."""
-        return (self.poles(16, 10 * self.test.levels),)

@@ -53,13 +53,6 @@ class MonotoneExponentialOnMovingVotes(MonotoneExponentialMechanism):
     name: ClassVar[str] = "exponential mechanism, monotone, on moving votes"
 
 
-class PermuteAndFlipWithoutFactorTwo(PermuteAndFlip):
-    """Permute-and-flip with acceptance exp(epsilon (u - max u) / sensitivity): 2 epsilon in truth."""
-
-    name: ClassVar[str] = "permute-and-flip, factor 2 forgotten"
-    share: ClassVar[float] = 1.0
-
-
 class PermuteAndFlipAsBoundedRange(AsBoundedRange, PermuteAndFlip):
     """With the exponential mechanism's zCDP: rho is 0.327 in truth at epsilon = 1, not 0.125."""
 

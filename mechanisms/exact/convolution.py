@@ -37,8 +37,6 @@ def convolved(parts: Parts) -> LossPair:
     The whole has finitely many losses: exact, or no harder to tell apart than in truth, with a ``lower`` that is no
     easier. FFTs leave an absolute error of about 1e-13 in delta.
 
-    Examples
-    --------
     >>> atoms = np.log([[0.75, 0.25], [0.25, 0.75]])
     >>> convolved([(LossPair.of(atoms), 2)]).losses.round(4).tolist()
     [2.1972, 0.0, -2.1972]
@@ -127,15 +125,11 @@ def _step(parts: Parts) -> float:
         raise AuditError("The parts have no privacy loss at all; there is nothing to convolve.")
     anchor = next((r for r, (pair, _) in zip(reach, parts, strict=True) if pair.panels.size and r > 0.0), greatest)
     total = 2.0 * sum(r * count for r, (_, count) in zip(reach, parts, strict=True))
-    bounded = all(pair.panels.size == 0 or _bounded(pair) for pair, _ in parts)
+    # losses are bounded where the outermost panels on both sides have one loss each, as far as it can be seen
+    ranges = [pair.ranges for pair, _ in parts if pair.panels.size]
+    bounded = all(high[0] - low[0] < _FLAT and high[-1] - low[-1] < _FLAT for low, high in ranges)
     cells = min((CELLS if bounded else CELLS_WITH_TAILS) * anchor / greatest, MOST_CELLS * anchor / total)
     return anchor / max(math.floor(cells), 1)
-
-
-def _bounded(pair: LossPair) -> bool:
-    """Whether the outermost panels on both sides have one loss each, as far as it can be seen."""
-    least, greatest = pair.ranges
-    return bool(greatest[0] - least[0] < _FLAT and greatest[-1] - least[-1] < _FLAT)
 
 
 def _reach(pair: LossPair) -> float:
@@ -254,8 +248,6 @@ def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
     Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, no harder to tell
     apart; in ``lower`` it is one outcome. Arrays have shape (outcomes,); masses sum to 1, or a little less.
 
-    Examples
-    --------
     >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
     >>> np.exp(pair.atoms).round(4).tolist()
     [[0.6225, 0.3775], [0.3775, 0.6225]]

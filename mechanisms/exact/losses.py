@@ -174,8 +174,6 @@ def log_integral(integrands: Integrands, knots: Sequence[float], scale: float) -
 
     The relative error is about 1e-10, also of the logarithm where that is large. `AuditError` if it does not converge.
 
-    Examples
-    --------
     >>> gauss = lambda y: -np.square(y)[None] / 2
     >>> round(float(np.exp(log_integral(gauss, [0.0], 1.0)[0]) ** 2 / (2 * np.pi)), 9)
     1.0

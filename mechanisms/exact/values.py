@@ -55,8 +55,6 @@ class PrivacyProfile:
     atoms count as knots. Log-densities must be computed as logarithms: one that underflows to -inf reads as an
     impossible output. `AuditError` if a law is not known, does not sum to one, or is too rough for the quadrature.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> profile = PrivacyProfile(FiniteLaw([0, 1], np.log([0.75, 0.25])), FiniteLaw([0, 1], np.log([0.25, 0.75])))
     >>> round(profile.delta(0.0), 9), round(profile.epsilon(0.0), 9), round(profile.renyi(2.0), 6)
@@ -125,8 +123,6 @@ def likelihood_ratio_events(law: object, law_prime: object, thresholds: ArrayLik
     The vertices of the trade-off curve of the pair (Neyman and Pearson 1933). Thresholds of shape (n,) are in nats,
     infinities allowed; a loss within a relative 1e-12 of one reaches it.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> p, p_prime = likelihood_ratio_events(
     ...     FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75])), [0.0, np.log(3.0)])
@@ -144,8 +140,6 @@ def exact_parameter(claim: Claim, law: object, law_prime: object) -> float:
     only one law allows decide (but for approximate DP), and for Gaussian DP where events less likely than 1e-300 may:
     see docs/explanation/theory.md#exact-values.
 
-    Examples
-    --------
     >>> from epsaudit.mechanisms.laws import FiniteLaw
     >>> law, law_prime = FiniteLaw("ab", np.log([0.75, 0.25])), FiniteLaw("ab", np.log([0.25, 0.75]))
     >>> round(exact_parameter(PureDP(1.0), law, law_prime), 6), round(exact_parameter(ZCDP(1.0), law, law_prime), 6)
@@ -189,8 +183,6 @@ def most_influential(
         If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
         form that `epsaudit.adapters.functions.knows_law` accepts.
 
-    Examples
-    --------
     >>> from epsaudit.data.neighbours import leave_one_out
     >>> from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
     >>> from epsaudit.mechanisms.queries import Maximum
@@ -245,12 +237,6 @@ def keeps_growing(values: Floats, noise: float = 0.0) -> bool:
 
     Not if its last increments are lost in the noise or shrink by a tenth and more, as those of a power do that tends
     to its limit.
-
-    Examples
-    --------
-    >>> doublings = 2.0 ** np.arange(20)
-    >>> keeps_growing(np.log(doublings)), keeps_growing(1 - 1 / doublings)
-    (True, False)
     """
     if values.size < 5 or not np.all(np.isfinite(values)):
         return False

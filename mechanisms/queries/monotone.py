@@ -136,20 +136,12 @@ class MonotoneQuery(ABC):
 
 
 def made_strict(losses: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Turn l at every y into lbar at every y: see `MonotoneQuery.strict_losses`.
-
-    >>> made_strict(np.array([3, 1, 0])).tolist()
-    [inf, 3.0, 1.0]
-    """
+    """Turn l at every y into lbar at every y: see `MonotoneQuery.strict_losses`."""
     return np.concatenate([[math.inf], losses[:-1]])
 
 
 def records(dataset: Any) -> Any:
-    """Iterate over records as Python objects, whether the dataset is a sequence or an array.
-
-    >>> list(records(np.array([1, 2])))
-    [1, 2]
-    """
+    """Iterate over records as Python objects, whether the dataset is a sequence or an array."""
     return dataset.tolist() if isinstance(dataset, np.ndarray) else dataset
 
 

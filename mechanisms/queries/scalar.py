@@ -220,19 +220,14 @@ def _ranks_of_sums(grid: Grid, amounts: list[Any]) -> list[int]:
     ratios = [amount.as_integer_ratio() for amount in finite]
     unit = math.lcm(*{denominator for _, denominator in ratios})
     totals = accumulate(numerator * (unit // denominator) for numerator, denominator in ratios)
-    rank = _rank_of_ratio if unit > 1 else _rank_of_whole
-    ranks = [rank(grid, total, unit) for total in totals]
+    ranks = [_rank_of_ratio(grid, total, unit) for total in totals]
     first_infinite = next((place for place, amount in enumerate(amounts) if not amount < math.inf), len(amounts))
     return ranks[:first_infinite] + [grids.size(grid) - 1] * (len(amounts) - first_infinite)
 
 
-def _rank_of_whole(grid: Grid, total: int, unit: int) -> int:
-    return grids.rank(grid, total)
-
-
 def _rank_of_ratio(grid: Grid, total: int, unit: int) -> int:
     """Rank of total / unit: found for the nearest float, and corrected where that float is a point of the grid."""
-    if isinstance(grid, range):
+    if unit == 1 or isinstance(grid, range):
         return grids.rank(grid, -(-total // unit))
     try:
         place = bisect_left(grid, total / unit)

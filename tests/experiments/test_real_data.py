@@ -13,19 +13,14 @@ from epsaudit.mechanisms.exact import exact_parameter
 from epsaudit.mechanisms.selection import PermuteAndFlip
 
 # by name: three seconds of searches run only in a worker that runs these tests, not wherever tests are collected
-AFFAIRS_ROWS = [
-    f"fair/max-affairs-{suffix}"
-    for suffix in ("shifted-inverse", "binary-search-laplace", "binary-search-gaussian", "binary-search-gaussian-gdp")
-]
-MODE_ROWS = [f"modechoice/most-chosen-{suffix}" for suffix in ("exponential", "exponential-zcdp", "permute-and-flip")]
-AGE_ROWS = [f"anes96/median-age-{suffix}" for suffix in ("inverse-sensitivity", "ptr", "smooth-cauchy")]
-ALSO_ON_THE_TEXTBOOK_PAIR = [*AFFAIRS_ROWS, *MODE_ROWS, *AGE_ROWS, "anes96/commonest-party-ptr"]
-REAL = [
+NAMES = [
     *(f"anes96/count-clinton-voters-{suffix}" for suffix in ("laplace", "gaussian")),
-    *ALSO_ON_THE_TEXTBOOK_PAIR,
+    *(f"fair/max-affairs-{x}" for x in ("shifted-inverse", "binary-search-laplace", "binary-search-gaussian")),
+    *(f"modechoice/most-chosen-{suffix}" for suffix in ("exponential", "permute-and-flip")),
+    *(f"anes96/median-age-{suffix}" for suffix in ("inverse-sensitivity", "ptr", "smooth-cauchy")),
+    "anes96/commonest-party-ptr",
     *(f"anes96/share-of-clinton-{suffix}" for suffix in ("naive", "counts", "bounded")),
 ]
-NAMES = [*REAL, *(f"{name}/textbook" for name in ALSO_ON_THE_TEXTBOOK_PAIR)]
 
 
 @pytest.fixture
@@ -70,7 +65,7 @@ def test_every_row_is_a_pair_of_neighbours_within_the_claim(entry):
 
 
 # the bounded ratio takes the person of the naive one: its exact values take seconds each
-RANKED = [name for name in REAL if name != "anes96/share-of-clinton-bounded"]
+RANKED = [name for name in NAMES if name != "anes96/share-of-clinton-bounded"]
 
 
 SLOW = {"anes96/median-age-smooth-cauchy", "anes96/median-age-ptr", *RATIOS}  # the first: six seconds of quadrature

@@ -15,7 +15,6 @@ from epsaudit import ZCDP, AuditError, DatasetPair, RenyiDP, audit
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian, SphericalLaw
 from epsaudit.mechanisms.broken.accounting import AsinhCountsBySlope, GroupCountsAsGaussian
-from epsaudit.mechanisms.broken.additive import HadamardWithCoin
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, NoisyTwiceLaw, renyi_per_group
 from epsaudit.mechanisms.histogram import StableHistogram
@@ -133,14 +132,6 @@ def test_hadamard_response_is_private_unbiased_and_hides_in_clones(epsilon, answ
     assert mechanism.estimate(shares @ chances) == pytest.approx(shares, abs=1e-12)
     apart = max(np.maximum(one - other, 0.0).sum() for one in chances for other in chances)
     assert apart == pytest.approx(math.expm1(epsilon) / (math.exp(epsilon) + mechanism.clone_answers - 1.0))
-
-
-def test_hadamard_response_with_a_coin_is_refuted():
-    sound, broken = HadamardResponse(1.0, 12), HadamardWithCoin(1.0, 12)
-    for mechanism, exceeds in ((sound, False), (broken, True)):
-        (pair,) = mechanism.worst_pairs()
-        assert (exact.epsilon(mechanism(pair.x), mechanism(pair.x_prime), 0.0) > 1.0 + 1e-9) == exceeds
-        assert audit(mechanism, trials=20_000, seed=1, confidence=0.999).violates_claim == exceeds
 
 
 SIGMA, RELATIVE, RHO = 10.0, 0.3, 0.005

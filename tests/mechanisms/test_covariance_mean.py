@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from epsaudit import DatasetPair
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.means import (
     EmpiricalMean,
-    HalfOfTheNoise,
     PublishedCovarianceAwareMean,
     PublishedScoreTest,
-    UntrimmedMean,
 )
 from epsaudit.mechanisms.covariance_mean import (
     COVARIANCE_SHARE,
@@ -236,6 +235,35 @@ def test_exact_delta_holds_along_the_poles(outliers):
     x, x_prime = mechanism.fit(pair.x), mechanism.fit(pair.x_prime)
     assert (x.score, x_prime.score) == (min(outliers + 2, mechanism.test.levels), outliers)
     assert exact.delta(mechanism(pair.x), mechanism(pair.x_prime), 4.0) <= 0.01
+
+
+class HalfOfTheNoise(CovarianceAwareMean):
+    """c halved, for so many records that the constants of the proof are near their limits."""
+
+    def noise(self, records):
+        return 0.5 * super().noise(records)
+
+    def worst_pairs(self):
+        return (self.poles(16),)
+
+
+class UntrimmedMean(CovarianceAwareMean):
+    """The score is tested, but mean and covariance are the empirical ones: one outlier moves them at will."""
+
+    def __call__(self, dataset):
+        fit = self.fit(dataset)
+        covariance = fit.differences.T @ fit.differences / fit.bounds.differences
+        return RefusableNormal(
+            fit.data.mean(axis=0), self.noise(len(fit.data)) ** 2 * covariance, *self.log_chances(fit.score)
+        )
+
+    def worst_pairs(self):
+        x = np.zeros((2 * self.least_records, self.dimension))
+        places = np.arange(len(x))
+        x[places, places % self.dimension] = np.where(places // self.bounds(len(x)).differences, 1.0, -1.0)
+        x_prime = x.copy()
+        x_prime[-1] = 1e3
+        return (DatasetPair(x, x_prime, "the last of many records far out or not"),)
 
 
 @pytest.mark.parametrize("variant", [PublishedCovarianceAwareMean, EmpiricalMean, HalfOfTheNoise, UntrimmedMean])

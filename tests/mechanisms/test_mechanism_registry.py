@@ -20,13 +20,10 @@ BROKEN = [entry for entry in ENTRIES if entry.expected == "violated"]
 # claims by composition of steps of which one output tells only part: no pair comes near them
 LOOSE = {
     "tolerant-search": 0.25,
-    "tolerant-search-gdp": 0.5,
     "bounded-search": 0.45,
     "interior-point": 0.4,
-    "shifted-inverse-unrepaired": 0.4,
     "tukey-mean": 0.2,
     "sparse-vector-sessions": 0.4,  # few questions; and an odometer's bound holds at all times at once
-    "odometer-zcdp": 0.4,
     "odometer-renyi": 0.4,
 }
 NO_LAW = {"broken/laplace-in-doubles": "a law on 2^54 doubles as rounding leaves them: nobody can list it"}
@@ -53,8 +50,7 @@ SLOW_CERTIFIED = SLOW | {
     "broken/private-bound-from-below",
 }
 """One and more where events are looked for in many."""
-OTHER_MEASURE = {"broken/median-local-sensitivity-post", "broken/median-local-sensitivity-notes"}
-OTHER_MEASURE |= {"broken/empirical-mean-and-covariance"}
+OTHER_MEASURE = {"broken/median-local-sensitivity-post", "broken/empirical-mean-and-covariance"}
 """A point or a subspace against all: densities of the two laws cannot be compared."""
 RUNS = 20_000
 
