@@ -18,7 +18,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # read when numpy is first imported
     os.environ.setdefault(variable, "1")
-settings.register_profile("untimed", deadline=None)  # a busy machine is late, and nothing is wrong
+# a busy machine is late, and nothing is wrong; every day draws other examples
+settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.load_profile("untimed")
 
 

@@ -374,7 +374,7 @@ def test_a_mended_program_is_audited_as_it_is_now(function, file, tmp_path, monk
         (tmp_path / "mending.py").write_text(LIBRARY.format(scale if file == "mending.py" else "1.0"))
         (tmp_path / "helping.py").write_text(HELPING.format(scale if file == "helping.py" else "1.0"))
         for _ in range(2):
-            result = audit(mechanism, trials=6_000, seed=1, n_jobs=1, confidence=1 - 1e-5)
+            result = audit(mechanism, trials=3_000, seed=1, n_jobs=1, confidence=1 - 1e-5)
             verdicts.append(result.verdict)
             fingerprints.append(mechanism.fingerprint)
     assert verdicts == ["violated", "violated", "consistent", "consistent"]

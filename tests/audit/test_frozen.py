@@ -110,9 +110,9 @@ ATTAINED = {
 
 @pytest.mark.parametrize("case", ATTAINED)
 def test_false_alarms_are_as_rare_as_they_say(case):
-    """Each mechanism attains its claim, and at most a twentieth of 400 tests may refute it.
+    """Each mechanism attains its claim, and at most a twentieth of 200 tests may refute it.
 
-    More than 41 do with a probability below 1e-5. Were one failure to void the guesses of its block, 87 would; without
+    More than 25 do with a probability below 1e-5. Were one failure to void the guesses of its block, 43 would; without
     delta, all.
     """
     sampled, claim, changes = ATTAINED[case]
@@ -122,8 +122,8 @@ def test_false_alarms_are_as_rare_as_they_say(case):
     test = dataclasses.replace(test, **changes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PowerWarning)  # a test whose events were changed is stale
-        refuted = sum(test.check(Right(sampled, claim), seed=seed).refuted for seed in range(400))
-    assert refuted <= binom.isf(1e-5, 400, 0.05)
+        refuted = sum(test.check(Right(sampled, claim), seed=seed).refuted for seed in range(200))
+    assert refuted <= binom.isf(1e-5, 200, 0.05)
 
 
 def test_what_is_guessed_of_an_output_does_not_depend_on_the_others():

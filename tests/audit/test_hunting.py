@@ -236,6 +236,16 @@ def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
     assert 0 < len(set(drawn)) == len(drawn), "audits and steps are remembered"
 
 
+ASKED = {"function": exact_length, "description": WITHIN, "found": [([1.0], [1.0, 2.0])], "steps": 0, "audits": 1}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hunt") / "kept"
+    hunted(**ASKED, checkpoint=path)
+    return path
+
+
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
@@ -247,11 +257,9 @@ def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
         ({"function": lambda values: float(np.random.default_rng().normal())}, "so no checkpoint can be kept"),
     ],
 )
-def test_a_checkpoint_is_of_one_hunt(change, refusal, tmp_path):
-    asked = {"function": exact_length, "description": WITHIN, "found": [([1.0], [1.0, 2.0])], "steps": 0, "audits": 1}
-    hunted(**asked, checkpoint=tmp_path / "kept")
+def test_a_checkpoint_is_of_one_hunt(change, refusal, kept):
     with pytest.raises(AuditError, match=refusal):
-        hunted(**{**asked, **change}, checkpoint=tmp_path / "kept")
+        hunted(**{**ASKED, **change}, checkpoint=kept)
 
 
 def test_what_always_fails_is_a_sentence():

@@ -45,7 +45,7 @@ def project(tmp_path):
 def audited(folder, *words):
     """What ``epsaudit audit`` prints, with a checkpoint, in a process of its own."""
     command = [sys.executable, "-m", "epsaudit", "audit", *(words or ["mine:mechanism"]), "--checkpoint", "run"]
-    command += ["--trials", "2000", "--seed", "1"]
+    command += ["--trials", "500", "--seed", "1"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 

@@ -79,6 +79,7 @@ def test_an_atom_of_a_long_array_is_found_wherever_it_is():
     assert Code((700,), (0.125,)) in Features.of(x, x_prime).alone
 
 
+@pytest.mark.slow
 def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one_surely_tells():
     """An expert certifies 0.8; a score of a thousand that tell nothing, chosen by the same outputs, next to nothing."""
     wide = vectorized(lambda data, size, rng: leaky(data, size, rng, (5000,), 3333), claim=PureDP(0.3))

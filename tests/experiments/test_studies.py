@@ -18,16 +18,8 @@ from epsaudit.experiments.studies import Study, studies
 RESULTS = Path(__file__).parents[2] / "results"
 
 STUDIES = studies()
-QUICK = {"shuffling"}
-"""Studies that are run daily; all by ``make slow``. `TWICE` and ``test_library_bugs.py`` run others."""
-TWICE = {"curves"}
-"""Studies that are run daily in two processes: one that draws and audits."""
-
-
-def slow_unless(daily):
-    """Parameters: all studies, those that are not daily marked slow."""
-    marks = {name: [] if name in daily else pytest.mark.slow for name in STUDIES}
-    return [pytest.param(name, marks=mark) for name, mark in marks.items()]
+TWICE = {"shuffling"}
+"""Studies that are run daily, in two processes: one that draws and audits. All are by ``make slow``."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +36,8 @@ def another_process():
 COMMAND = ["experiment", "run", "--quick", "--seed", "1", "--out"]
 
 
-@pytest.mark.parametrize("name", slow_unless(QUICK))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
 def test_a_quick_run_writes_everything(name, tmp_path, capsys):
     assert main([*COMMAND, str(tmp_path), name]) == 0
     check_complete(tmp_path / name)
@@ -74,7 +67,7 @@ def check_complete(first):
     assert sum(path.stat().st_size for path in first.rglob("*")) < 4_000_000
 
 
-@pytest.mark.parametrize("name", slow_unless(TWICE))
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE)) for one in STUDIES])
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
     other = another_process.submit(main, [*COMMAND, str(second.parent), name])  # on the other core, meanwhile
@@ -96,7 +89,7 @@ def test_every_study_can_be_imported_and_says_what_it_measures(name):
 
 
 def test_what_is_run_daily_is_registered():
-    assert set(STUDIES) >= QUICK | TWICE
+    assert set(STUDIES) >= TWICE
 
 
 def _answer(folder):
