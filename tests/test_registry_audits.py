@@ -84,7 +84,7 @@ def a_quarter_of_the_loss(entry):
 
 FIRST = first_of_each_module([entry for entry in SOUND if entry.name not in SLOW | RARE])
 TOO = {"gaussian-gdp", "filter-renyi", "truncated-geometric", "snapped-laplace"}
-TOO |= {"noisy-max-laplace", "smooth-median-cauchy", "tolerant-search", "common-prefixes", "join-size-private-bound"}
+TOO |= {"noisy-max-laplace", "smooth-median-cauchy", "common-prefixes"}
 """Of another kind than the first of their modules."""
 DAILY = (FIRST | TOO) - LONGER
 

@@ -131,7 +131,7 @@ class TestVerdicts:
             def run(data, rng, telling=telling):
                 return make(data if telling else 0, int(rng.integers(9)))
 
-            result = audit(run, [(0, 1)], epsilon=9.0, trials=2000, seed=1, n_jobs=1)
+            result = audit(run, [(0, 1)], epsilon=9.0, trials=1000, seed=1, n_jobs=1)
             assert any(unread in note and "is not read" in note for note in result.notes) == telling
 
     def test_an_audit_that_could_not_refute_says_so(self):
