@@ -6,7 +6,7 @@ from .audits.sequential import SequentialResult, audit_sequentially
 from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
-from .results.pairs import AuditResult
+from .results.result import AuditResult
 
 __all__ = [
     "ZCDP",

@@ -18,7 +18,7 @@ from scipy.special import betainccinv, betaincinv, logit
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.codec import Tagged
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, fraction
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,6 @@ class MembershipGame(Certificate):
     With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
     pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
 
-    Examples
-    --------
     Randomised response, 1,000 runs, 731 of them guessed correctly:
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
@@ -123,8 +121,7 @@ class MembershipGame(Certificate):
     name: ClassVar[str] = "membership game"
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.share < 1.0:
-            raise AuditError(f"share of the membership game is {self.share!r}; it must be strictly between 0 and 1.")
+        fraction(self.share, "share of the membership game", open_below=True)
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
         correct_low, leak = self._limits(counts, confidence, delta)
@@ -181,8 +178,6 @@ class Box(Certificate):
     Every definition has its bound at that corner, and all bounds from one box hold jointly. Proof:
     docs/explanation/theory.md#clopper-pearson-box.
 
-    Examples
-    --------
     >>> counts = Counts(500, 500, 365, 134, 0, 0, events=1)
     >>> round(float(Box().epsilon(counts, 0.0, 0.95)), 3)
     0.801
@@ -197,8 +192,7 @@ class Box(Certificate):
     def __post_init__(self) -> None:
         if self.event not in ("x", "x_prime"):
             raise AuditError(f"event of the box is {self.event!r}; it must be 'x' or 'x_prime'.")
-        if not 0.0 < self.split < 1.0:
-            raise AuditError(f"split of the box is {self.split!r}; it must be strictly between 0 and 1.")
+        fraction(self.split, "split of the box", open_below=True)
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         """Lower limit on the likelier side's probability, upper limit on the other's."""
@@ -233,8 +227,6 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
     Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
 
-    Examples
-    --------
     >>> round(float(clopper_pearson_lower(9, 10, 0.05)), 4)
     0.6058
     """
@@ -246,8 +238,6 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """One-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
 
-    Examples
-    --------
     >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
     0.0295
     """
@@ -261,8 +251,6 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
     This is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
     8.11
@@ -277,8 +265,6 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
     """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4
     True

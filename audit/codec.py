@@ -64,9 +64,7 @@ def read_fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(hints.get(name), value) for name, value in data.items()}
 
 
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints = functools.cache(get_type_hints)
 
 
 class Tagged:

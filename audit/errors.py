@@ -11,11 +11,11 @@ import math
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
@@ -66,29 +66,30 @@ class OwnCodeError(AuditError):
 
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
-    accepted = "a finite number" if least == -math.inf else f"a finite number of at least {least:g}"
-    return _number(value, what, accepted, lambda number: math.isfinite(number) and number >= least)
+    return _number(value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least)
 
 
 def seconds_of(seconds: float, what: str = "seconds") -> float:
     """Return a number of seconds above 0."""
-    return _number(seconds, what, "above 0, and finite", lambda number: 0.0 < number < math.inf)
+    return _number(seconds, what, "above 0, and finite", 0.0, open_below=True)
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
-    accepted = "strictly between 0 and 1" if open_below else "in [0, 1)"
-    return _number(value, what, accepted, lambda number: 0.0 <= number < 1.0 and not (open_below and number == 0.0))
+    return _number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
-    return _number(value, what, "at least 0.5 and below 1", lambda number: 0.5 <= number < 1.0)
+    return _number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
 
 
-def _number(value: float, what: str, accepted: str, holds: Callable[[float], bool]) -> float:
+def _number(
+    value: float, what: str, accepted: str, least: float, most: float = math.inf, open_below: bool = False
+) -> float:
     with suppress(TypeError, ValueError, OverflowError):
-        if not isinstance(value, (bool, str, bytes)) and holds(number := float(value)):
+        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
+        if math.isfinite(number) and least <= number < most and not (open_below and number == least):
             return number
     raise AuditError(f"{what} is {value!r}; it must be {accepted}.")
 
@@ -104,8 +105,6 @@ def whole_at_least(value: int, least: int, what: str) -> int:
 def meant(name: str, known: Iterable[str]) -> str:
     """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
 
-    Examples
-    --------
     >>> meant("laplas", ["laplace", "gaussian"])
     " Did you mean 'laplace'?"
     >>> meant("exponential", ["laplace", "gaussian"])
@@ -147,14 +146,10 @@ def _own_traceback(error: BaseException) -> TracebackType | None:
         entry = entry.tb_next
     own = None
     for entry in reversed(entries):
-        if _is_own(entry.tb_frame):
+        name, file = str(entry.tb_frame.f_globals.get("__name__")), entry.tb_frame.f_code.co_filename
+        if name.partition(".")[0] != "epsaudit" and not file.startswith("<frozen ") and is_own_file(file):
             own = TracebackType(own, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return own
-
-
-def _is_own(frame: FrameType) -> bool:
-    ours = str(frame.f_globals.get("__name__")).partition(".")[0] == "epsaudit"
-    return not (frame.f_code.co_filename.startswith("<frozen ") or ours) and is_own_file(frame.f_code.co_filename)
 
 
 @functools.cache

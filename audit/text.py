@@ -35,8 +35,6 @@ _MARKDOWN = str.maketrans(
 def lower(value: float, digits: int = 4) -> str:
     """Format a lower bound with ``digits`` significant digits, rounded towards minus infinity.
 
-    Examples
-    --------
     >>> lower(0.99999), lower(2.0), lower(0.0)
     ('0.9999', '2.000', '0')
     """
@@ -56,8 +54,6 @@ def plain(value: float | None, digits: int = 4) -> str:
 def percent(fraction: float) -> str:
     """Format a confidence as a percentage with enough digits to tell it from 100, rounded down.
 
-    Examples
-    --------
     >>> percent(0.95), percent(1 - 0.05 / 40)
     ('95%', '99.87%')
     """

@@ -21,7 +21,7 @@ from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
-from epsaudit.outputs.columns import distinct
+from epsaudit.outputs.normal_form import distinct
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]

@@ -7,8 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
     "adapters/functions.py": {"mechanisms"},
-    "results/result.py": {"audits"},
-    "results/pairs.py": {"reporting"},
+    "results/result.py": {"audits", "reporting"},
     "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
 }

@@ -178,7 +178,10 @@ class Child:
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
         if size == 0:  # an answer of no lines could not be told from one to come
             return pack_frozen([])
-        self.send(f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode())
+        asked = f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode()
+        self._unsent = memoryview(asked)
+        so_far = "read {:,} of {:,} bytes".format
+        self._pump(lambda: not self._unsent, lambda: so_far(len(asked) - len(self._unsent), len(asked)))
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
             said = _loaded(lines[-1])
@@ -214,12 +217,6 @@ class Child:
             except (ValueError, RecursionError):
                 self.fail(f"wrote {_shown(line)} as output {number + 1:,} of {size:,}, which is no output in JSON")
         raise AssertionError(lines)  # as one of them was none
-
-    def send(self, data: bytes) -> None:
-        """Write all of ``data`` to standard input."""
-        self._unsent = memoryview(data)
-        so_far = "read {:,} of {:,} bytes".format
-        self._pump(lambda: not self._unsent, lambda: so_far(len(data) - len(self._unsent), len(data)))
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
         """Read ``number`` lines, without newlines; fewer if one ``speaks`` of the answer: the rest may be no lines."""
@@ -595,7 +592,7 @@ class _InTurns(CommandDistribution):
     def take_turns(
         self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """See `epsaudit.adapters.functions.takes_turns`: coins alike that follow one another are one request."""
+        """See `epsaudit.adapters.functions.OutputDistribution`: coins alike that follow one another are one request."""
         values: tuple[list[Any], list[Any]] = ([], [])
         for which, coins in itertools.groupby(side.tolist()):
             values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))

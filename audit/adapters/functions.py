@@ -12,13 +12,13 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import (
@@ -33,7 +33,17 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, Unread, frozen, normal_array, pack, pack_frozen
+from epsaudit.outputs.normal_form import (
+    LOOKED_AT,
+    Outputs,
+    Raised,
+    Unread,
+    frozen,
+    look,
+    normal_array,
+    pack,
+    pack_frozen,
+)
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -41,7 +51,9 @@ from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 class OutputDistribution(Protocol):
     """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
 
-    A distribution that knows its law says so by further members, which `epsaudit.mechanisms.exact` reads; see there.
+    A distribution that knows its law says so by further members, see `forms`. One of which every output is a call of
+    its own has ``take_turns(other, coins, rng)``: it makes them in the order of the coins, for each 0 one on this
+    dataset, for each 1 on the other's.
     """
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
@@ -50,14 +62,6 @@ class OutputDistribution(Protocol):
 
 Sides = tuple[OutputDistribution, OutputDistribution]
 """M(x) and M(x')."""
-
-
-def takes_turns(distribution: object) -> bool:
-    """Say whether every output is a call of its own: ``take_turns(other, coins, rng)`` makes one for each coin.
-
-    They are made in the order of the coins, on this dataset for 0, on the other's for 1.
-    """
-    return hasattr(distribution, "take_turns")
 
 
 @runtime_checkable
@@ -201,48 +205,41 @@ Drawn = TypeVar("Drawn")
 def carries_a_generator(function: Any, arguments: int) -> bool:
     """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
 
-    Defaults of the so many ``arguments`` that it is given do not matter.
+    It is looked for in what functions name and hold, without the defaults of the so many ``arguments`` that they are
+    given, in items of containers, and in attributes and own classes of objects.
     """
-    found = reached(function, arguments)
-    return any(isinstance(one, CARRIED) and not isinstance(one, random.SystemRandom) for one in found)
-
-
-def reached(function: Any, arguments: int = 0) -> Iterator[Any]:
-    """Yield what a function reaches, itself first, without the defaults of the so many ``arguments`` it is given."""
     left, seen = [(function, 0)], dict[int, Any]()
     for thing, depth in left:  # which grows
-        yield thing
-        if depth < DEPTH and id(thing) not in seen:
-            seen[id(thing)] = thing
-            left += [(part, depth + 1) for part in _reached(thing, arguments)]
-
-
-def _reached(thing: Any, arguments: int) -> Iterable[Any]:
-    """What a function names and holds, the items of a container, and of an object its attributes and own classes."""
-    if inspect.ismethod(thing):
-        return (thing.__self__, thing.__func__)
-    if inspect.isfunction(thing):
-        names, defaults = thing.__code__.co_names, thing.__defaults__ or ()
-        named = [thing.__globals__.get(name) for name in names]
-        modules = [vars(one) for one in named if inspect.ismodule(one) and is_own(one)]  # others' hold functions
-        cells = [cell.cell_contents for cell in thing.__closure__ or () if cell != types.CellType()]
-        given = defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
-        inside = [module.get(name) for module in modules for name in names]
-        return [*given, *(thing.__kwdefaults__ or {}).values(), *cells, *named, *inside]
-    if isinstance(thing, functools.partial):
-        return (thing.func, *thing.args, *thing.keywords.values())
-    if isinstance(thing, (dict, list, tuple, set, frozenset)):
-        return itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
-    if inspect.ismodule(thing):
-        return ()
-    kinds = [
-        kind
-        for kind in (thing if inspect.isclass(thing) else type(thing)).__mro__
-        if kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__))
-    ]
-    members = [part for kind in kinds for part in vars(kind).values()]
-    members = [getattr(part, "__func__", getattr(part, "fget", part)) for part in members]  # static, class, properties
-    return members if inspect.isclass(thing) else [*getattr(thing, "__dict__", {}).values(), *members]
+        if isinstance(thing, CARRIED) and not isinstance(thing, random.SystemRandom):
+            return True
+        if depth == DEPTH or id(thing) in seen or inspect.ismodule(thing):
+            continue
+        seen[id(thing)] = thing
+        parts: list[Any] = []
+        if inspect.ismethod(thing):
+            parts = [thing.__self__, thing.__func__]
+        elif inspect.isfunction(thing):
+            names, defaults = thing.__code__.co_names, thing.__defaults__ or ()
+            parts += defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
+            parts += (thing.__kwdefaults__ or {}).values()
+            for cell in thing.__closure__ or ():
+                parts += [] if cell == types.CellType() else [cell.cell_contents]
+            for named in map(thing.__globals__.get, names):
+                parts.append(named)
+                if inspect.ismodule(named) and is_own(named):  # others' hold functions
+                    parts += map(vars(named).get, names)
+        elif isinstance(thing, functools.partial):
+            parts = [thing.func, *thing.args, *thing.keywords.values()]
+        elif isinstance(thing, (dict, list, tuple, set, frozenset)):
+            parts += itertools.islice(thing.values() if isinstance(thing, dict) else thing, MOST_PARTS)
+        else:
+            parts += () if inspect.isclass(thing) else getattr(thing, "__dict__", {}).values()
+            for kind in (thing if inspect.isclass(thing) else type(thing)).__mro__:
+                if kind.__module__ == "__main__" or is_own(sys.modules.get(kind.__module__)):
+                    for part in vars(kind).values():  # static and class methods, properties
+                        parts.append(getattr(part, "__func__", getattr(part, "fget", part)))
+        left += zip(parts, itertools.repeat(depth + 1))
+    return False
 
 
 class DatasetChangedError(Exception):
@@ -268,44 +265,33 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
     The first block is drawn with the global generators seeded. If it left them alone, later blocks are drawn without
     that (it would cost time, and keep threads from working side by side), but are looked at: one that does use them is
     thrown away and drawn again, as it would have been in the first place. `AuditError` if it has other randomness, so
-    that it cannot be. What promises to draw from the rng alone has no ``habits``.
+    that it cannot be. What promises to draw from the rng alone has no ``habits``. A block is drawn again, too, where
+    runs shared a dataset that one of them changed: then each has a copy of its own.
     """
     habits = Habits(draws_globally=False) if habits is None else habits
+    known, state, before = habits.draws_globally, rng.bit_generator.state, _states()
     with np.errstate():  # what a function sets for itself
-        if habits.draws_globally is False:
-            before, state = _states(), rng.bit_generator.state
-            drawn = _drawn(draw, rng, None)
-            if _states() == before:
-                return drawn
-            if not habits.repeatable:
-                raise AuditError(
-                    "The mechanism drew from a global generator (np.random, random) after many runs that did not, and "
-                    "owns other randomness, so that its runs cannot be made again with a seed of their own. Draw all "
-                    "of it from the rng that is passed to the function."
-                )
-            rng.bit_generator.state = state
-        with LOCK:
-            return _drawn(draw, rng, habits)
-
-
-def _drawn(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits | None) -> Drawn:
-    """Draw a block, with the global generators seeded where there are habits to learn.
-
-    It is drawn again where runs shared a dataset that one of them changed: now each has a copy of its own.
-    """
-    state, known = rng.bit_generator.state, habits is not None and bool(habits.draws_globally)
-    while True:
-        try:
-            if habits is None:
-                return draw()
-            with seeded(rng) as begun:
-                try:
-                    return draw()
-                finally:
-                    habits.left = _states()
-                    habits.draws_globally = known or habits.left != begun
-        except DatasetChangedError:  # once for each dataset
-            rng.bit_generator.state = state
+        while True:
+            try:
+                if known is False:
+                    drawn = draw()
+                    if _states() == before:
+                        return drawn
+                    if not habits.repeatable:
+                        raise AuditError(
+                            "The mechanism drew from a global generator (np.random, random) after many runs that did "
+                            "not, and owns other randomness, so that its runs cannot be made again with a seed of "
+                            "their own. Draw all of it from the rng that is passed to the function."
+                        )
+                    known, rng.bit_generator.state = None, state
+                with LOCK, seeded(rng) as begun:
+                    try:
+                        return draw()
+                    finally:
+                        habits.left = _states()
+                        habits.draws_globally = bool(known) or habits.left != begun
+            except DatasetChangedError:  # once for each dataset
+                rng.bit_generator.state = state
 
 
 @contextmanager
@@ -356,34 +342,23 @@ class FunctionMechanism:
     """Whether ``function`` makes what is called: anew for every run, or every block of runs where it is stateless."""
     draws_globally: bool = False
     draws_elsewhere: bool = False
+    """Whether it was seen to draw from the global generators, or from neither these nor its rng."""
     fills_a_buffer: bool = False
+    reproducible: bool = field(init=False, repr=False, compare=False)
+    """Whether outputs depend on the seed alone: it was seen to draw from what it is given, and carries no generator."""
+    copies_repeat: bool = field(init=False, repr=False, compare=False)
+    """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
+    releases_the_interpreter: bool = field(init=False, repr=False, compare=False)
+    """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
     wants_many_calls = True
 
-    @property
-    def uses_rng(self) -> bool:
-        """Whether it is given a generator, or seeds drawn from one."""
-        return bool(self.takes.what)
-
-    @property
-    def owns_randomness(self) -> bool:
-        """Whether it was not seen to do with its rng or the global generators, or carries a generator of its own."""
+    def __post_init__(self) -> None:
         seen = (self.takes.what and not self.draws_elsewhere) or self.draws_globally
-        return not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
-
-    @property
-    def copies_repeat(self) -> bool:
-        """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
-        return self.owns_randomness and not self.fresh_randomness
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether outputs depend on the seed alone; false for a function that owns its randomness."""
-        return not self.owns_randomness
-
-    @property
-    def releases_the_interpreter(self) -> bool:
-        """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
-        return not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
+        owns = not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+        object.__setattr__(self, "reproducible", not owns)
+        object.__setattr__(self, "copies_repeat", owns and not self.fresh_randomness)
+        threads = not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
+        object.__setattr__(self, "releases_the_interpreter", threads)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here."""
@@ -565,7 +540,9 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     if getattr(distribution, "tossed", False):
         move_on(rng)
     try:
-        outputs = draw_reproducibly(lambda: distribution.sample(size, rng), rng, getattr(distribution, "habits", None))
+        outputs = draw_reproducibly(
+            functools.partial(distribution.sample, size, rng), rng, getattr(distribution, "habits", None)
+        )
     except (AuditError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -596,11 +573,6 @@ class _FunctionDistribution:
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
     tossed: ClassVar[bool] = False
 
-    @property
-    def call(self) -> Callable[..., Any]:
-        """The function as one of (dataset, rng) or (dataset, size, rng), or these without rng; a new object's."""
-        return self.takes.of(self.function() if self.fresh else self.function)
-
 
 class _OneByOne(_FunctionDistribution):
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
@@ -621,8 +593,11 @@ class _OneByOne(_FunctionDistribution):
         while start < len(coins):
             part = coins[start : 2 * start or 1] if new else coins
             start += len(part)
-            shared = [None if one.dataset.changes else one.dataset.shared() for one in sides]
-            on_x, on_x_prime = (one._run_on(data, rng) for one, data in zip(sides, shared, strict=True))
+            shared, runs = [], []
+            for law in sides:
+                shared.append(None if law.dataset.changes else law.dataset.shared())
+                runs.append(law._run_on(shared[-1], rng))
+            on_x, on_x_prime = runs
             for which in part:
                 try:
                     value = on_x_prime() if which else on_x()
@@ -631,11 +606,12 @@ class _OneByOne(_FunctionDistribution):
                 except BaseException as error:
                     value = Raised.of(error)
                 if type(value) is not float:
-                    sides[which].unread.look(value)
+                    look(sides[which].unread, value)
                     value = frozen(value)
                 values[which].append(value)
             for which, data in enumerate(shared):
-                if data is None or sides[which].dataset.intact(data) or part.count(which) <= 1:
+                one = sides[which].dataset
+                if data is None or one.constant or one.intact(data) or part.count(which) <= 1:
                     continue
                 if sides[which].habits.repeatable:  # the block can be drawn again
                     raise DatasetChangedError
@@ -648,8 +624,10 @@ class _OneByOne(_FunctionDistribution):
     def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
         """Return what makes a run, on the dataset that runs share, or where that is None on a copy of its own."""
         more = (rng,) if self.takes.what else ()
-        anew = self.fresh and not getattr(self.function, "stateless", False)
-        call: Callable[..., Any] = (lambda *arguments: self.call(*arguments)) if anew else self.call
+        if self.fresh and not getattr(self.function, "stateless", False):
+            of = self.takes.of
+            return lambda: of(self.function())(self.dataset.copy() if data is None else data, *more)
+        call = self.takes.of(self.function() if self.fresh else self.function)
         return (lambda: call(self.dataset.copy(), *more)) if data is None else functools.partial(call, data, *more)
 
 
@@ -659,9 +637,12 @@ class _Vectorized(_FunctionDistribution):
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Call the function once; a list or an array of objects is packed like single outputs."""
-        data = self.dataset.copy()
-        outputs = self.call(data, size, *((rng,) if self.takes.what else ()))
-        self.unread.look_at(outputs)
+        data, call = self.dataset.copy(), self.takes.of(self.function() if self.fresh else self.function)
+        outputs = call(data, size, *((rng,) if self.takes.what else ()))
+        masked = isinstance(outputs, np.ma.MaskedArray)
+        if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
+            for place in range(min(LOOKED_AT, len(outputs))):  # plain numbers are passed over
+                look(self.unread, outputs[place : place + 1] if masked else outputs[place])
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):
@@ -679,19 +660,9 @@ class _Vectorized(_FunctionDistribution):
 # exact values: known laws belong to mechanisms, and so does what computes with them, `epsaudit.mechanisms.exact`
 
 
-class Profile(Protocol):
-    """What is drawn of two known laws."""
-
-    def delta(self, epsilon: float) -> float:
-        """Return the least delta such that the pair, in both directions, respects (epsilon, delta)."""
-
-    def events(self, thresholds: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the probabilities under both laws that the log-likelihood ratio is at least each threshold."""
-
-
 def exact_parameter(claim: Claim, laws: Sequence[object]) -> float | None:
     """Exact value of the claim's parameter on two output laws; None where a law, or the value, is not known."""
-    if not all(map(knows_law, laws)):
+    if not all(map(forms, laws)):
         return None
     from epsaudit.mechanisms import exact
 
@@ -701,29 +672,27 @@ def exact_parameter(claim: Claim, laws: Sequence[object]) -> float | None:
         return None
 
 
-def exact_profile(laws: Sequence[object]) -> Profile | None:
-    """Exact privacy profile of two output laws; None where a law is not known."""
-    if not all(map(knows_law, laws)):
+def exact_profile(laws: Sequence[object]) -> Any:
+    """Exact privacy profile of two output laws, as `epsaudit.mechanisms.exact` has it; None where one is not known."""
+    if not all(map(forms, laws)):
         return None
     from epsaudit.mechanisms.exact import PrivacyProfile
 
-    profile: Profile = PrivacyProfile(*laws)
-    return profile
+    return PrivacyProfile(*laws)
 
 
 def knows_law(distribution: Any) -> bool:
-    """Say whether an output distribution knows its law in a form that `epsaudit.mechanisms.exact` can use.
-
-    That is finitely many outcomes (``support`` and ``log_probabilities``), a density on the line
-    (``log_density(outputs)``, non-empty ``knots`` and ``scale``), or both; or independent parts (``parts``) that do.
-    A law may also know its loss against certain others (``loss_against(law_prime)``, a `LossPair` or None).
-    """
-    known = forms(distribution)
-    return all(map(knows_law, distribution.parts)) if "parts" in known else bool(known)
+    """Say whether an output distribution knows its law in a form that `epsaudit.mechanisms.exact` can use."""
+    return bool(forms(distribution))
 
 
 def forms(law: Any) -> set[str]:
-    """Return in which forms a law is known: 'parts' that are independent, 'atoms', a 'density', or against 'others'."""
+    """Return in which forms a law is known: as independent 'parts', 'atoms', a 'density', or against 'others'.
+
+    That is ``parts`` that are known; finitely many outcomes (``support`` and ``log_probabilities``); a density on the
+    line (``log_density(outputs)``, non-empty ``knots`` and ``scale``), beside atoms or alone; the loss against certain
+    other laws (``loss_against(law_prime)``, a `LossPair` or None).
+    """
     known = set()
     for form, name, also in (
         ("parts", "parts", "parts"), ("atoms", "support", "log_probabilities"), ("density", "knots", "scale"),
@@ -731,6 +700,8 @@ def forms(law: Any) -> set[str]:
         listed = getattr(law, name, None)
         if isinstance(listed, (Sequence, np.ndarray)) and len(listed) > 0 and getattr(law, also, None) is not None:
             known.add(form)
+    if "parts" in known and not all(map(forms, law.parts)):
+        return set()
     if not callable(getattr(law, "log_density", None)):
         known.discard("density")
     if callable(getattr(law, "loss_against", None)):

@@ -17,12 +17,18 @@ from epsaudit.audits.question import Begun, Question, begun, means_of, recording
 from epsaudit.audits.training import Training, train, training_runs, validation_runs
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs, Relation
-from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import Rates, refuse_if_all_failed
-from epsaudit.engine.sampling import Progress, ProgressCallback, certification_counts, notes_on, training_outputs
+from epsaudit.engine.sampling import (
+    Progress,
+    ProgressCallback,
+    Section,
+    certification_counts,
+    notes_on,
+    training_outputs,
+)
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.results.pairs import AuditResult
+from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Family
 
 

@@ -29,11 +29,10 @@ from epsaudit.data.neighbours import (
     same,
     shorten,
 )
-from epsaudit.engine.checkpoint import Checkpoint, Identity, Section
+from epsaudit.engine.checkpoint import Checkpoint, Identity
 from epsaudit.engine.independence import Look, refuse_if_drawn_before
-from epsaudit.engine.provenance import digest, execution, fingerprint, provenance
-from epsaudit.engine.sampling import notes_on
-from epsaudit.engine.workers import Workers, check_restart, entropy
+from epsaudit.engine.provenance import digest, entropy, execution, fingerprint, provenance
+from epsaudit.engine.sampling import Section, Workers, check_restart, notes_on
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
@@ -119,7 +118,7 @@ def recording(
         check_restart(question.look.mechanism)
     name = question.mechanism.name
     with Checkpoint(path, {name: question.identity(kind, near)}, seed) as opened:
-        yield opened.section(name), opened.seed
+        yield Section(opened, name), opened.seed
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,8 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": self.look.reproducible,
+            "reproducible": bool(getattr(self.mechanism, "reproducible", True))
+            and (self.look.elsewhere is None or self.look.elsewhere.result()),
             "notes": tuple(dict.fromkeys([*notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,
@@ -188,7 +188,8 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
                 "program gets them (tuples, sets and arrays are lists), so that nothing could tell them apart."
             )
         sides.append((first, second))
-    refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
+    if not isinstance(mechanism, FunctionMechanism):
+        refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
     return Begun(question, seed, mechanism, sides, workers, look, started)
 
 

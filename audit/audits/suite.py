@@ -11,10 +11,9 @@ from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import certified
 from epsaudit.audits.question import Question, jobs_of
 from epsaudit.audits.sequential import certified_in_rounds, refuse_if_irrefutable
-from epsaudit.engine.checkpoint import Checkpoint, Section
-from epsaudit.engine.provenance import command, provenance
-from epsaudit.engine.sampling import ProgressCallback
-from epsaudit.engine.workers import Workers, entropy
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.provenance import command, entropy, provenance
+from epsaudit.engine.sampling import ProgressCallback, Section, Workers
 from epsaudit.errors import confidence_of
 from epsaudit.results.result import Result
 
@@ -52,7 +51,7 @@ def run(
     )
     if len(entries) == 1 or checkpoint is not None:
         for task in tasks:
-            section = None if checkpoint is None else checkpoint.section(task.entry.name)
+            section = None if checkpoint is None else Section(checkpoint, task.entry.name)
             yield task.result(n_jobs, progress(task.entry.name), section)
         return
     provenance()  # asks git: before the runs

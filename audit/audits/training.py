@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from epsaudit.adapters.functions import Sides
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.independence import Rates
-from epsaudit.engine.sampling import training_outputs
-from epsaudit.engine.workers import BLOCK
+from epsaudit.engine.sampling import BLOCK, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.witnesses import (

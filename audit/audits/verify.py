@@ -33,8 +33,7 @@ from epsaudit.engine.independence import FEWEST_TO_LOOK, Look
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
-from epsaudit.results.pairs import AuditResult
-from epsaudit.results.result import Result, read
+from epsaudit.results.result import AuditResult, Result, read
 from epsaudit.text import for_json, lower, percent
 from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE

@@ -24,8 +24,6 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
 
     differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
 
-    Examples
-    --------
     >>> round(pure_to_renyi(1.0, 2.0), 6)
     0.735326
     """
@@ -39,8 +37,6 @@ def pure_to_zcdp(epsilon: float) -> float:
 
     differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order 1.
 
-    Examples
-    --------
     >>> round(pure_to_zcdp(1.0), 6)
     0.462117
     """
@@ -54,8 +50,6 @@ def pure_to_gaussian(epsilon: float) -> float:
     Gaussian trade-off curves are convex: to pass through the kink of that of epsilon-DP suffices (Dong, Roth and Su
     2022, Section 2).
 
-    Examples
-    --------
     >>> round(pure_to_gaussian(1.0), 6)
     1.232035
     """
@@ -68,8 +62,6 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
 
     Kairouz, Oh and Viswanath (2015), Theorem 3.4; with delta = 0 randomised response attains it.
 
-    Examples
-    --------
     >>> round(approximate_to_delta(1.0, 0.0, 0.0), 6), approximate_to_delta(1.0, 1e-5, 1.0)
     (0.462117, 1e-05)
     """
@@ -81,8 +73,6 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
     """Epsilon at this delta of (order, divergence)-Renyi DP: Canonne, Kamath and Steinke (2020), Proposition 12.
 
-    Examples
-    --------
     >>> round(renyi_to_epsilon(32.0, 0.5, 1e-5), 6)
     0.727838
     """
@@ -96,8 +86,6 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 
     Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8. In log space; broadcast.
 
-    Examples
-    --------
     >>> f"{float(gaussian_to_delta(1 / 3.7306316, 1.0)):.3g}"
     '1e-05'
     """
@@ -110,8 +98,6 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
     """Greatest mu such that mu-Gaussian DP implies (epsilon, delta)-DP, by bisection, rounded down; broadcast.
 
-    Examples
-    --------
     >>> round(float(approximate_to_gaussian(1.0, 1e-5)), 6)
     0.268051
     """
@@ -137,8 +123,6 @@ def gaussian_to_zcdp(mu: float) -> float:
 
     Bun and Steinke (2016), Proposition 1.6, with Dong, Roth and Su (2022), Corollary B.6.
 
-    Examples
-    --------
     >>> gaussian_to_zcdp(0.5)
     0.125
     """
@@ -149,8 +133,6 @@ def gaussian_to_zcdp(mu: float) -> float:
 def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
 
-    Examples
-    --------
     >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
     0.287682
     """
@@ -252,8 +234,6 @@ def roots(
     shrink by inverse quadratic interpolation, or by halving where that is not safe (T. R. Chandrupatla, Advances in
     Engineering Software 28, 1997). Importing scipy.optimize would take longer than all else that audits a mechanism.
 
-    Examples
-    --------
     >>> roots(lambda x: x * x - [2.0, 9.0], [0.0, 0.0], [2.0, 4.0]).round(12).tolist()
     [1.414213562373, 3.0]
     """

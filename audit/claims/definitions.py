@@ -46,8 +46,6 @@ class Claim(Tagged, ABC):
     Subclasses are frozen dataclasses that validate their numbers and raise `AuditError`. Epsilon is in nats, and every
     method broadcasts over arrays of probabilities.
 
-    Examples
-    --------
     >>> Claim.from_dict({"kind": "ZCDP", "rho": 0.5})
     ZCDP(rho=0.5)
     """
@@ -168,8 +166,6 @@ class _OfOnePoint(_Checked):
 class PureDP(_OfOnePoint):
     """Pure differential privacy (Dwork, McSherry, Nissim and Smith 2006): P[M(x) in E] <= e^epsilon P[M(x') in E].
 
-    Examples
-    --------
     >>> print(PureDP(1.0), round(PureDP(1.0).profile(0.0), 6))
     1-DP 0.462117
     """
@@ -184,8 +180,6 @@ class PureDP(_OfOnePoint):
 class ApproxDP(_OfOnePoint):
     """Approximate differential privacy: P[M(x) in E] <= e^epsilon P[M(x') in E] + delta.
 
-    Examples
-    --------
     >>> print(ApproxDP(1.0, 1e-5), ApproxDP(1.0, 1e-5).profile(1.0), ApproxDP(1.0, 0.999999999))
     (1, 1e-05)-DP 1e-05 (1, 0.999999999)-DP
     """
@@ -204,8 +198,6 @@ class ZCDP(_Checked):
     Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
     directions.
 
-    Examples
-    --------
     >>> print(ZCDP(0.5), round(ZCDP(0.5).profile(2.0), 4))
     0.5-zCDP 0.0519
     """
@@ -230,8 +222,6 @@ class ZCDP(_Checked):
 class RenyiDP(_Checked):
     """Renyi differential privacy (Mironov 2017) of one order: D_order(M(x) || M(x')) <= epsilon, order > 1.
 
-    Examples
-    --------
     >>> print(RenyiDP(2.0, 0.5))
     (2, 0.5)-Renyi DP
     """
@@ -261,8 +251,6 @@ class RenyiDP(_Checked):
 class GaussianDP(_Checked):
     """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
 
-    Examples
-    --------
     >>> claim = GaussianDP(1 / 3.7306316)
     >>> print(claim, f"{claim.profile(1.0):.3g}")
     0.268051-GDP 1e-05
@@ -295,8 +283,6 @@ class ApproxZCDP(_Checked):
 
     The audited parameter is rho at this delta.
 
-    Examples
-    --------
     >>> claim = ApproxZCDP(0.5, 1e-6)
     >>> print(claim, claim.approximate(2e-6))
     1e-06-approximate 0.5-zCDP (5.22154, 2e-06)-DP
@@ -336,8 +322,6 @@ class TradeOff(Claim):
     most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP at every point: for a < 1 what f
     becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import GaussianDP
     >>> claim = TradeOff.of(GaussianDP(1.0).profile, (0.0, 0.5, 1.0, 2.0))
     >>> print(claim, round(claim.profile(0.5), 6), round(GaussianDP(1.0).profile(0.5), 6))
@@ -451,8 +435,6 @@ CLAIMS: dict[tuple[str, ...], type[Claim]] = {
 def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
     """Return the claim that numbers make; None if they make none.
 
-    Examples
-    --------
     >>> claim_from_numbers({"epsilon": 1.0, "delta": 1e-6})
     ApproxDP(epsilon=1.0, delta=1e-06)
     """
@@ -510,19 +492,15 @@ def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
     around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
     centre, step = logs[centre], float(logs[1] - logs[0])
     for points in (3, 3, 1):  # to the vertex of a parabola through three values, and again from nearer ones
-        centre, step = centre + step * _vertex(around), step / 4.0
+        left, middle, right = around[..., :1], around[..., 1:2], around[..., 2:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            top = 0.5 * (right - left) / (2.0 * middle - left - right)
+        top = np.clip(np.nan_to_num(top, posinf=0.0, neginf=0.0), -1.0, 1.0)
+        centre, step = centre + step * top, step / 4.0
         orders = 1.0 + np.exp(centre + step * (np.arange(points) - points // 2))
         around = divergence(orders) / orders
         best = np.maximum(best, np.max(around, axis=-1, keepdims=True))
     return np.asarray(best[..., 0])
-
-
-def _vertex(values: Floats) -> Floats:
-    """Where the parabola through three equally spaced values has its top, in steps from the middle, within [-1, 1]."""
-    left, middle, right = values[..., :1], values[..., 1:2], values[..., 2:]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        offset = 0.5 * (right - left) / (2.0 * middle - left - right)
-    return np.asarray(np.clip(np.nan_to_num(offset, posinf=0.0, neginf=0.0), -1.0, 1.0))
 
 
 def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:

@@ -38,8 +38,6 @@ def main() -> None:
 def numbers_of(stated: Any) -> dict[str, Any]:
     """Return the numbers of a claim by name: of an object of a library, or of what is one already.
 
-    Examples
-    --------
     >>> numbers_of((1.0, 1e-6)), numbers_of({"rho": 0.5})
     ({'epsilon': 1.0, 'delta': 1e-06}, {'rho': 0.5})
     """

@@ -23,7 +23,7 @@ from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine import provenance
-from epsaudit.engine.workers import entropy
+from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display

@@ -29,8 +29,7 @@ from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import typed, write_whole
-from epsaudit.engine.workers import entropy
+from epsaudit.engine.provenance import entropy, typed, write_whole
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
 from epsaudit.hunting.parameters import FILE, python_of
 from epsaudit.reporting import tables
@@ -38,8 +37,7 @@ from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
-from epsaudit.results.pairs import AuditResult
-from epsaudit.results.result import Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower, percent, visible
 
 if TYPE_CHECKING:

@@ -38,8 +38,6 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     with the odd answer out at either end, because some mechanisms stop early. There are ``size`` answers, which are
     ``base`` on x where nothing else is said.
 
-    Examples
-    --------
     >>> [pair.x_prime for pair in patterns(3) if pair.name == "first above"]
     [(1.0, 0.0, 0.0)]
     """
@@ -77,8 +75,6 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
     Records are numbers from ``low`` to ``high``, ``size`` of them in x; one is added, or for `Substitution` replaced.
     `AuditError` is raised for an empty range, and for another relation.
 
-    Examples
-    --------
     >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
     (8, (0, 0, 0, 0))
     """

@@ -72,7 +72,7 @@ class DatasetPair:
         x, x_prime = map(shorten, (self.x, self.x_prime))
         if x == x_prime:
             with contextlib.suppress(Exception):  # datasets are of any kind
-                sides = [list(map(_represented, _records(side))) for side in (self.x, self.x_prime)]
+                sides = [[shorten(record, sys.maxsize) for record in _records(side)] for side in (self.x, self.x_prime)]
                 for number, (one, other) in enumerate(itertools.zip_longest(*sides, fillvalue="none")):
                     if one != other:
                         shown = " against ".join(clipped(" ".join(side.split()), NAMES) for side in (one, other))
@@ -116,8 +116,6 @@ class Adjacency(ABC):
 class AddRemove(Adjacency):
     """One dataset is the other with a single record removed (unbounded DP).
 
-    Examples
-    --------
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
     """
@@ -167,8 +165,6 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
 
     Frames and mappings stay what they are; other datasets become tuples.
 
-    Examples
-    --------
     >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
     [{'bob': 2}, {'ann': 1}]
     """
@@ -186,8 +182,6 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
 def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[DatasetPair]:
     """Yield a pair for every distinct record in the dataset replaced by every different one in ``records``.
 
-    Examples
-    --------
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
     """
@@ -197,25 +191,21 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
     for position in first:
         for record in (replacements[place] for place in others):
             if _comparable(record) != _comparable(x[position]):
-                name = f"{len(x)} records against one {_represented(x[position])} made {_represented(record)}"
+                name = f"{len(x)} records against one {shorten(x[position], 999)} made {shorten(record, 999)}"
                 yield DatasetPair(x, (*x[:position], record, *x[position + 1 :]), name)
 
 
 def shorten(dataset: Any, width: int = 48) -> str:
-    """Represent a dataset in one line of at most ``width`` characters."""
+    """Represent a dataset, or a record, in one line of at most ``width`` characters."""
     if is_frame(dataset):
         return clipped(describe(dataset), width)
-    if all(hasattr(dataset, name) for name in ("to_frame", "to_list", "head")):  # a series of pandas or of polars
-        return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)
-    return clipped(re.sub(r"\s*\n\s*", " ", _represented(dataset)), width)
-
-
-def _represented(value: Any) -> str:
-    """What `repr` says, also where it refuses to: Python writes no whole number of more than 4,300 digits."""
+    if hasattr(dataset, "to_frame") and hasattr(dataset, "to_list") and hasattr(dataset, "head"):
+        return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)  # of pandas or of polars
     try:
-        return repr(value)
-    except ValueError:
-        return hex(value) if isinstance(value, int) else f"a {type(value).__name__} that cannot be written"
+        shown = repr(dataset)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        shown = hex(dataset) if isinstance(dataset, int) else f"a {type(dataset).__name__} that cannot be written"
+    return clipped(re.sub(r"\s*\n\s*", " ", shown), width)
 
 
 def is_frame(value: Any) -> bool:
@@ -325,14 +315,14 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
                 "list for two."
             )
         return [DatasetPair(*pairs)]
-    if is_strategy(pairs):
+    if not isinstance(pairs, (list, tuple)) and is_strategy(pairs):
         pairs = [pairs]
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
         raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
     found: list[DatasetPair] = []
     for part in pairs:
-        if not is_strategy(part):
-            found.append(pair_of(part))
+        if isinstance(part, DatasetPair) or not is_strategy(part):
+            found.append(part if isinstance(part, DatasetPair) else pair_of(part))
             continue
         from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
 

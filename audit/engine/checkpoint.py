@@ -10,27 +10,16 @@ import os
 import re
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any
 
-import numpy as np
-
-from epsaudit.engine.workers import Chunk, Tally, entropy
+from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, are_objects, block_from_json, block_to_json
 
 APPLICATION, FORMAT = 0x65707361, 3
 """What marks the file as a checkpoint (the letters "epsa"), and the version of its format."""
-MOST_CHUNKS = 1 << 26
-"""A chunk's number is below this: 7e13 runs of the largest chunks."""
-LARGEST_BLOCK = 1 << 24
-"""Bytes of a chunk's outputs beyond which they are drawn again instead of recorded."""
-WORTH_WRITING = 50
-"""Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
-SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
-"""What reading a record raises that says nothing; `AuditError` is one, too."""
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
 FAILURES = {
@@ -43,7 +32,6 @@ FAILURES = {
 }
 """What to say of an error of SQLite, by the beginning of its name."""
 Identity = Mapping[str, Any]
-Found = TypeVar("Found")
 
 
 class Checkpoint:
@@ -86,10 +74,6 @@ class Checkpoint:
     def __exit__(self, *_: object) -> None:
         with self._said():
             self._database.close()
-
-    def section(self, name: str) -> Section:
-        """Return what the file holds of one audit."""
-        return Section(self, name)
 
     def read(self, audit: str, kind: str, key: str = "") -> Any:
         """Return one record, None if there is none."""
@@ -135,7 +119,7 @@ class Checkpoint:
         head = self.read("", "head")
         try:
             self.seed, theirs = int(head["seed"]), dict(head["audits"])
-        except SENSELESS as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path)) from error
         differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
         if list(theirs) != list(audits):
@@ -162,100 +146,6 @@ class Checkpoint:
             kind = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
             said = next(said for name, said in FAILURES.items() if kind.startswith(name))
             raise AuditError(said.format(path=self.path, error=error)) from error
-
-
-class Section:
-    """What a checkpoint holds of one audit, checked, and where its chunks go; without a file it holds nothing."""
-
-    def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
-        self._file, self.name = file, name
-        self.tallies: dict[int, Tally] = {}
-        """Of certification chunks, by number: joblib asks from a thread of its own, where the file may not be read."""
-        if file is not None:
-            for key, counts in file.every(name, "counts"):
-                with self.making_sense("certification"):
-                    self._add(int(key), np.array(counts, dtype=np.int64))
-
-    @property
-    def kept(self) -> bool:
-        """Whether there is a file."""
-        return self._file is not None
-
-    def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
-        """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
-        record: dict[str, Any] | None = None if self._file is None else self._file.read(self.name, "chunk", _key(chunk))
-        if record is None:
-            return None
-        with self.making_sense("training"):
-            if chunk.stage == "sequential" and record["outputs"] is None:
-                return record
-            record["outputs"] = tuple(side and block_from_json(side) for side in record["outputs"])
-            sizes = [0 if side is None else len(side) for side in record["outputs"]]
-            if (sizes != [chunk.size] * 2) if chunk.stage != "sequential" else (sum(sizes) != chunk.size):
-                raise ValueError
-        return record
-
-    def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
-        """Remember a chunk and its outputs, unless these are quick to draw again, very long, or not exact in JSON."""
-        if self._file is None:
-            return
-        written = None
-        if outputs is not None:
-            some = [side for side in outputs if side is not None]
-            writing = sum(3e-6 * len(side) if are_objects(side) else 1e-8 * side.nbytes for side in some)  # seconds
-            if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_BLOCK for side in some):
-                return
-            written = [None if side is None else block_to_json(side) for side in outputs]
-        self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
-
-    def record_count(self, index: int, tally: Tally) -> None:
-        """Remember the tally of a certification chunk."""
-        if self._file is not None:
-            self._file.write(self.name, "counts", str(index), tally.tolist())
-        self._add(index, tally)
-
-    def _add(self, index: int, tally: Tally) -> None:
-        if not 0 <= index < MOST_CHUNKS or tally.shape != (6,):
-            raise ValueError(index)
-        self.tallies[index] = tally
-
-    def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
-        """Read what training chose, or the finished result; None before it is recorded."""
-        data = None if self._file is None else self._file.read(self.name, kind)
-        if data is None:
-            return None
-        with self.making_sense(kind):
-            return read(data)
-
-    def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Remember it, as a later run will read it; raises `AuditError` if another is recorded."""
-        if self._file is None:
-            return
-        written = json.loads(json.dumps(data()))
-        if (known := self._file.read(self.name, kind)) is None:
-            self._file.write(self.name, kind, "", written)
-        elif known != written:
-            self.refuse_other_events()
-
-    def refuse_other_events(self) -> None:
-        """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
-        raise AuditError(
-            f"Training came to another event than the one that {self._file and self._file.path} has counts of, because "
-            "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
-        )
-
-    @contextmanager
-    def making_sense(self, what: str) -> Iterator[None]:
-        """Turn the failure to read what is recorded into a sentence."""
-        try:
-            yield
-        except SENSELESS as error:
-            path = self._file and self._file.path
-            raise AuditError(f"The {what} of {self.name} in {path} makes no sense; give another file.") from error
-
-
-def _key(chunk: Chunk) -> str:
-    return json.dumps([*chunk.key, chunk.size])
 
 
 def _checksum(*parts: str) -> int:

@@ -16,10 +16,10 @@ import functools
 import inspect
 import io
 import math
-import operator
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import time
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from textwrap import shorten
-from types import CellType, CodeType, ModuleType
+from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -38,11 +38,11 @@ from scipy import fft
 from scipy.special import gammaincc, gammaln
 
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, reached, wrong_call
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
-from epsaudit.engine.workers import stream
+from epsaudit.engine.provenance import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, are_objects, numbers_of, values_of, written
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
 from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9
@@ -69,22 +69,20 @@ FRESH = (
 class Finding(NamedTuple):
     """Something that independent runs would hardly show."""
 
-    what: str
-    """As the end of the sentence 'Runs on x depend on one another: ...'."""
     log_p: float
     """Natural logarithm of the probability that independent runs show as much."""
+    what: str
+    """As the end of the sentence 'Runs on x depend on one another: ...'."""
 
 
-def refuse(finding: Finding | None, side: str) -> None:
-    """Raise `AuditError` with what was found, if anything was."""
-    if finding is not None:
-        chance = f" Independent runs show this with probability below 1e{finding.log_p / np.log(10.0):.0f}."
-        raise AuditError(
-            f"The runs on {side} depend on one another, and then no bound holds: {finding.what}."
-            f"{chance if math.isfinite(finding.log_p) else ''} Draw fresh noise in every run: no cached answer, no "
-            "pool of noise, no generator made anew from the same seed, no state that lasts from run to run. "
-            f"{FRESH}"
-        )
+def refuse(finding: Finding, side: str) -> None:
+    """Raise `AuditError` with what was found."""
+    chance = f" Independent runs show this with probability below 1e{finding.log_p / np.log(10.0):.0f}."
+    raise AuditError(
+        f"The runs on {side} depend on one another, and then no bound holds: {finding.what}."
+        f"{chance if math.isfinite(finding.log_p) else ''} Draw fresh noise in every run: no cached answer, no pool of "
+        f"noise, no generator made anew from the same seed, no state that lasts from run to run. {FRESH}"
+    )
 
 
 def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]], level: float) -> Finding | None:
@@ -98,19 +96,24 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     if size < 8:
         return None
     middle = np.partition(values, half)[half]
-    above = min((values >= middle, values > middle), key=lambda side: abs(np.mean(side) - 0.5))
-    # drift: how many lie above the median, or far from it, in the first half of the runs and in the second
+    above = values >= middle
+    if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):
+        above = values > middle
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = np.abs(values.astype(float) - middle)
+        far = apart > np.median(apart)
     found = []
-    for holds, where in ((above, "above the median"), (_apart_from(values, middle), "far from the median")):
+    for holds, where in ((above, "above the median"), (far, "far from the median")):  # drift
         first, second = int(np.sum(holds[:half])), int(np.sum(holds[half:]))
         what = f"of the first {half:,} outputs {first:,} lie {where}, of the last {size - half:,} {second:,}"
-        found.append(Finding(what, _log_tail(first, first + second, half, size)))
+        found.append(Finding(_log_tail(first, first + second, half, size), what))
     # a budget that ended, or a warming up: all outputs but the commonest came first, or last
-    places = np.flatnonzero(values != _commonest(values))
+    which, counts = np.unique(values, return_counts=True)
+    places = np.flatnonzero(values != which[np.argmax(counts)])
     rare = len(places)
-    for span, when in ((places[-1] + 1, "first"), (size - places[0], "last")) if rare else ():
+    for span, when in ((int(places[-1]) + 1, "first"), (size - int(places[0]), "last")) if rare else ():
         what = f"{rare:,} of {size:,} outputs are not the commonest, all among the {when} {span:,}"
-        found.append(Finding(what, float(_log_choose(int(span), rare) - _log_choose(size, rare))))
+        found.append(Finding(_log_tail(rare, rare, span, size), what))
     # half of the pairs compared with the rest, put together at random: by equality and by the side of the median
     paired = list(_paired(above, partitions))
     for words, one, other in paired:
@@ -120,26 +123,9 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
             hits = int(np.count_nonzero(relation[a] == relation[b]))
             others = int(np.count_nonzero(relation[c] == relation[d]))
             what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
-            found.append(Finding(what, _log_tail(hits, hits + others, half, 2 * half)))
-    return _worst(found, level / (4 * len(paired) + 6))  # two relations and both of the halves, two-sided; first, last
-
-
-def _commonest(values: NDArray[Any]) -> Any:
-    which, counts = np.unique(values, return_counts=True)
-    return which[np.argmax(counts)]
-
-
-def _apart_from(values: NDArray[Any], middle: float, width: float | None = None) -> NDArray[np.bool_]:
-    """Which values are further from the middle than the ``width``, by default than half of them are."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.abs(values.astype(float) - middle)
-        return np.asarray(apart > (np.median(apart) if width is None else width))
-
-
-def _worst(findings: Sequence[Finding], level: float) -> Finding | None:
-    """The least likely of what was seen, if that is below the level."""
-    worst = min(findings, key=operator.attrgetter("log_p"))
-    return worst if worst.log_p < np.log(level) else None
+            found.append(Finding(_log_tail(hits, hits + others, half, 2 * half), what))
+    # two relations and both of the halves, two-sided; first, last
+    return worst if (worst := min(found)).log_p < math.log(level / (4 * len(paired) + 6)) else None
 
 
 def _paired(
@@ -151,24 +137,19 @@ def _paired(
     or in the same place of consecutive blocks.
     """
     runs, half = len(above), len(above) // 2
-    rng = np.random.default_rng((SHUFFLES, runs))
-
-    def some(count: int) -> NDArray[np.int64]:
-        """Different numbers below ``count``, spread over them, in random order."""
-        size = min(count, 2 * MOST_PAIRS)
-        step = count // size
-        return np.asarray(rng.permutation(np.arange(size) * step + rng.integers(step, size=size)), np.int64)
-
-    lags = [(lag, 0) for lag in LAGS if 2 * lag <= runs]
+    lags = list(zip(LAGS, (0,) * len(LAGS), strict=True))
     if half > 3:
         signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
         size = fft.next_fast_len(2 * half, real=True)
-        alike = np.abs(fft.irfft(np.abs(fft.rfft(signs, size)) ** 2, size)[1 : half // 2])
-        lags.append((int(np.argmax(alike)) + 1, half))
+        alikeness = np.abs(fft.irfft(np.abs(fft.rfft(signs, size)) ** 2, size)[1 : half // 2])
+        lags.append((int(np.argmax(alikeness)) + 1, half))
+    found = []
     for lag, start in lags:
-        places = some((runs - start) // (2 * lag) * lag)
-        first = start + places // lag * 2 * lag + places % lag
-        yield "the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag
+        place = np.arange((runs - start) // (2 * lag) * lag)
+        if not len(place):
+            continue
+        first = start + place // lag * 2 * lag + place % lag
+        found.append(("the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag))
     for given in partitions:
         sizes = np.array([*given, 0])
         starts, block = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(given)), given)[:runs]
@@ -176,8 +157,13 @@ def _paired(
         second = starts[block + 1] + place
         first = np.flatnonzero((block % 2 == 0) & (place < sizes[block + 1]) & (second < runs))
         if len(first):
-            first = first[some(len(first))]
-            yield "the run in the same place of the next call", first, second[first]
+            found.append(("the run in the same place of the next call", first, second[first]))
+    rng = np.random.default_rng((SHUFFLES, runs))
+    for words, first, second in found:  # some of them, spread over all, in random order
+        size = min(len(first), 2 * MOST_PAIRS)
+        step = len(first) // size
+        some = rng.permutation(np.arange(size) * step + rng.integers(step, size=size))
+        yield words, first[some], second[some]
 
 
 def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
@@ -198,7 +184,7 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
     if np.mean(np.abs(steps - np.round(steps)) < 1e-3) > 0.9:
         return None
     what = f"{len(again):,} different outputs of {len(outputs):,} were seen again in all their digits"
-    return Finding(what, -math.inf)
+    return Finding(-math.inf, what)
 
 
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
@@ -209,15 +195,20 @@ def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) 
     if len(runs) < 2:
         return None
     half = len(runs) // 2
-    ends = [int(part.sum()) for part in (seen[:half], seen[half:], runs[:half], runs[half:])]
-    what = f"the event is seen in {ends[0]:,} of the first {ends[2]:,} runs, in {ends[1]:,} of the last {ends[3]:,}"
-    findings = [Finding(what, _log_tail(ends[0], ends[0] + ends[1], ends[2], ends[2] + ends[3]))]
+    early, drawn = int(seen[:half].sum()), int(runs[:half].sum())
+    hits, size = int(seen.sum()), int(runs.sum())
+    what = (
+        f"the event is seen in {early:,} of the first {drawn:,} runs, in {hits - early:,} of the last {size - drawn:,}"
+    )
+    found = [Finding(_log_tail(early, hits, drawn, size), what)]
     what = f"the event is seen more unevenly from chunk to chunk than in independent runs, over {2 * half:,} chunks"
     for first, step in ((np.arange(0, 2 * half, 2), 1), (np.arange(half), half)):  # neighbours, and those far away
         both = np.stack([seen[first], seen[first] + seen[first + step], runs[first], runs[first] + runs[first + step]])
-        evidence = -sum(min(_log_tail(*table) + math.log(2.0), 0.0) for table in both.T.tolist())
-        findings.append(Finding(what, float(np.log(max(gammaincc(half, evidence), 1e-300)))))  # Fisher's
-    return _worst(findings, level / 4)  # two of Fisher's, and two-sided halves
+        evidence = 0.0
+        for table in both.T.tolist():
+            evidence -= min(_log_tail(*table) + math.log(2.0), 0.0)
+        found.append(Finding(float(np.log(max(gammaincc(half, evidence), 1e-300))), what))  # Fisher's
+    return worst if (worst := min(found)).log_p < math.log(level / 4) else None  # two of these, and two-sided halves
 
 
 def unevenness_of_copies(
@@ -238,12 +229,12 @@ def unevenness_of_copies(
         f"copies that saw the event more often than others saw it again in {hits:,} of {drawn:,} runs, those others in "
         f"{total - hits:,} of {size - drawn:,}"
     )
-    found = [Finding(what, _log_tail(hits, total, drawn, size))]
+    found = [Finding(_log_tail(hits, total, drawn, size), what)]
     if own is not None:
         seen = int(first.sum() + later.sum())
         what = f"of {own[1]:,} runs of the function {own[0]:,} are in the event, of {2 * size:,} of copies {seen:,}"
-        found.append(Finding(what, _log_tail(seen, own[0] + seen, 2 * size, 2 * size + own[1])))
-    return _worst(found, level / 2)
+        found.append(Finding(_log_tail(seen, own[0] + seen, 2 * size, 2 * size + own[1]), what))
+    return worst if (worst := min(found)).log_p < math.log(level / 2) else None
 
 
 def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
@@ -259,13 +250,10 @@ def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
     outward = np.arange(hits, most + 1) if hits >= mean else np.arange(hits, least - 1, -1)
     # terms fall faster than a geometric series once they are this far from the mode
     outward = outward[: 64 + int(12.0 * np.sqrt(mean + 1.0))]
-    logs = _log_choose(total, outward) + _log_choose(size - total, drawn - outward) - _log_choose(size, drawn)
-    peak = float(np.max(logs))
-    return min(0.0, peak + float(np.log(np.sum(np.exp(logs - peak)))))
-
-
-def _log_choose(n: int, k: Any) -> Any:
-    return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
+    logs = np.zeros(len(outward))
+    for sign, n, k in ((1.0, total, outward), (1.0, size - total, drawn - outward), (-1.0, size, drawn)):
+        logs += sign * (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+    return min(0.0, float(np.logaddexp.reduce(logs)))
 
 
 def _values(outputs: Outputs) -> NDArray[Any]:
@@ -338,23 +326,24 @@ class Look:
         self.calls = most // 2 - FIRST_RUNS // 2
         """Runs that show whether outputs of one call depend on one another, where an audit was too short to tell."""
         self._constant: dict[int, bool] = {}
-        self._written: bytes | None = None
+        self._written: list[bytes] | None = None
+        """The function, where it can be copied."""
         self._number, self._each = 0, 0
-        self._elsewhere: Future[bool] | None = None
+        self.elsewhere: Future[bool] | None = None
+        """Whether another process, in which text has other hashes, answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self._number, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
             return
-        given = (mechanism.function, pair.x, pair.x_prime)
-        written = [_by_value(part, mechanism.function) for part in given]
-        copied = None not in written
-        self._written = written[0] if copied else None
+        given = [mechanism.function, pair.x, pair.x_prime]
+        written = _by_value(given, mechanism.function)
+        self._written = written and written[:1]
         try:
-            one, other = (_apart(written), _apart(written)) if copied else (given, given)
+            one, other = (_apart(written), _apart(written)) if written else (given, given)
             first, again = _ask(mechanism, one), _ask(mechanism, one)
             backwards, after = _ask(mechanism, other, -1), _ask(mechanism, other)
             self.runs = FIRST_RUNS
-            kept = first.stood != again.stood == after.stood and not (copied and again.stood == backwards.stood)
+            kept = first.stood != again.stood == after.stood and not (written and again.stood == backwards.stood)
             # each by what came first, or by chance
             if first.drew and first.answers == again.answers != backwards.answers == after.answers:
                 self.runs += FIRST_RUNS
@@ -369,36 +358,39 @@ class Look:
                 f"was never called. Its runs say nothing of a release. {FRESH}"
             )
         alike = first.answers == again.answers == backwards.answers == after.answers
-        globally = first.globally and first.drew and alike and not mechanism.uses_rng
+        globally = first.globally and first.drew and alike and not mechanism.takes.what
         self.mechanism = dataclasses.replace(
             mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
         )
-        if copied and not (alike and first.drew) and most > FEWEST_TO_LOOK:
+        if written and not (alike and first.drew) and most > FEWEST_TO_LOOK:
             self._number = min(COPIES, self.calls // 8)
             self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
             self.runs += 2 * self._number * self._each
-        if copied and self.reproducible and _hashes_text(mechanism.function, pair):
+        numbers = isinstance(pair.x, (int, float)) and isinstance(pair.x_prime, (int, float))
+        if (
+            written
+            and self.mechanism.reproducible
+            and (HASHES.search(written[0]) or (not numbers and _holds_text((pair.x, pair.x_prime))))
+        ):
             told = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
             pool = ThreadPoolExecutor(1)  # while the audit works
-            self._elsewhere = pool.submit(lambda: _answers_elsewhere(told) == repr(first.answers))
+            self.elsewhere = pool.submit(lambda: _answers_elsewhere(told) == repr(first.answers))
             pool.shutdown(wait=False)
-
-    @property
-    def reproducible(self) -> bool:
-        """Whether outputs depend on the seed alone, as another process with other hashes of text has shown, too."""
-        return bool(getattr(self.mechanism, "reproducible", True)) and (
-            self._elsewhere is None or self._elsewhere.result()
-        )
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
-        constant = [_is_constant(side) for side in outputs]
+        constant = []
+        for side in outputs:  # of numbers the sign of zero counts, which may be random
+            first, place = text_of(side[:1]), 1
+            while place < len(side) and text_of(side[place : place + 1]) == first:
+                place += 1
+            constant.append(place >= len(side))
         self._constant[id(sides)] = all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return
         for place, name in enumerate(("x", "x'")):
-            if not self.mechanism.fresh:
-                refuse(pooled(outputs[place], outputs[1 - place]), name)
+            if not self.mechanism.fresh and (pool := pooled(outputs[place], outputs[1 - place])) is not None:
+                refuse(pool, name)
             if not constant[place]:
                 continue
             if self._written is None:
@@ -484,15 +476,15 @@ class Look:
         return ()
 
     @contextlib.contextmanager
-    def _fresh(self, sides: Sides) -> Iterator[Sequence[Any]]:
+    def _fresh(self, sides: Any) -> Iterator[Sequence[Any]]:
         """Make the laws of both sides anew: of a copy that was never called, or of a process just started."""
         mechanism: Any = self.mechanism
         if isinstance(mechanism, CommandMechanism):
-            with in_a_new_process(*sides) as laws:  # type: ignore[arg-type]  # of a program
+            with in_a_new_process(*sides) as laws:
                 yield laws
             return
-        data = [_by_value(side.dataset.copy(), mechanism.function) for side in sides]  # type: ignore[attr-defined]  # of a function
-        function, *datasets = _apart([self._written, *data])
+        written = _by_value([side.dataset.copy() for side in sides], mechanism.function) or []
+        function, *datasets = _apart([*(self._written or []), *written])
         yield [dataclasses.replace(mechanism, function=function)(one) for one in datasets]
 
 
@@ -511,7 +503,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 
     It may have drawn its noise when it was given the dataset.
     """
-    if isinstance(mechanism, FunctionMechanism) or not getattr(mechanism, "reproducible", True):
+    if not getattr(mechanism, "reproducible", True):
         return
     for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
         if getattr(side, "tossed", False):
@@ -546,7 +538,7 @@ def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _
     for number in (0, 1)[::order]:
         for place, dataset in enumerate(datasets):
             law: Any = dataclasses.replace(mechanism, function=function)(dataset)
-            rng, unused = (stream(0, "same seeds", number, place) for _ in range(2))
+            rng, unused = stream(0, "same seeds", number, place), stream(0, "same seeds", number, place)
             if law.tossed:
                 move_on(unused)
             outputs = draw(law, RUNS_A_SEED, rng)
@@ -569,15 +561,6 @@ def text_of(outputs: Outputs) -> str:
 
 def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:
     return np.array([event for event in witness.guesses(outputs) if event is not None], bool)
-
-
-def _is_constant(outputs: Outputs) -> bool:
-    """Whether all outputs are the same; of numbers the sign of zero counts, which may be random."""
-    first = text_of(outputs[:1])
-    return all(text_of(outputs[place : place + 1]) == first for place in range(len(outputs)))
-
-
-# copies of functions, with caches and generators of their own
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -606,37 +589,53 @@ _BY_VALUE = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
 _CLASSES = cloudpickle.cloudpickle._DYNAMIC_CLASS_TRACKER_BY_ID
 
 
-def _by_value(value: Any, function: Any) -> bytes | None:
-    """Write a value with all modules that users wrote, or else with the function's alone; None if neither will do."""
-    modules = list(sys.modules.items())
-    own = {name for name, module in modules if is_own(module) and name.partition(".")[0] not in NOT_COPIED}
-    before, named = set(_BY_VALUE), {getattr(function, "__module__", None)} - {None, *NOT_COPIED}
-    for names in (own | named, named):
-        into = io.BytesIO()
-        try:
-            _BY_VALUE.update(names)
-            _Writer(into).dump(value)
-        except Exception:  # tried with less, or told where it matters
-            continue
-        finally:
-            _BY_VALUE.intersection_update(before)
-        if len(into.getvalue()) <= LARGEST_FUNCTION:
-            return into.getvalue()
-    return None
+def _by_value(values: Sequence[Any], function: Any) -> list[bytes] | None:
+    """Write each value with all modules that users wrote, or else the function's alone; None if neither will do."""
+    before, named, own = set(_BY_VALUE), {getattr(function, "__module__", None)} - {None, *NOT_COPIED}, set[str]()
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] not in NOT_COPIED and is_own(module):
+            own.add(name)
+    written: list[bytes] = []
+    for value in values:
+        for names in (own | named, named):
+            into = io.BytesIO()
+            try:
+                _BY_VALUE.update(names)
+                _Writer(into).dump(value)
+            except Exception:  # tried with less, or told where it matters
+                continue
+            finally:
+                _BY_VALUE.intersection_update(before)
+            if len(into.getvalue()) <= LARGEST_FUNCTION:
+                written.append(into.getvalue())
+                break
+        else:
+            return None
+    return written
 
 
-def _apart(parts: Iterable[Any]) -> list[Any]:
+def _apart(parts: Iterable[bytes]) -> list[Any]:
     """Read what `_by_value` wrote, of classes of its own: else cloudpickle would write over those of this process."""
     known = dict(_CLASSES)
     _CLASSES.clear()
     try:
-        return [pickle.loads(part) for part in parts]
+        return list(map(pickle.loads, parts))
     finally:
         _CLASSES.clear()
         _CLASSES.update(known)
 
 
-# another process, in which text has other hashes
+HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
+"""What a pickled function holds that has sets, or asks for hashes: these names, or a frozen set of texts."""
+
+
+def _holds_text(value: Any, depth: int = 4) -> bool:
+    """Whether datasets hold text, the order of which in a set is another one in every process."""
+    if isinstance(value, dict):
+        value = [*value.keys(), *value.values()]
+    if depth and isinstance(value, (list, tuple, set, frozenset)):
+        return any(_holds_text(part, depth - 1) for part in list(value)[:100])
+    return isinstance(value, (str, bytes)) or hasattr(value, "dtypes")  # a frame's columns may be text
 
 
 def _answers_elsewhere(told: bytes) -> str:
@@ -655,28 +654,6 @@ def answer(told: bytes) -> str:
     """Answer in that process."""
     mechanism, copy = pickle.loads(told)
     return repr(_ask(mechanism, _apart(copy)).answers)
-
-
-def _hashes_text(function: Any, pair: DatasetPair) -> bool:
-    """Whether hashes of text, which differ between processes, may matter: datasets hold text, or the code has sets."""
-
-    def holds_text(value: Any, depth: int = 3) -> bool:
-        if isinstance(value, dict):
-            value = [*value.keys(), *value.values()]
-        if depth and isinstance(value, (list, tuple, set, frozenset)):
-            return any(holds_text(part, depth - 1) for part in list(value)[:100])
-        return isinstance(value, (str, bytes)) or hasattr(value, "dtypes")  # a frame's columns may be text
-
-    codes = (getattr(part, "__code__", None) for part in reached(function))
-    return (
-        holds_text(pair.x)
-        or holds_text(pair.x_prime)
-        or any(
-            {"set", "frozenset", "hash"} & {*code.co_names} or frozenset in map(type, code.co_consts)
-            for code in codes
-            if isinstance(code, CodeType)
-        )
-    )
 
 
 # runs that all failed, or went on otherwise than they began
@@ -711,7 +688,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
         said = f"raised {first.exception}{message and f': {message}'}.{call}"
         try:
             if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
-                arguments = (np.random.default_rng(0),) if mechanism.uses_rng else ()
+                arguments = (np.random.default_rng(0),) if mechanism.takes.what else ()
                 mechanism.takes.of(mechanism.function)(Dataset(dataset).copy(), *arguments)
         except KeyboardInterrupt:
             raise
@@ -740,42 +717,44 @@ class Rates:
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
         """Return those of earlier runs."""
-        numbers, marks = all(side.ndim == 1 and side.dtype.kind in "biuf" for side in outputs), []
+        outputs = alike(*outputs)
+        numbers, marks = outputs[0].ndim == 1 and outputs[0].dtype == np.float64, []
         for side in outputs:
             values = _compared(side, numbers) if len(side) else np.zeros(1)
+            which, counts = np.unique(values, return_counts=True)
             with np.errstate(over="ignore", invalid="ignore"):
                 middle = np.median(values)
-                marks.append((float(_commonest(values)), float(middle), float(np.median(np.abs(values - middle)))))
+                apart = np.median(np.abs(values - middle))
+            marks.append((float(which[np.argmax(counts)]), float(middle), float(apart)))
         rates = cls(numbers, tuple(marks), ())
-        before = (tuple(rates.seen(place, side).tolist()) for place, side in enumerate(outputs))
-        return dataclasses.replace(rates, before=tuple(before))
+        before = (tuple(rates.seen(0, outputs[0]).tolist()), tuple(rates.seen(1, outputs[1]).tolist()))
+        return dataclasses.replace(rates, before=before)
 
     def seen(self, place: int, outputs: Outputs) -> NDArray[np.int64]:
         """Count outputs on x (place 0) or x' (1): how many were looked at, failed, were the commonest, above, far."""
         values, (commonest, middle, width) = _compared(outputs, self.numbers), self.marks[place]
-        failed = [isinstance(one, FAILURES) for one in outputs[: len(values)].tolist()] if are_objects(outputs) else []
-        marked = (failed, values == commonest, values > middle, _apart_from(values, middle, width))
-        return np.array([len(values), *map(np.count_nonzero, marked)])
+        failed = 0
+        if outputs.dtype == object:
+            failed = sum(isinstance(one, FAILURES) for one in outputs[: len(values)].tolist())
+        with np.errstate(over="ignore", invalid="ignore"):
+            marked = (values == commonest, values > middle, np.abs(values - middle) > width)
+        return np.array([len(values), failed, *map(np.count_nonzero, marked)])
 
-    def refuse_if_stopped(self, later: NDArray[np.int64]) -> None:
-        """Raise `AuditError` if later runs, rows as of `seen`, all failed where the earlier ones did not."""
+    def refuse_if_moved(self, later: NDArray[np.int64], *, only_stopped: bool = False) -> None:
+        """Raise `AuditError` if later runs, rows as of `seen`, all failed where the earlier ones did not, or moved.
+
+        Independent runs are refused by a rate with probability at most LEVEL / 2: four rates on two sides, two-sided.
+        """
         runs, failed = np.sum(self.before, axis=0)[:2].tolist()
         if later[:, 0].sum() and (later[:, 0] == later[:, 1]).all() and failed < runs:
             raise AuditError(
                 f"Nothing was tested: of the first {runs:,} runs {runs - failed:,} gave an output, and all later ones "
                 f"failed or gave None. {STOPPED} {FRESH}"
             )
-
-    def refuse_if_moved(self, later: NDArray[np.int64]) -> None:
-        """Raise `AuditError` if later runs moved beyond chance, or as `refuse_if_stopped`.
-
-        Independent runs are refused by a rate with probability at most LEVEL / 2: four rates on two sides, two-sided.
-        """
-        self.refuse_if_stopped(later)
         kinds = ("failed", "gave one output", "are in the upper half", "lie far from the median")
         for name, (runs, *before), (more, *after) in zip(("x", "x'"), self.before, later.tolist(), strict=True):
             for what, hits, again in zip(kinds, before, after, strict=True):
-                if _log_tail(again, hits + again, more, runs + more) < math.log(LEVEL / 32):
+                if not only_stopped and _log_tail(again, hits + again, more, runs + more) < math.log(LEVEL / 32):
                     raise AuditError(
                         f"The runs on {name} changed on the way: of the first {runs:,} {hits:,} {what}, of later "
                         f"{more:,} {again:,}. Independent runs show this with probability below 1e-9. {STOPPED} "
@@ -785,5 +764,5 @@ class Rates:
 
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
     """A number of each output of a block, as far as they are looked at: itself, NaN for another, or a checksum."""
-    some = outputs[: LOOKED_AT[are_objects(outputs) or not numbers]]
-    return numbers_of(some) if numbers else np.array(list(map(_checksum, values_of(some))), float)
+    some = outputs[: LOOKED_AT[outputs.dtype == object or not numbers]]
+    return numbers_of(some) if numbers else np.fromiter(map(_checksum, values_of(some)), float, len(some))

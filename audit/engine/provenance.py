@@ -1,5 +1,6 @@
-"""Where a result comes from: `provenance`, on which its numbers depend, and `execution`, on which they do not; and what
-an audit is of: a digest of data, parameters and code, and the sources and versions that a mechanism reaches.
+"""Where a result comes from: random streams of its seed; `provenance`, on which its numbers depend, and `execution`, on
+which they do not; and what an audit is of: a digest of data, parameters and code, and the sources and versions that a
+mechanism reaches. All streams that an audit draws from stand in one table, so that no two meet.
 
 Only `epsaudit.results.result.save` adds the execution, so that results are equal for equal seeds. A checkpoint
 remembers the digests, so that no audit goes on with counts of another function, other data or other packages.
@@ -20,6 +21,7 @@ import multiprocessing
 import os
 import platform
 import re
+import secrets
 import shlex
 import subprocess
 import sys
@@ -30,13 +32,40 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from epsaudit.data.neighbours import is_constant
-from epsaudit.errors import AuditError, is_own_file
+from epsaudit.errors import AuditError, is_own_file, whole_at_least
 from epsaudit.outputs.normal_form import too_long
+
+Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look"]
+STAGES: dict[Stage, int] = {
+    "training": 0,  # (pair + pairs * round of halving), then the chunk where there are more
+    "certification": 1,  # (chunk); (0, block) of a frozen test
+    "sequential": 2,  # (pair, round, chunk); (0, 0, 0, 1, call) after the last round
+    "validation": 3,  # (block), then the chunk where there are more
+    "one run": 4,  # (0) coins, (1) the run, (2) the order of the canaries
+    # what functions and copies of them are asked to see whether runs are independent
+    "same seeds": 5,  # (number of the seed, side), of the seed 0
+    "look": 6,  # (0) its pace; (1, side, copy or process); (2, side) the function itself; (3, copy) constant ones
+}
+"""First number of each stream's spawn key, and what follows it.
+
+Children that somebody else spawns from the seed have keys of one number.
+"""
+
+
+def entropy(seed: int | None) -> int:
+    """Return the seed, or a fresh one of 63 bits for None; raises `AuditError` unless it is a whole number >= 0."""
+    return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
+
+
+def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
+    """Return the generator of one chunk: the child of the seed at spawn key (number of the stage, *key)."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], *key)))
+
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
 PATIENCE = 3.0
@@ -162,8 +191,6 @@ def digest(value: Any) -> str:
     imported. Of what a function names, data count; functions and classes are followed where they were typed in, as in a
     notebook, and else named: their files count, see `sources`.
 
-    Examples
-    --------
     >>> digest((1, "a", {2.5})) == digest((1, "a", {2.5})) != digest((1, "a", {2.6}))
     True
     >>> digest(lambda data, rng: data + 1) == digest(lambda data, rng: data + 2)

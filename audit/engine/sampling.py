@@ -1,37 +1,44 @@
-"""Run mechanisms by the million: outputs to training, counts to certification, from a pair of output laws and a seed.
+"""Run mechanisms by the million, in chunks: outputs to training, counts to certification.
 
-A chunk draws from its own stream, so a result depends on the seed and the number of runs, not on who computed which
-chunk, in which order, or how often it was interrupted.
+A chunk draws from its own stream. Chunks depend on the number of runs and the kind of mechanism alone, so a result
+depends on the seed and the number of runs, not on who computed which chunk, in which order, or how often it was
+interrupted.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import pickle
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Sides, draw, draw_reproducibly, move_on, takes_turns
+from epsaudit.adapters.functions import Sides, draw, draw_reproducibly, move_on
 from epsaudit.certificates import Counts
-from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
-from epsaudit.engine.workers import (
-    BLOCK,
-    Chunk,
-    Stage,
-    Tally,
-    Workers,
-    certification_chunks,
-    stream,
-    training_chunks,
-)
+from epsaudit.engine.provenance import STAGES, Stage
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, Unread, alike, are_objects, differing, join, pack_frozen
+from epsaudit.outputs.normal_form import (
+    Outputs,
+    Unread,
+    alike,
+    block_from_json,
+    block_to_json,
+    differing,
+    join,
+    pack_frozen,
+)
 from epsaudit.witnesses import Witness
+
+if TYPE_CHECKING:
+    from epsaudit.engine.checkpoint import Checkpoint
 
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
@@ -39,6 +46,226 @@ MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
 MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
+BLOCK = 1 << 16
+"""Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
+CHUNKS = 256
+"""About so many chunks a stage, unless they would be too small or too large."""
+LARGEST_CHUNK = 1 << 20
+"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
+LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
+"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, which do not. A
+small audit of these has many chunks so that dependence on the call shows; and a run of theirs may take seconds."""
+Tally = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some runs that one worker does in one go: ``key``, from its stage's number on, names their stream.
+
+    Training and validation do ``size`` runs on each dataset, the others as many on both together.
+    """
+
+    key: tuple[int, ...]
+    size: int
+
+
+def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
+    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of functions and programs."""
+    step = BLOCK if least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), least), BLOCK)
+    for part, start in enumerate(range(0, size, step)):
+        yield Chunk((STAGES[stage], index, *([part] if part else [])), min(step, size - start))
+
+
+def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> Iterator[Chunk]:
+    """Split the runs into about 256 chunks of ``least`` to 1,048,576 runs, without those that are ``done``."""
+    step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
+    for index, start in enumerate(range(0, runs, step)):
+        if index not in done:
+            yield Chunk((STAGES["certification"], index), min(step, runs - start))
+
+
+FEW_RUNS = 20_000
+"""Not worth a second worker, unless one is asked for."""
+REPEATS = (
+    "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each "
+    "other's noise,"
+)
+PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
+Answer = TypeVar("Answer")
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who runs the parts, and how small chunks may be.
+
+    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. ``prefer`` is what suits
+    the mechanism when no joblib backend is active: threads for numpy code, processes for Python. ``least`` is the
+    fewest runs in a chunk; results depend on it, and on nothing else here. If ``recorded``, a checkpoint keeps what is
+    finished, and parts go out singly; else joblib puts fast ones together.
+    """
+
+    n_jobs: int | None = None
+    prefer: Literal["threads", "processes"] = "threads"
+    least: int = LEAST_CHUNK
+    recorded: bool = False
+
+    @classmethod
+    def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
+        """Read off a mechanism whether threads run it in parallel, and whether it wants many calls.
+
+        Where copies of it might repeat each other's noise, and no bound would hold, there is one job, in this process:
+        `AuditError` if more were asked for.
+        """
+        threads = getattr(mechanism, "releases_the_interpreter", True)
+        many = getattr(mechanism, "wants_many_calls", False)
+        if getattr(mechanism, "copies_repeat", False):
+            if n_jobs not in (None, 1):
+                name = getattr(mechanism, "name", mechanism)
+                raise AuditError(f"{REPEATS.format(name)} and then no bound holds. Use one job, {PROMISE}")
+            n_jobs = 1
+        return cls(
+            n_jobs,
+            "threads" if threads else "processes",
+            LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK,
+            recorded,
+        )
+
+    def each(
+        self,
+        function: Callable[[Any, Part], Answer],
+        shared: Any,
+        parts: Iterable[Part],
+        runs: int,
+        *,
+        in_order: bool = False,
+    ) -> Generator[tuple[Part, Answer], None, None]:
+        """Yield every part with ``function(shared, part)``, as soon as it is known, or in the order of the parts.
+
+        Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
+        """
+        jobs = self.n_jobs
+        if jobs is None and (runs > FEW_RUNS or "joblib" in sys.modules):  # what its context says, or else one a core
+            import joblib  # slow to import, and small audits need none of it
+            from joblib.parallel import get_active_backend
+
+            backend, active = get_active_backend()
+            if active is None and type(backend).__name__ == "LokyBackend":
+                jobs = 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
+        elif jobs is None:
+            jobs = 1
+        if jobs == 1:
+            for part in parts:
+                yield part, function(shared, part)
+            return
+        from epsaudit.engine.workers import side_by_side
+
+        yield from side_by_side(function, shared, parts, jobs, self.prefer, self.recorded, in_order)
+
+
+def check_restart(mechanism: object) -> None:
+    """Raise `AuditError` if a mechanism might repeat its noise after a restart, so that no checkpoint may be kept."""
+    if getattr(mechanism, "copies_repeat", False):
+        name = getattr(mechanism, "name", mechanism)
+        raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
+
+
+MOST_CHUNKS = 1 << 26
+"""A chunk's number is below this: 7e13 runs of the largest chunks."""
+LARGEST_BLOCK = 1 << 24
+"""Bytes of a chunk's outputs beyond which they are drawn again instead of recorded."""
+WORTH_WRITING = 50
+"""Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
+SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
+"""What reading a record raises that says nothing; `AuditError` is one, too."""
+Found = TypeVar("Found")
+
+
+class Section:
+    """What a checkpoint holds of one audit, checked, and where its chunks go; without a file it holds nothing."""
+
+    def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
+        self._file, self.name, self.kept = file, name, file is not None
+        self.tallies: dict[int, Tally] = {}
+        """Of certification chunks, by number: joblib asks from a thread of its own, where the file may not be read."""
+        if file is not None:
+            for key, counts in file.every(name, "counts"):
+                with self.making_sense("certification"):
+                    index, tally = int(key), np.array(counts, dtype=np.int64)
+                    if not 0 <= index < MOST_CHUNKS or tally.shape != (6,):
+                        raise ValueError(index)
+                    self.tallies[index] = tally
+
+    def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
+        """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
+        record: dict[str, Any] | None = None if self._file is None else self._file.read(self.name, "chunk", _key(chunk))
+        if record is None:
+            return None
+        with self.making_sense("training"):
+            sequential = chunk.key[0] == STAGES["sequential"]
+            if sequential and record["outputs"] is None:
+                return record
+            record["outputs"] = tuple(side and block_from_json(side) for side in record["outputs"])
+            sizes = [0 if side is None else len(side) for side in record["outputs"]]
+            if (sum(sizes) != chunk.size) if sequential else (sizes != [chunk.size] * 2):
+                raise ValueError
+        return record
+
+    def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
+        """Remember a chunk and its outputs, unless these are quick to draw again, very long, or not exact in JSON."""
+        if self._file is None:
+            return
+        written = None
+        if outputs is not None:
+            some = [side for side in outputs if side is not None]
+            writing = sum(3e-6 * len(side) if side.dtype == object else 1e-8 * side.nbytes for side in some)  # seconds
+            if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_BLOCK for side in some):
+                return
+            written = [None if side is None else block_to_json(side) for side in outputs]
+        self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
+
+    def record_count(self, index: int, tally: Tally) -> None:
+        """Remember the tally of a certification chunk."""
+        if self._file is not None:
+            self._file.write(self.name, "counts", str(index), tally.tolist())
+
+    def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
+        """Read what training chose, or the finished result; None before it is recorded."""
+        data = None if self._file is None else self._file.read(self.name, kind)
+        if data is None:
+            return None
+        with self.making_sense(kind):
+            return read(data)
+
+    def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
+        """Remember it, as a later run will read it; raises `AuditError` if another is recorded."""
+        if self._file is None:
+            return
+        written = json.loads(json.dumps(data()))
+        if (known := self._file.read(self.name, kind)) is None:
+            self._file.write(self.name, kind, "", written)
+        elif known != written:
+            self.refuse_other_events()
+
+    def refuse_other_events(self) -> None:
+        """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
+        raise AuditError(
+            f"Training came to another event than the one that {self._file and self._file.path} has counts of, because "
+            "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
+        )
+
+    @contextmanager
+    def making_sense(self, what: str) -> Iterator[None]:
+        """Turn the failure to read what is recorded into a sentence."""
+        try:
+            yield
+        except SENSELESS as error:
+            path = self._file and self._file.path
+            raise AuditError(f"The {what} of {self.name} in {path} makes no sense; give another file.") from error
+
+
+def _key(chunk: Chunk) -> str:
+    return json.dumps([*chunk.key, chunk.size])
 
 
 @dataclass(frozen=True)
@@ -77,11 +304,12 @@ def draw_by_coins(
     are asked in an order that is tossed; other distributions promise independent outputs, and make those on x first.
     """
     first, second = cast(Any, sides)
-    if takes_turns(first) and takes_turns(second):
-        values = draw_reproducibly(lambda: first.take_turns(second, coins, rng), rng, getattr(first, "habits", None))
-        found = [pack_frozen(some) if some else None for some in values]
+    found: list[Outputs | None] = [None, None]
+    if hasattr(first, "take_turns") and hasattr(second, "take_turns"):
+        turns = functools.partial(first.take_turns, second, coins, rng)
+        for side, some in enumerate(draw_reproducibly(turns, rng, getattr(first, "habits", None))):
+            found[side] = pack_frozen(some) if some else None
     else:
-        found = [None, None]
         for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
             found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
     return found[0], found[1]
@@ -97,20 +325,26 @@ def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> l
 
 def changed(sides: Sides) -> tuple[bool, ...]:
     """Say of both sides whether a run was seen to change its dataset."""
-    return tuple(bool(getattr(getattr(side, "dataset", None), "changes", False)) for side in sides)
+    found: list[bool] = []
+    for side in sides:
+        found.append(bool(getattr(getattr(side, "dataset", None), "changes", False)))
+    return tuple(found)
+
+
+def learn(sides: Any, seen: Sequence[bool], unread: Sequence[Unread | None] = (None, None)) -> None:
+    """Take over what a worker has seen of datasets, so that others need not find out, and of parts not read."""
+    for side, changes, more in zip(sides, seen, unread, strict=True):
+        if changes:
+            side.dataset.changes = True
+        if more:
+            side.unread.update(more)
 
 
 def notes_on(sides: Sides) -> tuple[str, ...]:
     """Return what a result is to say of how its runs were made, and of what no witness has read."""
-    kinds = differing(*(getattr(side, "unread", None) or Unread() for side in sides))
+    first, second = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
+    kinds = differing(first, second) if first and second else []
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
-
-
-def learn(sides: Sides, seen: Sequence[bool]) -> None:
-    """Take over what a worker has seen of the datasets, so that others need not find out."""
-    for side, one in zip(sides, seen, strict=True):
-        if one:
-            side.dataset.changes = True  # type: ignore[attr-defined]  # `changed` saw it there
 
 
 def training_outputs(
@@ -131,27 +365,33 @@ def training_outputs(
     """
     workers, record = workers or Workers(n_jobs=1), record or Section()
     chunks = list(training_chunks(size, stage, index, workers.least))
-    kept = {chunk: record.recorded(chunk) for chunk in chunks}
-    found: dict[Chunk, tuple[Outputs, Outputs]] = {chunk: one["outputs"] for chunk, one in kept.items() if one}
-    before = done = 2 * sum(chunk.size for chunk in found)
-    missing = [chunk for chunk in chunks if chunk not in found]
+    found: dict[Chunk, tuple[Outputs, Outputs]] = {}
+    missing, done = list[Chunk](), 0
+    for chunk in chunks:
+        if record.kept and (kept := record.recorded(chunk)):
+            found[chunk] = kept["outputs"]
+            done += 2 * chunk.size
+        else:
+            missing.append(chunk)
+    before = done
     share = MOST_KEPT // max(len(chunks), 1)
     for chunk, (drawn, seconds, seen, unread) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
-        learn(sides, seen)
-        for side, more in zip(sides, unread, strict=True):
-            getattr(side, "unread", Unread()).add(more)
-        record.record(chunk, drawn, seconds)
+        learn(sides, seen, unread)
+        if record.kept:
+            record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
-    outputs, outputs_prime = (join([found[chunk][side] for chunk in chunks]) for side in (0, 1))
-    sizes = [len(found[chunk][0]) for chunk in chunks]
+    on_x, on_x_prime = zip(*map(found.__getitem__, chunks), strict=True)
+    sizes = list(map(len, on_x))
     calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
     level = LEVEL / 8 / ((index + 1) * (index + 2))  # two stages and two sides take at most half of it in all
-    for name, drawn_there in (("x", outputs), ("x'", outputs_prime)):
-        refuse(dependence_of_outputs(drawn_there, (calls, sizes), level), name)
-    return alike(outputs, outputs_prime)
+    outputs = join(on_x), join(on_x_prime)
+    for name, side in zip(("x", "x'"), outputs, strict=True):
+        if (finding := dependence_of_outputs(side, (calls, sizes), level)) is not None:
+            refuse(finding, name)
+    return alike(*outputs)
 
 
 def certification_counts(
@@ -173,48 +413,58 @@ def certification_counts(
     those of training. Raises `AuditError` if the tallies show that runs depend on one another, or rates have moved.
     """
     workers, record = workers or Workers(), record or Section()
-    before = done = sum(int(tally[:2].sum()) for tally in record.tallies.values())
-    held = sum(chunk.size for chunk in certification_chunks(runs, workers.least) if chunk.key[1] in record.tallies)
-    if before != held:
-        raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
-    missing = (chunk for chunk in certification_chunks(runs, workers.least) if chunk.key[1] not in record.tallies)
-    later = np.zeros((2, 5), np.int64)
+    total, before, events = np.zeros(6, np.int64), 0, witness.events
+    if record.tallies:
+        total = np.sum([*record.tallies.values()], axis=0)
+        before = int(total[:2].sum())
+        held = runs - sum(chunk.size for chunk in certification_chunks(runs, workers.least, record.tallies))
+        if before != held:
+            raise AuditError(f"The checkpoint holds {before:,} runs for chunks of {held:,}; give another file.")
+    done, later = before, np.zeros((2, 5), np.int64)
+    missing = certification_chunks(runs, workers.least, frozenset(record.tallies))
     for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
         learn(sides, seen)
         later += rated
-        record.record_count(chunk.key[1], tally)
+        total = total + tally
+        record.tallies[chunk.key[1]] = tally
+        if record.kept:
+            record.record_count(chunk.key[1], tally)
         done += chunk.size
         if progress is not None:
-            progress(Progress("certification", done, runs, before, _counts(record.tallies, witness), bound))
+            counts = replace(Counts(*total.tolist()), events=events)
+            progress(Progress("certification", done, runs, before, counts, bound))
     if rates is not None:
         rates.refuse_if_moved(later)
-    rows = np.array([record.tallies[index] for index in sorted(record.tallies)])
+    rows = np.array([*map(record.tallies.__getitem__, sorted(record.tallies))])
     for side, name in enumerate(("x", "x'")):
         for event in (2 + side, 4 + side):  # two events on two sides
-            refuse(dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16), name)
-    return _counts(record.tallies, witness)
+            if (found := dependence_of_tallies(rows[:, side], rows[:, event], LEVEL / 16)) is not None:
+                refuse(found, name)
+    return replace(Counts(*total.tolist()), events=events)
 
 
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
-) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], list[Unread]]:
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], list[Unread | None]]:
     """Outputs of one chunk on x and on x', the seconds they took, whose dataset was changed, and what is not read."""
     sides, seed, share = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
     for side, block in _blocks(sides, chunk, seed):
-        room = share // _numbers_in(block) - sum(map(len, found[side]))
+        # as much memory as how many numbers an output takes, of objects about the largest of the first ones
+        numbers = max(block[:1].size, 1)
+        if block.dtype == object:  # which take four times as much
+            numbers = max([1, *(len(pickle.dumps(one)) // 2 for one in block[:8].tolist())])
+        room = share // numbers - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
-    unread = [getattr(side, "unread", Unread()).take() for side in sides]
+    unread: list[Unread | None] = []
+    for law in sides:
+        looked = getattr(law, "unread", None)
+        unread.append(looked.copy() if looked else None)
+        if looked:
+            looked.clear()
     return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), unread
-
-
-def _numbers_in(block: Outputs) -> int:
-    """As much memory as how many numbers an output takes, of objects about the largest of the first ones."""
-    if are_objects(block):
-        return max([1, *(len(pickle.dumps(one)) // 2 for one in block[:8].tolist())])  # objects take four times as much
-    return max(block[:1].size, 1)
 
 
 def _count_chunk(
@@ -235,13 +485,12 @@ def _count_chunk(
 
 def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many."""
-    rng = stream(seed, chunk.stage, *chunk.key[1:])
-    in_turns = chunk.stage == "sequential" or all(map(takes_turns, sides))
-    return (_by_coins if in_turns else _side_by_side)(sides, chunk, rng)
-
-
-def _by_coins(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    if chunk.stage in ("certification", "sequential"):
+    rng, stage = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=chunk.key)), chunk.key[0]
+    turns = hasattr(sides[0], "take_turns") and hasattr(sides[1], "take_turns")
+    if stage != STAGES["sequential"] and not turns:
+        yield from _side_by_side(sides, chunk, rng)
+        return
+    if stage in (STAGES["certification"], STAGES["sequential"]):
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
@@ -259,7 +508,7 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
     These make many outputs a call, in an order that is tossed each time. The first chunk of training asks each side
     twice, so that what calls have in common shows.
     """
-    certifying, tossed = chunk.stage == "certification", any(getattr(side, "tossed", False) for side in sides)
+    certifying, tossed = chunk.key[0] == STAGES["certification"], any(getattr(side, "tossed", False) for side in sides)
     most = chunk.size
     if tossed and certifying:
         most = MOST_IN_TWO_CALLS
@@ -272,8 +521,3 @@ def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Itera
             block = total if tossed else BLOCK
             for start in range(0, total, block):
                 yield side, draw(sides[side], min(block, total - start), rng)
-
-
-def _counts(tallies: dict[int, Tally], witness: Witness) -> Counts:
-    on_x, on_x_prime, a, b, c, d = np.sum([*tallies.values()], axis=0).tolist()
-    return Counts(on_x, on_x_prime, a, b, c, d, events=witness.events)

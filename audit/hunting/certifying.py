@@ -18,12 +18,11 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED
 from epsaudit.claims.definitions import Claim
-from epsaudit.engine.checkpoint import Section
-from epsaudit.engine.sampling import certification_counts, training_outputs
+from epsaudit.engine.sampling import Section, certification_counts, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.parameters import Options
-from epsaudit.results.pairs import AuditResult
+from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Bound, best_of, candidate_scores
 from epsaudit.witnesses.selection import Readable
 

@@ -29,16 +29,16 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Checkpoint, Section
-from epsaudit.engine.sampling import training_outputs
-from epsaudit.engine.workers import entropy
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.provenance import entropy
+from epsaudit.engine.sampling import Section, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.certifying import Finding, certified
 from epsaudit.hunting.description import Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Target, Values, description_at
 from epsaudit.hunting.shrinking import shrink
 from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
-from epsaudit.results.pairs import AuditResult, PairResult
+from epsaudit.results.result import AuditResult, PairResult
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 from epsaudit.witnesses.settings import OPTIMISTIC
 
@@ -375,7 +375,7 @@ class _Hunting:
 
     def section(self, name: str) -> Section:
         """What the checkpoint holds of one step, nothing without one."""
-        return Section() if self.file is None else self.file.section(name)
+        return Section(self.file, name)
 
     def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
         """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""

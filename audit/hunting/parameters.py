@@ -28,7 +28,7 @@ from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
 from epsaudit.engine.checkpoint import Identity
 from epsaudit.engine.provenance import digest, fingerprint, provenance
-from epsaudit.engine.workers import check_restart
+from epsaudit.engine.sampling import check_restart
 from epsaudit.errors import AuditError, confidence_of, meant, whole_at_least
 from epsaudit.hunting.description import (
     Answers,

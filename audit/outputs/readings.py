@@ -48,8 +48,6 @@ MOST_XML = 1_000_000
 class Reading:
     """A way to read a value, by its name, as a step of a path.
 
-    Examples
-    --------
     >>> Reading("words")("10.3.44.1: 17 of user93 took -0.25 s")
     (10.0, 3.0, 44.0, 1.0, 17.0, 'of', 'user', 93.0, 'took', -0.25, 's')
     >>> Reading("json")('{"n": [1, 2]}'), Reading("json")("no")

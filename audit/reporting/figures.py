@@ -23,7 +23,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Profile
 from epsaudit.claims.conversions import bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.reporting.tables import runs_each
@@ -31,8 +30,7 @@ from epsaudit.text import SYMBOLS, count, percent, visible
 
 if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult
-    from epsaudit.results.pairs import AuditResult
-    from epsaudit.results.result import Result
+    from epsaudit.results.result import AuditResult, Result
 
 ONE_COLUMN = 3.4
 """Width in inches of a column of a two-column paper."""
@@ -242,7 +240,7 @@ def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
 
 
 @styled()
-def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
+def trade_off(result: AuditResult, exact: Any = None) -> Figure:
     """Draw error against error: the claim's curve, the excluded region, and the exact curve if it is known."""
     figure = blank(ONE_COLUMN, 3.4)
     axes = figure.add_subplot()
@@ -269,7 +267,7 @@ def trade_off(result: AuditResult, exact: Profile | None = None) -> Figure:
 
 
 @styled()
-def privacy_profile(result: AuditResult, exact: Profile | None = None) -> Figure:
+def privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
     """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known."""
     figure = blank(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()

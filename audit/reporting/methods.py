@@ -19,8 +19,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import kind_of
-from epsaudit.results.pairs import AuditResult
-from epsaudit.results.result import Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, lower, percent
 from epsaudit.witnesses.features import Additive, Tree
 

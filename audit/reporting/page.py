@@ -24,8 +24,7 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.claims.definitions import Claim
 from epsaudit.reporting.figures import Floats, allowed_trade_off, certified_polygon, with_bends
 from epsaudit.reporting.tables import caption, kind_of
-from epsaudit.results.pairs import AuditResult
-from epsaudit.results.result import Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, lower, percent, plain, visible
 
 WIDTH = 320.0

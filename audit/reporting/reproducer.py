@@ -23,7 +23,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import UNDER, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import told_apart
-from epsaudit.results.pairs import AuditResult
+from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
 from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
 

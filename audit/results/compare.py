@@ -18,11 +18,9 @@ from epsaudit.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.independence import Look
 from epsaudit.engine.provenance import execution, provenance
-from epsaudit.engine.sampling import certification_counts
-from epsaudit.engine.workers import Workers
+from epsaudit.engine.sampling import Workers, certification_counts
 from epsaudit.errors import AuditError, fraction
-from epsaudit.results.pairs import AuditResult
-from epsaudit.results.result import Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"

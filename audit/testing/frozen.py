@@ -23,17 +23,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit import codec
 from epsaudit.adapters.external import dataset_to_json
-from epsaudit.adapters.functions import Mechanism, takes_turns
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.sequential import betting, refuse_if_irrefutable
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs
-from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import refuse_if_all_failed
-from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.sampling import draw_by_coins, training_outputs
-from epsaudit.engine.workers import entropy, stream
+from epsaudit.engine.provenance import entropy, stream, write_whole
+from epsaudit.engine.sampling import Section, draw_by_coins, training_outputs
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, from_json, number, values_of, written
 from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
@@ -186,7 +184,7 @@ class FrozenTest:
         tally, block, refuted = np.zeros(3, int), 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(run.seed, "certification", 0, block)
-            size = LOOK if takes_turns(sides[0]) else min(max(done, LOOK), 4096)
+            size = LOOK if hasattr(sides[0], "take_turns") else min(max(done, LOOK), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):

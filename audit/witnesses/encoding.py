@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaincc, gammaln, rel_entr
 
-from epsaudit.outputs.columns import distinct, inside, size_inside
 from epsaudit.outputs.normal_form import (
     WHOLE_IN_FLOATS,
     Codes,
@@ -33,11 +32,14 @@ from epsaudit.outputs.normal_form import (
     alike,
     are_numbers,
     are_objects,
+    distinct,
+    inside,
     kind_of,
     kinds_of,
     number,
     order_key,
     rows_of,
+    size_inside,
     values_of,
 )
 from epsaudit.outputs.readings import READINGS, Reading, readings_of

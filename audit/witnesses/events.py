@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from epsaudit.certificates import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.columns import describe_atoms, is_atom
 from epsaudit.outputs.normal_form import (
     Items,
     Mask,
     Outputs,
     Raised,
+    describe_atoms,
     from_json,
+    is_atom,
     normal_array,
     to_json,
     too_long,

@@ -15,15 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import AuditError, whole_at_least, with_article
-from epsaudit.outputs.columns import columns_of, find_atoms, inside, is_atom, listed
 from epsaudit.outputs.normal_form import (
     Array,
     Floats,
     Items,
     Outputs,
     are_objects,
+    columns_of,
+    find_atoms,
     from_json,
+    inside,
+    is_atom,
     kinds_of,
+    listed,
     normal,
     numbers_of,
     rows_of,

@@ -19,8 +19,7 @@ from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.columns import find_atoms
-from epsaudit.outputs.normal_form import Codes, Floats, Outputs, number
+from epsaudit.outputs.normal_form import Codes, Floats, Outputs, find_atoms, number
 from epsaudit.witnesses.events import Event, Interval, Region, Witness, reads_well
 from epsaudit.witnesses.features import Feature
 from epsaudit.witnesses.settings import (

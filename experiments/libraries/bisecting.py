@@ -23,8 +23,7 @@ from typing import Any
 from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
-from epsaudit.engine.provenance import write_whole
-from epsaudit.engine.workers import entropy
+from epsaudit.engine.provenance import entropy, write_whole
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row

@@ -8,8 +8,7 @@ import pytest
 
 from epsaudit import PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
-from epsaudit.outputs.columns import inside
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.normal_form import inside, pack
 from epsaudit.witnesses.encoding import Features, Fields, rare_regions
 from epsaudit.witnesses.features import At, Code, Coordinate
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epsaudit.outputs.columns import columns_of
-from epsaudit.outputs.normal_form import normal, pack
+from epsaudit.outputs.normal_form import columns_of, normal, pack
 from epsaudit.witnesses.features import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
 
 parts = st.one_of(

@@ -29,8 +29,17 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.audits.verify import recompute
-from epsaudit.outputs.columns import describe_atoms
-from epsaudit.outputs.normal_form import Array, from_json, join, normal, normal_array, pack, to_json, values_of
+from epsaudit.outputs.normal_form import (
+    Array,
+    describe_atoms,
+    from_json,
+    join,
+    normal,
+    normal_array,
+    pack,
+    to_json,
+    values_of,
+)
 from epsaudit.witnesses import Interval, Region, event_from_dict
 
 PAIR = DatasetPair(0, 1)

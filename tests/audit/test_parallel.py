@@ -16,7 +16,7 @@ from recorded import counted, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine import sampling
-from epsaudit.engine.workers import Chunk, Workers, certification_chunks, training_chunks
+from epsaudit.engine.sampling import Chunk, Workers, certification_chunks, training_chunks
 from epsaudit.results.result import read, save
 from epsaudit.witnesses import Tails
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import PureDP, audit, black_box, vectorized
-from epsaudit.engine.sampling import Progress, certification_counts, training_outputs
-from epsaudit.engine.workers import STAGES, Workers, stream
+from epsaudit.engine.provenance import STAGES, stream
+from epsaudit.engine.sampling import Progress, Workers, certification_counts, training_outputs
 from epsaudit.witnesses import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -97,7 +97,7 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted;
     on a busy machine 32,310 bytes were left.
     """
-    monkeypatch.setattr("epsaudit.engine.workers.LARGEST_CHUNK", 1 << 12)
+    monkeypatch.setattr("epsaudit.engine.sampling.LARGEST_CHUNK", 1 << 12)
     monkeypatch.setattr("epsaudit.engine.sampling.BLOCK", 1 << 11)
     law, workers = Instant(), Workers(n_jobs=jobs, recorded=True)
     kept = {100: [], 100 + chunks: []}

@@ -18,8 +18,7 @@ from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCoun
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
-from epsaudit.engine.provenance import provenance
-from epsaudit.engine.workers import entropy, stream
+from epsaudit.engine.provenance import entropy, provenance, stream
 from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
 from epsaudit.results.result import Result
 from epsaudit.text import lower, percent

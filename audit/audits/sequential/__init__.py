@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, Sides, takes_turns
+from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.question import Begun, Question, begun, means_of, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts
@@ -31,7 +31,6 @@ from epsaudit.certificates import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
-from epsaudit.engine.checkpoint import Section
 from epsaudit.engine.independence import (
     LEVEL,
     Look,
@@ -41,9 +40,8 @@ from epsaudit.engine.independence import (
     refuse,
     refuse_if_all_failed,
 )
-from epsaudit.engine.provenance import digest
-from epsaudit.engine.sampling import Progress, ProgressCallback, changed, draw_by_coins, learn
-from epsaudit.engine.workers import STAGES, Chunk, stream
+from epsaudit.engine.provenance import STAGES, digest, stream
+from epsaudit.engine.sampling import Chunk, Progress, ProgressCallback, Section, changed, draw_by_coins, learn
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
@@ -208,10 +206,12 @@ class _PairState:
         for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
             chunks = len(memory)
             share = level / (8 * chunks * (chunks + 1))
-            refuse(dependence_of_outputs(join(memory), ([len(block) for block in memory],), share), side)
+            finding = dependence_of_outputs(join(memory), ([len(block) for block in memory],), share)
+            if finding is not None:
+                refuse(finding, side)
         more: tuple[list[Outputs], list[Outputs]] = ([], [])
         tossed = any(getattr(side, "tossed", False) for side in self.sides)
-        in_turns = all(map(takes_turns, self.sides))
+        in_turns = all(hasattr(side, "take_turns") for side in self.sides)
         if look.calls > 2 and (tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST)):
             most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
             calls = min(MORE_CALLS, look.calls // (2 * most))
@@ -222,7 +222,8 @@ class _PairState:
         look.at(self.sides, (x, x_prime))
         half = min(len(x), len(x_prime)) // 2
         rates = Rates.of((x[:half], x_prime[:half]))
-        rates.refuse_if_stopped(np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])]))
+        later = np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])])
+        rates.refuse_if_moved(later, only_stopped=True)
 
     def _more_calls(self, seed: int, level: float, number: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
         """Ask again in many calls: the few of an audit that ended early show too little."""
@@ -233,7 +234,8 @@ class _PairState:
             for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
                 found += [] if outputs is None else [outputs]
         for found, name in zip(calls, ("x", "x'"), strict=True):
-            refuse(dependence_of_outputs(join(found), ([size] * number,), level), name)
+            if (finding := dependence_of_outputs(join(found), ([size] * number,), level)) is not None:
+                refuse(finding, name)
         return calls
 
     def simpler_event(self, claim: Claim) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from epsaudit.certificates import Counts
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
-from epsaudit.results.pairs import PairResult
+from epsaudit.results.result import PairResult
 from epsaudit.witnesses import Witness
 
 if TYPE_CHECKING:
