@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import os
 import random
 import sys
 import threading
@@ -450,6 +451,22 @@ def vectorized(
     return _wrap(function, False, claim, adjacency, pairs, name, given)
 
 
+def called(function: Callable[..., Any]) -> str:
+    """Name a function: a method with its class, a lambda by where it stands, a partial call by what it calls.
+
+    >>> called([].append), called(functools.partial(len))
+    ('list.append', 'len')
+    """
+    if isinstance(function, functools.partial):
+        return called(function.func)
+    name, owner = str(getattr(function, "__name__", type(function).__name__)), getattr(function, "__self__", None)
+    if name == "<lambda>":
+        return f"lambda at {os.path.basename(function.__code__.co_filename)}:{function.__code__.co_firstlineno}"
+    if owner is None or inspect.ismodule(owner):
+        return name
+    return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{name}"
+
+
 def _wrap(
     function: Callable[..., Any],
     one_by_one: bool,
@@ -467,7 +484,7 @@ def _wrap(
     if not callable(function):
         form = f"function({', '.join(arguments)})"
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
-    title, relation = name or str(getattr(function, "__name__", type(function).__name__)), adjacency_of(adjacency)
+    title, relation = name or called(function), adjacency_of(adjacency)
     neighbours = tuple(listed(pairs, relation))
     takes = takes_of(_made(function) if given["fresh"] else function, arguments)
     return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, **given)

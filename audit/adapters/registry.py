@@ -7,6 +7,7 @@ is a function without arguments that returns them. The harness itself knows none
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import importlib
 import os
@@ -20,7 +21,7 @@ from typing import Any, Protocol, TypeVar
 
 import cloudpickle
 
-from epsaudit.adapters.functions import Mechanism
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, called
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair, shorten
 from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, meant
@@ -37,8 +38,8 @@ class Entry:
     """What is audited: the mechanism's own claim or another one that is made for it."""
     pairs: Sequence[DatasetPair] | None = None
     """By default the mechanism's worst pairs."""
-    expected: Expected = "consistent"
-    """What theory says of the claim: 'consistent' or 'violated'."""
+    expected: Expected | None = "consistent"
+    """What theory says of the claim: 'consistent', 'violated', or None where nobody knows."""
     source: str = ""
     """Where the mechanism and the claim come from, with theorem numbers."""
     reason: str = ""
@@ -135,6 +136,8 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     for name in names:
         if ":" in name:
             entry = _own(name, by_value)
+            if entry.name in entries:  # two of one name: told apart by what was typed
+                entry = dataclasses.replace(entry, name=name)
             entries[entry.name] = entry
         elif matches := fnmatch.filter(known, name):
             entries.update({match: known[match] for match in matches})
@@ -195,7 +198,8 @@ def _own(name: str, by_value: bool) -> Entry:
         )
     if not isinstance(found.claim, Claim):
         raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
-    return Entry(name, found, found.claim)
+    named = not isinstance(found, FunctionMechanism) or found.name != called(found.function)
+    return Entry(found.name if named else name, found, found.claim, expected=None)
 
 
 def entry_of(name: str) -> Entry | None:

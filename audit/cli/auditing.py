@@ -116,7 +116,8 @@ def audit(
         console.print(f"{tables.caption(done, confidence)} Seed {root}.")
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)
-    return SURPRISED if missing or any(result.surprising for result in done) else AS_EXPECTED
+    bad = any(result.surprising or (result.expected is None and result.violates_claim) for result in done)
+    return SURPRISED if missing or bad else AS_EXPECTED
 
 
 NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
@@ -157,7 +158,7 @@ def entries_of(
     if not pair:
         raise AuditError(NO_PAIR.format("--command"))
     mechanism: Any = command(program, pairs=_pairs(pair), timeout=timeout, fresh=fresh)
-    return [Entry(mechanism.name, mechanism, claim_of(known, "--command"))]
+    return [Entry(mechanism.name, mechanism, claim_of(known, "--command"), expected=None)]
 
 
 def _pairs(pair: Pairs) -> list[DatasetPair]:
