@@ -1,24 +1,29 @@
-"""The audit of fixed size: choose a witness on training runs, certify it on fresh ones, report.
+"""The audit of fixed size: train, choose, certify on fresh runs, report.
 
 The order of the steps is what makes the bound valid.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import itertools
+import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
 
 from epsaudit import codec
 from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.question import Begun, Question, begun, means_of, recording
-from epsaudit.audits.training import Training, train, training_runs, validation_runs
+from epsaudit.audits.question import Question, begun, recording
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.independence import Rates, refuse_if_all_failed
 from epsaudit.engine.sampling import (
+    BLOCK,
     Progress,
     ProgressCallback,
     Section,
@@ -27,9 +32,35 @@ from epsaudit.engine.sampling import (
     training_outputs,
 )
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
 from epsaudit.results.result import AuditResult
-from epsaudit.witnesses import Family
+from epsaudit.witnesses import (
+    Bound,
+    CandidateScore,
+    Choice,
+    Family,
+    Features,
+    best_of,
+    candidate_scores,
+    encode,
+)
+from epsaudit.witnesses.encoding import MOST_NUMBERS, most_read
+from epsaudit.witnesses.events import reads_well
+from epsaudit.witnesses.selection import RANK, Objective
+
+MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
+"""[time] Runs that choose, at most, and that judge a choice that is uncertain."""
+LEAST_TO_VALIDATE = 100_000
+"""[chosen] Runs in all from which a fifth more is spent on an uncertain choice."""
+FEW_PAIRS = 4
+"""[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
+OPTIMISTIC, OPTIMISTIC_GAIN = 0.25, 1.04
+"""[chosen] Standard errors by which an optimistic bound is lowered, and how many times the best predicted bound it must
+be for more runs to be worth it."""
+ERRORS_BETWEEN_PAIRS = 0.5
+"""[chosen] Standard errors by which bounds of different pairs are lowered before they are compared."""
+SHORTLISTED = 12
+"""[time] Scores that are judged by outputs that are not kept."""
 
 
 def audit(
@@ -128,9 +159,8 @@ def audit(
         mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
         confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
-    n_jobs, progress, checkpoint = means_of(n_jobs, progress, checkpoint)
-    with recording(checkpoint, question, seed) as (record, root):
-        return certified(question, root, n_jobs, progress, record)
+    with recording(question, seed, n_jobs, progress, checkpoint) as means:
+        return certified(question, *means)
 
 
 def certified(
@@ -144,9 +174,40 @@ def certified(
     record = record or Section()
     if (finished := record.once("result", AuditResult.from_dict)) is not None:
         return finished
-    run = begun(question, seed, n_jobs, record)
-    claim, trials, confidence = question.claim, question.trials, question.confidence
-    training = record.once("choice", _recorded) or _trained(run, progress, record)
+    run, ended = begun(question, seed, n_jobs, record), 0
+    claim, trials, confidence, look = question.claim, question.trials, question.confidence, run.look
+    first: dict[int, tuple[Outputs, Outputs]] = {}
+
+    def told(part: Progress) -> None:
+        """Report the many parts of training as one stage of at most so many runs."""
+        nonlocal ended
+        most = training_runs(trials) + validation_runs(trials)
+        assert progress is not None
+        progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
+        ended += part.runs_total if part.runs_done == part.runs_total else 0
+
+    def draw(sides: Sides, *where: Any) -> tuple[Outputs, Outputs]:
+        stage = told if progress is not None else None
+        outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=stage)
+        if id(sides) not in first:
+            first[id(sides)] = outputs
+            if len(first) == len(run.sides):
+                blocks = itertools.chain.from_iterable(first.values())
+                refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, question.pairs[0].x)
+            look.at(sides, outputs)
+        return outputs
+
+    training = record.once("choice", _recorded)
+    if training is None:
+        training = train(run.sides, question.families, claim, trials, confidence, seed, draw, look.runs)
+        sides = run.sides[training.pair]
+        training = replace(
+            training,
+            runs=training.runs + look.runs,
+            rates=Rates.of(first[id(sides)]),
+            notes=(*training.notes, *notes_on(sides), *look.notes(sides)),
+        )
+        record.record_once("choice", functools.partial(codec.written, training))
     if training.pair not in range(len(run.sides)):
         raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
     sides, choice = run.sides[training.pair], training.choice
@@ -169,49 +230,11 @@ def certified(
         counts=counts,
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
-    run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
+    look.again(sides, choice.witness, counts, seed, result.violates_claim)
     if result.violates_claim:
-        result = dataclasses.replace(result, notes=(*result.notes, *run.look.of_a_refutation()))
+        result = replace(result, notes=(*result.notes, *look.of_a_refutation()))
     record.record_once("result", result.to_dict)
     return result
-
-
-def _trained(run: Begun, progress: ProgressCallback | None, record: Section) -> Training:
-    """Choose pair, event and certificate, and record the choice."""
-    asked, ended = run.question, 0
-    first: dict[int, tuple[Outputs, Outputs]] = {}
-
-    def told(part: Progress) -> None:
-        """Report the many parts of training as one stage of at most so many runs."""
-        nonlocal ended
-        most = training_runs(asked.trials) + validation_runs(asked.trials)
-        if progress is not None:
-            progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
-        ended += part.runs_total if part.runs_done == part.runs_total else 0
-
-    def draw(sides: Sides, *where: Any) -> tuple[Outputs, Outputs]:
-        stage = None if progress is None else told
-        outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=stage)
-        if id(sides) not in first:
-            first[id(sides)] = outputs
-            if len(first) == len(run.sides):
-                blocks = itertools.chain.from_iterable(first.values())
-                refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, asked.pairs[0].x)
-            run.look.at(sides, outputs)
-        return outputs
-
-    training = train(
-        run.sides, asked.families, asked.claim, asked.trials, asked.confidence, run.seed, draw, run.look.runs
-    )
-    sides = run.sides[training.pair]
-    training = dataclasses.replace(
-        training,
-        runs=training.runs + run.look.runs,
-        rates=Rates.of(first[id(sides)]),
-        notes=(*training.notes, *notes_on(sides), *run.look.notes(sides)),
-    )
-    record.record_once("choice", lambda: codec.written(training))
-    return training
 
 
 def _recorded(data: dict[str, Any]) -> Training | None:
@@ -220,3 +243,193 @@ def _recorded(data: dict[str, Any]) -> Training | None:
         return Training(**codec.read_fields(Training, data))
     except AuditError:
         return None
+
+
+# Training: choose the pair, the event and the certificate on runs that certify nothing
+
+Draw = Callable[..., tuple[Outputs, Outputs]]
+"""As `epsaudit.engine.sampling.training_outputs`, with what else that takes filled in."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What training chose: the place of the ``pair`` among the candidates, and witness and certificate.
+
+    It took so many ``runs``, on both datasets of all pairs. ``notes`` say what they showed and certification cannot
+    show, ``rates`` what certification is compared with.
+    """
+
+    pair: int
+    choice: Choice
+    runs: int
+    notes: tuple[str, ...] = ()
+    rates: Rates | None = None
+
+
+def training_runs(trials: int) -> int:
+    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
+
+    >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
+    (2500, 100000, 400000)
+    """
+    return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
+
+
+def validation_runs(trials: int) -> int:
+    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
+
+    >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
+    (0, 200000, 4000000)
+    """
+    return min(trials // 5, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
+
+
+def train(
+    sides: Sequence[Sides],
+    families: Sequence[Family],
+    claim: Claim,
+    trials: int,
+    confidence: float,
+    seed: int,
+    draw: Draw = training_outputs,
+    looked: int = 0,
+) -> Training:
+    """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
+
+    Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its
+    rivals get a fifth more, and everything is learnt again. So many of the runs as ``looked`` see whether a function
+    keeps anything, and certify nothing either.
+
+    Raises `AuditError` if the trials are too few for so many pairs.
+    """
+    size = training_runs(trials) // (2 * len(sides))
+    if size < 8:
+        raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
+    spent, fresh = 2 * size * len(sides), validation_runs(trials)
+    with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
+        objective = Bound(claim, trials - spent - looked, confidence)
+        best, *others = _compared(sides, families, objective, size, seed, draw)
+        choice = best_of(best.candidates, objective)
+        # more outputs may gain more than they cost: by a learnt score, another event, or another pair
+        least, hopeful = OPTIMISTIC_GAIN * choice.predicted, []
+        for one in (best, *others) if fresh else ():
+            if best_of(one.candidates, objective, OPTIMISTIC).predicted > least:
+                hopeful.append(one)
+        if hopeful or (fresh and choice.learnt):
+            again = [best, *(one for one in hopeful if one is not best)]
+            each = fresh // (2 * len(again))
+            spent += 2 * each * len(again)
+            known = []
+            for rank, one in enumerate(again):
+                blocks = _blocks(sides[one.pair], each, seed, rank, draw)
+                known.append(_validated(one, blocks, families, objective))
+            objective = Bound(claim, trials - spent - looked, confidence)
+            best = max(known, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
+            choice = best_of(best.candidates, objective)
+    notes, kept = list(best.features.notes), len(best.outputs[0])
+    if 2 * kept < size:
+        notes.append(f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at")
+    if not reads_well(choice.witness):
+        simple = best_of(best.candidates, objective, readable=True)
+        if simple.predicted > 0.0:
+            worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
+            notes.append(f"a simpler event, not certified: {simple.witness}; training runs promise a bound of {worth}")
+    return Training(best.pair, choice, spent, tuple(notes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """A pair, its outputs, what is read off them, and the candidate scores."""
+
+    pair: int
+    outputs: tuple[Outputs, Outputs]
+    features: Features
+    candidates: tuple[CandidateScore, ...]
+
+
+def _learnt(
+    pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
+) -> _Learnt:
+    """Learn from outputs, of which objects are slow to read and so not all are."""
+    x, x_prime = outputs
+    if are_objects(x) or are_objects(x_prime):
+        most = most_read(x)
+        x, x_prime = (x[:most] if are_objects(x) else x), (x_prime[:most] if are_objects(x_prime) else x_prime)
+    data = encode(x, x_prime, features)
+    return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
+
+
+def _compared(
+    sides: Sequence[Sides], families: Sequence[Family], objective: Objective, size: int, seed: int, draw: Draw
+) -> list[_Learnt]:
+    """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
+
+    A few pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
+    equal cost, after each of which the quarter with the largest optimistic bounds goes on, and keeps its outputs.
+    """
+    remaining, budget = list(range(len(sides))), size * len(sides)
+    rounds = 1 if len(sides) <= FEW_PAIRS else 1 + math.ceil(math.log(len(sides) / FEW_PAIRS, FEW_PAIRS))
+    drawn: dict[int, tuple[Outputs, Outputs]] = {}
+    found: list[_Learnt] = []
+    for number in range(rounds):
+        each = budget // (rounds * len(remaining))
+        if each < 2:
+            raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
+        found = []
+        for index in remaining:
+            more = draw(sides[index], each, seed, index + number * len(sides))
+            if number:
+                more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
+            drawn[index] = more
+            found.append(_learnt(index, families, more))
+        errors = OPTIMISTIC if number < rounds - 1 else None
+        if len(found) > 1:
+            found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
+        if number < rounds - 1:
+            remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
+    return found
+
+
+def _blocks(sides: Sides, size: int, seed: int, rank: int, draw: Draw) -> Iterator[tuple[Outputs, Outputs]]:
+    """Draw ``size`` more outputs a side, in the blocks of the pair at this ``rank`` among all."""
+    for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
+        yield draw(sides, min(BLOCK, size - start), seed, number, "validation")
+
+
+def _validated(
+    known: _Learnt, blocks: Iterator[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Objective
+) -> _Learnt:
+    """Learn from all outputs again, while memory allows; what does not fit is counted for a shortlist of scores."""
+    first = known.outputs[0]
+    kept, room = [known.outputs], MOST_NUMBERS // max(first[0].size, 1) - len(first) if are_numbers(first) else 0
+    for block in blocks:
+        if room > 0:
+            kept.append(block)
+            room -= len(block[0])
+            continue
+        if len(kept) > 1:
+            known, kept = _learnt_again(known, kept, families, objective), []
+        counted = tuple(candidate.counting(*block) for candidate in _shortlist(known, objective))
+        known = replace(known, candidates=counted)
+    return _learnt_again(known, kept, families, objective) if len(kept) > 1 else known
+
+
+def _learnt_again(
+    known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Objective
+) -> _Learnt:
+    """Learn from all that was kept, looking one by one only at features of the shortlist.
+
+    Outputs unlike those of training, which saw arrays of numbers alone, are left out.
+    """
+    x, x_prime = (np.concatenate([like(block[side], known.outputs[side]) for block in kept]) for side in (0, 1))
+    size = min(len(x), len(x_prime))
+    read = {getattr(one.score, "feature", None) for one in _shortlist(known, objective)}
+    alone = tuple(one for one in known.features.alone if one in read)
+    return _learnt(known.pair, families, (x[:size], x_prime[:size]), replace(known.features, alone=alone))
+
+
+def _shortlist(known: _Learnt, objective: Objective) -> list[CandidateScore]:
+    """The best few candidates, in their order."""
+    ranks = [RANK(best_of([one], objective, OPTIMISTIC)) for one in known.candidates]
+    order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)[:SHORTLISTED]
+    return [known.candidates[at] for at in sorted(order)]

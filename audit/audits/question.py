@@ -32,7 +32,7 @@ from epsaudit.data.neighbours import (
 from epsaudit.engine.checkpoint import Checkpoint, Identity
 from epsaudit.engine.independence import Look, refuse_if_drawn_before
 from epsaudit.engine.provenance import digest, entropy, execution, fingerprint, provenance
-from epsaudit.engine.sampling import Section, Workers, check_restart, notes_on
+from epsaudit.engine.sampling import ProgressCallback, Section, Workers, check_restart, notes_on
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
@@ -101,24 +101,35 @@ class Question:
 
 @contextmanager
 def recording(
-    path: str | os.PathLike[str] | None,
     question: Question,
     seed: int | None,
+    n_jobs: Any,
+    progress: Any,
+    path: str | os.PathLike[str] | None,
     kind: str = "fixed size",
     near: float | None = None,
-) -> Iterator[tuple[Section, int]]:
-    """Open the checkpoint of one audit, if a path is given; yield its section, and the seed.
+) -> Iterator[tuple[int, int | None, ProgressCallback | None, Section]]:
+    """Open the checkpoint of one audit, if a path is given; yield its seed, workers, callback, and what it holds.
 
-    Raises `AuditError` as `Checkpoint`, or if the mechanism might repeat its noise after a restart.
+    Raises `AuditError` for what is none of these, as `Checkpoint`, or if the mechanism might repeat its noise after a
+    restart.
     """
+    if progress is not None and (isinstance(progress, type) or not callable(progress)):
+        raise AuditError(
+            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
+            "epsaudit.reporting.progress.Lines() is."
+        )
+    if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
+        raise AuditError(f"checkpoint is {path!r}; it must be the path of a file.")
+    n_jobs = jobs_of(n_jobs)
     if path is None:
-        yield Section(), entropy(seed)
+        yield entropy(seed), n_jobs, progress, Section()
         return
     if not os.path.exists(path):  # before anything is written
         check_restart(question.look.mechanism)
     name = question.mechanism.name
     with Checkpoint(path, {name: question.identity(kind, near)}, seed) as opened:
-        yield Section(opened, name), opened.seed
+        yield opened.seed, n_jobs, progress, Section(opened, name)
 
 
 @dataclass(frozen=True)
@@ -245,15 +256,3 @@ def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
     if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0):
         return None if n_jobs is None else int(n_jobs)
     raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
-
-
-def means_of(n_jobs: Any, progress: Any, checkpoint: Any) -> tuple[int | None, Any, Any]:
-    """Return how an audit is to be run: workers, a callback that is told of progress or None, and a path or None."""
-    if progress is not None and (isinstance(progress, type) or not callable(progress)):
-        raise AuditError(
-            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
-            "epsaudit.reporting.progress.Lines() is."
-        )
-    if checkpoint is not None and not (isinstance(checkpoint, str | os.PathLike) and os.fspath(checkpoint)):
-        raise AuditError(f"checkpoint is {checkpoint!r}; it must be the path of a file.")
-    return jobs_of(n_jobs), progress, checkpoint

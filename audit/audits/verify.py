@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.fixed import audit
+from epsaudit.audits.fixed import audit, training_runs, validation_runs
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound, check_method
 from epsaudit.audits.question import LEAST_TRIALS
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import StrategyRecord
-from epsaudit.audits.training import training_runs, validation_runs
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.independence import FEWEST_TO_LOOK, Look

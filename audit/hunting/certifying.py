@@ -24,7 +24,6 @@ from epsaudit.hunting.description import Candidate
 from epsaudit.hunting.parameters import Options
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import Bound, best_of, candidate_scores
-from epsaudit.witnesses.selection import Readable
 
 TO_LEARN = 2_000, MOST_HUNTED
 """The fewest and the most runs that the event is learnt from: else eight times those that refuted the claim."""
@@ -96,8 +95,7 @@ def certified(
         scores = list(candidate_scores(question.families, *outputs))
     doubled = [*itertools.takewhile(lambda runs: runs < most, (LEAST_RUNS << k for k in itertools.count())), most]
     for readable, runs in itertools.product((True, False), doubled):
-        objective = Bound(claim, runs, confidence)
-        choice = best_of(scores, Readable(objective) if readable else objective)
+        choice = best_of(scores, Bound(claim, runs, confidence), readable=readable)
         if choice.predicted > claim.parameter:
             break
     runs = min(2 * runs, most)  # for luck

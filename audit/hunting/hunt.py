@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from epsaudit.adapters.external import in_turns, quickly
 from epsaudit.adapters.functions import Mechanism
+from epsaudit.audits.fixed import OPTIMISTIC
 from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
@@ -40,7 +41,6 @@ from epsaudit.hunting.shrinking import shrink
 from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult, PairResult
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
-from epsaudit.witnesses.settings import OPTIMISTIC
 
 RUNS = 32, 128, 512
 """Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow

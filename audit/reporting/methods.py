@@ -21,7 +21,7 @@ from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import kind_of
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, lower, percent
-from epsaudit.witnesses.features import Additive, Tree
+from epsaudit.witnesses.events import Additive, Tree
 
 DEFINITIONS = {
     "PureDP": "dwork2006calibrating",

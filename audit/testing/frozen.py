@@ -35,9 +35,8 @@ from epsaudit.engine.sampling import Section, draw_by_coins, training_outputs
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, from_json, number, values_of, written
 from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
-from epsaudit.witnesses.events import Event, Interval, Region
-from epsaudit.witnesses.features import Additive, Combined, Coordinate, Feature, Reduced, Value
-from epsaudit.witnesses.selection import Monotone, PiecewiseRatio, Score
+from epsaudit.witnesses.events import Additive, Combined, Coordinate, Event, Feature, Interval, Reduced, Region, Value
+from epsaudit.witnesses.selection import RANK, Monotone, PiecewiseRatio, Score
 
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]
@@ -292,7 +291,7 @@ def freeze(
     soon, best = Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm), Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
         for choice in soon.choices(one) if _is_portable(one.score) else ():
-            better = choice.rank > (best.predicted * (1.0 + one.margin), best.significance)
+            better = RANK(choice) > (best.predicted * (1.0 + one.margin), best.significance)
             if better and isinstance(choice.certificate, MembershipGame):
                 best = choice
     witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime

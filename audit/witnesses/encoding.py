@@ -8,7 +8,6 @@ goes with those that are, for the best of many is lucky.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections import Counter
@@ -43,7 +42,7 @@ from epsaudit.outputs.normal_form import (
     values_of,
 )
 from epsaudit.outputs.readings import READINGS, Reading, readings_of
-from epsaudit.witnesses.features import (
+from epsaudit.witnesses.events import (
     STATISTICS,
     At,
     Code,
@@ -65,50 +64,79 @@ from epsaudit.witnesses.features import (
     elements_of,
     matrix,
 )
-from epsaudit.witnesses.settings import (
-    CELLS_TO_TEST,
-    DIGITS,
-    FALSE_FINDS,
-    FEW_TABLES,
-    FEW_VALUES,
-    FOLDS,
-    FROM_THE_END,
-    HOLES,
-    LEARNT_COMBINATIONS,
-    LEAST_OF_ATOM,
-    LEAST_OF_NUMBER,
-    LEAST_SEEN,
-    LEAST_TO_LEARN,
-    LEVELS_OF_REGIONS,
-    LEVELS_TOGETHER,
-    LOOK,
-    MODULI,
-    MOST_ATOMS,
-    MOST_CODES,
-    MOST_COORDINATES,
-    MOST_CORRELATED,
-    MOST_FIELDS,
-    MOST_HOPEFUL,
-    MOST_LEVELS,
-    MOST_LINEAR,
-    MOST_NUMBERS,
-    MOST_PAIRED,
-    MOST_PARTS,
-    MOST_PLACES,
-    MOST_SHARPENED,
-    MOST_TOGETHER,
-    MOST_VALUES,
-    OUTPUTS_PER_TABLE,
-    TELLING,
-    TELLING_REMAINDERS,
-    WIDTHS_OF_REGIONS,
-)
+
+LOOK = 16_000
+"""[time] Outputs of each side that the first test of a feature reads, and objects that are read at all: a hundred times
+slower than numbers. So few that what is chosen by them hardly biases the rest."""
+LEAST_SEEN = 5
+"""[chosen] Keys, places, odd values (NaN, infinities) that were seen less often get no feature of their own."""
+MOST_PARTS = 64
+"""[time] Keys, places and elements of structured outputs that become features, commonest first."""
+MOST_COORDINATES = 256
+"""[time] Coordinates of a vector that are looked at."""
+MOST_PAIRED = 12
+"""[time] Vectors of at most so many coordinates have all their pairs tried, 66 of them; longer ones only neighbouring
+coordinates."""
+TELLING, TELLING_REMAINDERS, LEARNT_COMBINATIONS = 6, 2, 8
+"""[time] Features of one kind that are looked at one by one, those that tell most; and combinations that are learnt
+from."""
+CELLS_TO_TEST = 24
+"""[chosen] Quantile cells whose counts the first test of a feature compares."""
+MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
+"""[chosen] Small moduli, and those of binary and decimal grids, on which rounded outputs fall."""
+MOST_FIELDS = 512
+"""[time] Places inside outputs that are records, text or sequences that are looked at closely."""
+MOST_PLACES = 100_000
+"""[time] Places of such outputs that are screened."""
+MOST_VALUES = 64
+"""[time] Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
+FROM_THE_END = 8
+"""[time] Places counted from the end, of text and sequences whose lengths differ."""
+MOST_CORRELATED = 4096
+"""[memory] Coordinates of a long array of which all pairs are screened: 128 MB."""
+MOST_LINEAR = 1024
+"""[time] Coordinates of a long array that a linear score is learnt from, those whose means differ most."""
+DIGITS = 3
+"""[time] Decimals whose digits are looked at, of numbers that are not printed with a few."""
+FALSE_FINDS = 1e-3
+"""[chosen] Features that tell nothing and are looked at all the same, in one audit, of those that need to be sure; what
+each has to show follows by Bonferroni."""
+LEVELS_TOGETHER, MOST_LEVELS, MOST_CODES = 8, 128, 16_384
+"""[memory] Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a
+table, the square of that. What has more values than that and is no number is read, as text, time, or by a checksum."""
+MOST_TOGETHER, FEW_TABLES = 4, 3
+"""[time] Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
+LEVELS_OF_REGIONS, WIDTHS_OF_REGIONS = 64, (1, 2, 3, 4, 6, 8)
+"""[time] Quantile cells of a field in which rare regions are sought, and how many of them a region spans."""
+MOST_SHARPENED = 32
+"""[time] Tables whose best region is fitted closely, those that chance makes least: a fit takes as long as the scan."""
+MOST_HOPEFUL = 2
+"""[time] Rare regions that chance may have made and are looked at all the same where nothing else tells anything."""
+OUTPUTS_PER_TABLE = 100
+"""[time] Outputs of both sides for each table of two fields that is scanned for rare regions: fewer tables of fewer
+outputs."""
+HOLES = 0.1
+"""[chosen] Least share of vectors with a place that holds no number, for which places and values of releases are
+features."""
+LEAST_OF_ATOM, LEAST_OF_NUMBER = 2, 4
+"""[chosen] How often an output must be seen to be an atom, and a number, since continuous ones coincide by chance in
+single precision."""
+MOST_ATOMS = 4096
+"""[memory] Atoms that are counted one by one, commonest first; each may stand in a file."""
+FOLDS = 3
+"""[time] Parts of the training outputs, each judged by scores that the others taught."""
+LEAST_TO_LEARN = 16
+"""[chosen] Fewest outputs of each side that anything is learnt from."""
+FEW_VALUES = 16
+"""[time] Different values up to which each is a knot."""
+MOST_NUMBERS = 12_000_000
+"""[memory] Numbers of each side that are kept to learn from: 100 MB at 8 bytes each."""
 
 PRODUCTS = 15_000_000_000
-"""Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates 15,000
-outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors of chance apart."""
+"""[time] Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates
+15,000 outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors apart."""
 AT_ONCE = 512
-"""Coordinates that are looked at at once, which bounds the memory."""
+"""[memory] Coordinates that are looked at at once, which bounds the memory."""
 
 
 # Two-sample tests of features, each answering how likely its difference is by chance, as a log
@@ -122,7 +150,7 @@ def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
 def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
     """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
     known = np.sort(numbers[~np.isnan(numbers)])
-    levels = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+    levels = np.unique(known)
     if len(levels) > most:
         edges = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])[1:-1]
     else:
@@ -153,11 +181,6 @@ def log_chance(statistic: Any, freedom: int) -> Any:
 
     Of a number or of each in an array. Tails too small for a float are those of their first term, which keeps their
     order.
-
-    Examples
-    --------
-    >>> round(float(log_chance(3.84, 1)), 2), round(float(log_chance(3000.0, 1)))
-    (-2.99, -1504)
     """
     half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
     if freedom <= 0:
@@ -176,43 +199,29 @@ def screen(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     """Return the ``most`` features that tell most, in their order: by deviations of their statistic above its mean.
 
     Of features that surely tell, one of few cells comes before a finer one that tells the same, unlike by `log_chance`.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(1000, 5))
-    >>> screen([Coordinate(i) for i in range(5)], x + [0, 0, 1, 0, 0], rng.normal(size=(1000, 5)), most=1)
-    [Coordinate(index=2)]
     """
     if len(features) <= most:
         return list(features)
     statistic, freedom = np.array([statistic_of(one, (outputs[:LOOK], outputs_prime[:LOOK])) for one in features]).T
     told = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
-    return [features[place] for place in sorted(np.argsort(-told, kind="stable")[:most])]
+    return [features[place] for place in least(-told, most)]
+
+
+def least(chances: Floats, most: int) -> list[int]:
+    """Return the places of the ``most`` smallest, in their order."""
+    return sorted(np.argsort(chances, kind="stable")[:most].tolist())
 
 
 def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
-    """Return the features that are least likely by chance, if fewer than `FALSE_FINDS` of so many would be.
-
-    Examples
-    --------
-    >>> sure([(-1.0, Coordinate(0)), (-50.0, Coordinate(1))], 2)
-    [Coordinate(index=1)]
-    """
+    """Return the features that are least likely by chance, if fewer than `FALSE_FINDS` of so many would be."""
     limit = math.log(FALSE_FINDS / max(len(found), 1))
-    ranked = sorted(range(len(found)), key=lambda place: found[place][0])[:most]
-    return [found[place][1] for place in ranked if found[place][0] < limit]
+    return [feature for chance, feature in sorted(found, key=itemgetter(0))[:most] if chance < limit]
 
 
 def shrunk(seen: NDArray[Any]) -> Floats:
     """Log ratios of counts, moved towards 0 by a standard error of each.
 
     So few that tell much are not drowned by many that tell nothing, as by one variance for all.
-
-    Examples
-    --------
-    >>> shrunk(np.array([[900.0, 300.0], [3.0, 1.0], [500.0, 510.0]])).round(1).tolist()
-    [1.0, 0.0, -0.0]
     """
     raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
     return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
@@ -221,50 +230,29 @@ def shrunk(seen: NDArray[Any]) -> Floats:
 def differences(outputs: Outputs, outputs_prime: Outputs) -> Floats:
     """Log of how likely by chance each coordinate differs as it does, shape (coordinates,).
 
-    By `difference`, and by how many numbers are there again: of continuous ones those at atoms.
-
-    Examples
-    --------
-    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 1000))
-    >>> x_prime[:, 777] += 1.0
-    >>> telling_coordinates(differences(x, x_prime), 1)
-    [777]
+    By the means of a few functions of it, and by how many numbers are there again: of continuous ones those at atoms.
     """
     sides, found = [side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime)], []
     for start in range(0, sides[0].shape[1], AT_ONCE):
-        rows, rows_prime = (side[:, start : start + AT_ONCE] for side in sides)
-        again = []
-        for side in (rows, rows_prime):
+        blocks = [side[:, start : start + AT_ONCE] for side in sides]
+        rows, known = blocks[0], np.isfinite(blocks[0])
+        centre = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        centre = np.where(np.isfinite(centre), centre, 0.0)
+        spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
+        seen = []  # of each side, how many numbers are there again, and means and their variances
+        for side in blocks:
             ordered = np.sort(np.ascontiguousarray(side.T), axis=1)
-            again.append(np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1))
-        repeats = np.abs(again[0] - again[1]) / np.sqrt(again[0] + again[1] + 1.0)
-        found.append(log_chance(np.maximum(repeats, difference(rows, rows_prime)) ** 2, 1))
+            again = np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1)
+            moved, finite, moments = np.clip((side - centre) / spread, -6.0, 6.0), np.isfinite(side), []
+            for values in (finite, moved, np.abs(moved), np.sign(moved), _remainders(side, 2)):
+                known = np.where(finite, values, 0.0)
+                moments.append((known.mean(axis=0), known.var(axis=0) / len(side)))
+            seen.append((again, *np.swapaxes(moments, 0, 1)))
+        (again, mean, error), (again_prime, mean_prime, error_prime) = seen
+        gaps = np.abs(mean - mean_prime) / np.sqrt(error + error_prime + 1e-12)
+        repeats = np.abs(again - again_prime) / np.sqrt(again + again_prime + 1.0)
+        found.append(log_chance(np.maximum(repeats, gaps.max(axis=0)) ** 2, 1))
     return np.concatenate(found)
-
-
-def telling_coordinates(found: Floats, most: int) -> list[int]:
-    """Return the coordinates that differ most, in their order; all if there are few."""
-    return sorted(np.argsort(found, kind="stable")[:most].tolist())
-
-
-def difference(rows: Floats, rows_prime: Floats) -> Floats:
-    """How many standard errors the sides differ by, at most, in the means of a few functions of each coordinate."""
-    known = np.isfinite(rows)
-    centre = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    centre = np.where(np.isfinite(centre), centre, 0.0)
-    spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
-    worst = np.zeros(rows.shape[1])
-    parity = functools.partial(_remainders, modulus=2)
-    for function in (np.isfinite, np.asarray, np.abs, np.sign, parity):
-        moments = []
-        for side in (rows, rows_prime):
-            moved = side if function in (parity, np.isfinite) else np.clip((side - centre) / spread, -6.0, 6.0)
-            values = np.asarray(function(moved), float)
-            values[~np.isfinite(side)] = 0.0
-            moments.append((values.mean(axis=0), values.var(axis=0) / len(side)))
-        (mean, error), (mean_prime, error_prime) = moments
-        worst = np.maximum(worst, np.abs(mean - mean_prime) / np.sqrt(error + error_prime + 1e-12))
-    return worst
 
 
 def _remainders(numbers: Floats, modulus: int) -> Floats:
@@ -276,32 +264,23 @@ def _remainders(numbers: Floats, modulus: int) -> Floats:
 def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
     """Return the pairs of features whose correlation differs most between the sides, beyond chance.
 
-    What is correlated is on which side of its median each is, and whether it is odd.
-
-    Examples
-    --------
-    >>> x, x_prime = np.random.default_rng(0).normal(size=(2, 500, 30))
-    >>> x[:, 7] = np.abs(x[:, 7]) * np.sign(x[:, 20])
-    >>> [[one.label for one in pair] for pair in correlated([Coordinate(i) for i in range(30)], x, x_prime)]
-    [['y[7]', 'y[20]']]
+    What is correlated is on which side of its median each is.
     """
     chosen = features[:MOST_CORRELATED]
     if len(chosen) < 2:
         return []
     size = min(len(outputs), LOOK, PRODUCTS // len(chosen) ** 2)
-    signs = np.zeros((2, 2 * size, len(chosen)), np.float32)
+    signs = np.zeros((2 * size, len(chosen)), np.float32)
     for place, feature in enumerate(chosen):
         numbers = pooled(feature, (outputs[:size], outputs_prime[:size]))
         known = np.isfinite(numbers)
         if known.any():
-            signs[0, known, place] = np.sign(numbers[known] - np.median(numbers[known]))
-            signs[1, known, place] = 1.0 - 2.0 * _remainders(numbers[known], 2)
-    products = [[part.T @ part / size for part in (one[:size], one[size:])] for one in signs]
-    gap = np.triu(np.fmax(*(np.abs(first - second) for first, second in products)), 1).ravel()
+            signs[known, place] = np.sign(numbers[known] - np.median(numbers[known]))
+    gap = np.triu(np.abs(signs[:size].T @ signs[:size] - signs[size:].T @ signs[size:]) / size, 1).ravel()
     most = min(MOST_PAIRED // 4, gap.size)
     best = np.argpartition(-gap, most - 1)[:most]
     best = best[np.argsort(-gap[best], kind="stable")]
-    best = best[log_chance(size / 2.0 * gap[best] ** 2, 1) < math.log(FALSE_FINDS / (2 * gap.size))]  # of variance 1
+    best = best[log_chance(size / 2.0 * gap[best] ** 2, 1) < math.log(FALSE_FINDS / gap.size)]  # of variance 1
     return [(chosen[place // len(chosen)], chosen[place % len(chosen)]) for place in best.tolist()]
 
 
@@ -343,11 +322,8 @@ def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> li
             seen = np.array([before[:size].sum(axis=0), before[size:].sum(axis=0)])
             share = seen.sum(axis=0) / (2 * size)
             gaps = (seen[0] - seen[1]) ** 2 / (2 * size * share * (1 - share) + 1e-9)
-            chances = log_chance(gaps, 1).tolist()
-            found += [
-                (chance, Combined("-", PlaceOf(item, path), PlaceOf(other, path)))
-                for chance, other in zip(chances, items, strict=True)
-            ]
+            for chance, other in zip(log_chance(gaps, 1).tolist(), items, strict=True):
+                found.append((chance, Combined("-", PlaceOf(item, path), PlaceOf(other, path))))
     singles = screen([PlaceOf(item, path) for item in items], outputs, outputs_prime, TELLING // 2)
     return [*singles, *dict.fromkeys(sure(found, TELLING))]
 
@@ -416,59 +392,58 @@ class Fields:
         sized: list[Feature] = []
         level: list[Path] = [start]
         while level:  # breadth first, so that no part hides what lies beside it
-            deeper: list[Path] = []
             room = max(MOST_PLACES - seen, 0)
-            for path in level[:room]:
-                here, long, steps = found._look(sides, path)
-                fields += here
-                sized += [Length(path)] * long
-                deeper += [(*path, step) for step in steps]
             found.unseen += max(len(level) - room, 0)
             seen += len(level)
-            level = deeper
+            paths, level = level[:room], []
+            for path in paths:
+                steps = found._look([inside(side, path) for side in sides], path, fields, sized)
+                level += [(*path, step) for step in steps]
         kept, found.sure = _most_telling(fields, sides)
-        found.places = len(fields)
-        found.left_out = len(fields) - len(kept)
+        found.places, found.left_out = len(fields), len(fields) - len(kept)
         found.numbers = [one for one in kept if isinstance(one, (Coordinate, At))]
         found.symbols = [one for one in kept if isinstance(one, Code)]
         found.lengths = _most_telling(sized, sides)[0]
         return found
 
-    def _look(self, sides: tuple[Outputs, Outputs], path: Path) -> tuple[list[Feature], bool, list[Hashable]]:
-        """Say which fields lie at a path, whether lengths differ there, and which steps lead further inside."""
-        parts = [inside(side, path) for side in sides]
-        if all(are_numbers(part) and part.ndim == 1 for part in parts):
-            return [_number_at(path)], False, []
+    def _look(self, parts: list[Outputs], path: Path, fields: list[Feature], sized: list[Feature]) -> list[Hashable]:
+        """Add the fields that lie at a path, and its length if lengths differ; return the steps that lead further."""
+        numeric = all(map(are_numbers, parts))
+        if numeric and parts[0].ndim == parts[1].ndim == 1:
+            fields.append(_number_at(path))
+            return []
         if all(_ranked(part[:64]) is not None for part in parts):
             self.rankings.append(path)
-        if all(are_numbers(part) for part in parts) and parts[0].shape[1:] == parts[1].shape[1:]:
-            return [_number_at((*path, place)) for place in range(parts[0][0].size)], False, []
+        if numeric and parts[0].shape[1:] == parts[1].shape[1:]:
+            fields += [_number_at((*path, place)) for place in range(parts[0][0].size)]
+            return []
         values = [value for part in parts for value in values_of(part)]
-        kinds = Counter(map(type, values))
-        here: list[Feature] = []
-        if path and sum(kinds[kind] for kind in NUMBERS) >= LEAST_SEEN:
-            here.append(_number_at(path))
-        characters = path[-1:] == (Reading("characters"),)  # as many as the text is long
-        sized = (str, bytes, tuple, frozenset)
-        long = not characters and len({len(value) for value in values if isinstance(value, sized)}) > 1
+        tuples = [value for value in values if isinstance(value, tuple) and not isinstance(value, Items)]
+        records = [value for value in values if isinstance(value, Items)]
+        numbers = [value for value in values if type(value) in NUMBERS]
+        if path and len(numbers) >= LEAST_SEEN:
+            fields.append(_number_at(path))
+        lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset))}
+        if len(lengths) > 1 and path[-1:] != (Reading("characters"),):  # as many as the text is long
+            sized.append(Length(path))
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
         seen = Counter(symbols)
         often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
-            here.append(Code(path, tuple(sorted(often, key=order_key))))
-        keys = Counter(key for value in values if isinstance(value, Items) for key, _ in value)
+            fields.append(Code(path, tuple(sorted(often, key=order_key))))
+        keys = Counter(key for value in records for key, _ in value)
         steps = [key for key, times in keys.most_common() if times >= LEAST_SEEN]
-        lengths = {len(value) for value in values if isinstance(value, tuple) and not isinstance(value, Items)}
+        lengths = set(map(len, tuples))
         steps += [*range(max(lengths, default=0)), *(range(-1, -FROM_THE_END - 1, -1) if len(lengths) > 1 else ())]
         if len(seen) > MOST_LEVELS:
             readings = _readings([value for value in seen if value is not None], path)
             if {"checksum", "text"} <= {*readings}:  # no part of another text
                 self.texts.append(path)
             steps += map(Reading, readings)
-        orders = {(value.order, value.keys()) for value in values if isinstance(value, Items)}
+        orders = {(value.order, value.keys()) for value in records}
         if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
             steps.append(Reading("keys"))  # mappings of the same keys hold them in different orders
-        return here, long, steps
+        return steps
 
 
 def _number_at(path: Path) -> Coordinate | At:
@@ -499,9 +474,8 @@ def _most_telling(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tupl
     if len(fields) <= MOST_FIELDS:
         return fields, set()
     told = np.array([log_chance(*statistic_of(one, sides)) for one in fields])
-    limit = math.log(FALSE_FINDS / len(fields))
-    surely = {one for one, chance in zip(fields, told, strict=True) if chance < limit}
-    return [fields[place] for place in sorted(np.argsort(told, kind="stable")[:MOST_FIELDS])], surely
+    surely = {fields[place] for place in np.flatnonzero(told < math.log(FALSE_FINDS / len(fields)))}
+    return [fields[place] for place in least(told, MOST_FIELDS)], surely
 
 
 def _holding(outputs: Outputs, most: int) -> int:
@@ -530,7 +504,12 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         if len(known) < FEW_VALUES or np.ptp(known) == 0:
             continue
         odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # that one is a number is no news
-        scale = _decimals(known)
+        scale = None  # with how few decimals all numbers are written
+        for decimals in range(7):
+            first, scaled = known[:64] * 10.0**decimals, known * 10.0**decimals
+            if np.all(np.abs(first - np.rint(first)) < 1e-6) and np.all(np.abs(scaled - np.rint(scaled)) < 1e-5):
+                scale = decimals
+                break
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
@@ -555,27 +534,14 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     return found
 
 
-def _decimals(numbers: Floats) -> int | None:
-    """With how few decimals all numbers are written, None where more than six."""
-    for decimals in range(7):
-        scaled = numbers[: 64 if decimals else None] * 10.0**decimals
-        if np.all(np.abs(scaled - np.rint(scaled)) < 1e-6):
-            scaled = numbers * 10.0**decimals
-            if np.all(np.abs(scaled - np.rint(scaled)) < 1e-5):
-                return decimals
-    return None
-
-
-def atoms_within(places: Sequence[Path], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
+def atoms_within(features: Sequence[Coordinate | At], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """Return, of numbers that hardly ever repeat, those that do all the same."""
     found: list[Feature] = []
-    for path in places:
-        parts = [inside(side, path) for side in (outputs, outputs_prime)]
-        if not (are_numbers(parts[0]) and are_numbers(parts[1]) and parts[0].ndim == parts[1].ndim == 1):
-            continue
-        values, seen = np.unique(np.concatenate(parts), return_counts=True)
+    for feature in features:
+        values, seen = np.unique(pooled(feature, (outputs, outputs_prime)), return_counts=True)
         often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
         if 0 < len(often) <= MOST_VALUES < len(values) / 2:
+            path = (feature.index,) if isinstance(feature, Coordinate) else feature.path
             found.append(Code(path, tuple(often.tolist())))
     return screen(found, outputs, outputs_prime, MOST_PARTS)
 
@@ -606,14 +572,14 @@ def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Fe
 # Tables of two fields: cells that tell more together than each field alone, and rare regions
 
 PURE = 0.99
-"""Share of one side in a rare region, for whose bounds a number of the other side so weighs as much as 5.7 of it."""
+"""[chosen] Share of one side in a rare region: a number of the other side weighs as much as 5.7 of it."""
 
 
 @dataclass(frozen=True)
 class _Field:
     """A field in cells: its numbers, the cell of each from 0, the edges between cells, and what each cell tells.
 
-    Missing numbers are in one cell more. Cells of few numbers, and of symbols, are ``single`` values.
+    Missing numbers are in one cell more than ``levels``. Cells of few numbers, and of symbols, are ``single`` values.
     """
 
     feature: Feature
@@ -621,6 +587,7 @@ class _Field:
     codes: Codes
     edges: Floats
     single: bool
+    levels: int
     odds: Floats
 
     @classmethod
@@ -636,13 +603,8 @@ class _Field:
             if len(edges):
                 codes = np.where(codes < 0, len(edges) + 1, codes)
                 told = shrunk(counts_of(codes, len(sides[0]), len(edges) + 2).T)
-                found.append(cls(feature, numbers, codes, edges, single, told[codes]))
+                found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, told[codes]))
         return found
-
-    @property
-    def levels(self) -> int:
-        """How many cells there are, but for that of missing numbers."""
-        return len(self.edges) + 1
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
@@ -651,15 +613,13 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
     size = len(sides[0])
     found: list[tuple[float, Feature]] = []
     for first, second in itertools.combinations(_Field.all_of(fields, sides, LEVELS_TOGETHER), 2):
-        if first.levels * second.levels > MOST_CODES:
-            continue
-        (told, freedom), *alone = (
-            pearson(codes, size)
-            for codes in (first.codes * (second.levels + 1) + second.codes, first.codes, second.codes)
-        )
-        more, extra = told - sum(one for one, _ in alone), freedom - sum(one for _, one in alone)
-        edges = [tuple(one.edges.tolist()) for one in (first, second)]
-        found.append((log_chance(more, extra), Together(first.feature, second.feature, *edges)))
+        if first.levels * second.levels <= MOST_CODES:
+            more, freedom = pearson(first.codes * (second.levels + 1) + second.codes, size)
+            for alone in (first, second):
+                told, own = pearson(alone.codes, size)
+                more, freedom = more - told, freedom - own
+            edges = [tuple(one.edges.tolist()) for one in (first, second)]
+            found.append((log_chance(more, freedom), Together(first.feature, second.feature, *edges)))
     best = sure(found, MOST_TOGETHER)
     return best if best or len(found) > FEW_TABLES else [table for _, table in found]
 
@@ -674,23 +634,23 @@ def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Out
     """
     size = len(outputs)
     known = _Field.all_of(fields[: fields_scanned(size)], (outputs, outputs_prime), LEVELS_OF_REGIONS)
-
-    def chance(told: float, tried: float) -> float:  # of the best of so many
-        return float(log_chance(told, 1) + math.log(tried))
-
-    scanned = [(*_scan(*pair, size), pair) for pair in itertools.combinations(known, 2)]
-    likely = sorted((one for one in scanned if one[0] > 0.0), key=lambda one: chance(one[0], one[2]))[:MOST_SHARPENED]
+    scanned, likely = [], []
+    for pair in itertools.combinations(known, 2):
+        told, cells, tried = _scan(*pair, size)
+        scanned.append(tried)
+        if told > 0.0:  # chance is that of the best of so many
+            likely.append((log_chance(told, 1) + math.log(tried), cells, tried, pair))
     found: list[tuple[float, Feature]] = []
-    for _, cells, tried, pair in likely:
+    for _, cells, tried, pair in sorted(likely, key=itemgetter(0))[:MOST_SHARPENED]:
         told, table = _sharpened(*pair, size, cells)
-        moved = sum(not one.single for one in pair)
-        found.append((chance(told, tried * len(WIDTHS_OF_REGIONS) ** moved), table))
+        moved = len(WIDTHS_OF_REGIONS) ** sum(not one.single for one in pair)
+        found.append((log_chance(told, 1) + math.log(tried * moved), table))
     found.sort(key=itemgetter(0))
     surely = [table for one, table in found if one < math.log(FALSE_FINDS / len(scanned))][:MOST_TOGETHER]
     alone = min((log_chance(*pearson(one.codes, size)) for one in known), default=0.0)
     if not surely and alone > math.log(FALSE_FINDS / max(len(known), 1)):
         surely = [table for _, table in found[:MOST_HOPEFUL]]
-    return surely, max(sum(tried for _, _, tried, _ in scanned), 1)
+    return surely, max(sum(scanned), 1)
 
 
 def fields_scanned(size: int) -> int:
@@ -796,9 +756,8 @@ class Features:
             return cls()
         if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
-            place = () if outputs.ndim == 1 else (0,)
             remainders = sure(derived([only], *sides), TELLING_REMAINDERS)
-            return cls((only, *remainders, *atoms_within([place], *sides)))
+            return cls((only, *remainders))
         steps: list[Feature] = []
         structure: list[Feature] = []
         extra: list[Feature]
@@ -806,14 +765,14 @@ class Features:
             size, what = rows.shape[1], "coordinates"
             long = size > MOST_COORDINATES
             chances = differences(*sides) if long else np.zeros(size)
-            fields = Fields([Coordinate(i) for i in telling_coordinates(chances, MOST_COORDINATES)], places=size)
+            fields = Fields([Coordinate(i) for i in least(chances, MOST_COORDINATES)], places=size)
             fields.rankings, fields.left_out = [()], size - len(fields.numbers)
             basic: list[Feature] = [*fields.numbers]
-            sources: list[Feature] = [Coordinate(i) for i in telling_coordinates(chances, MOST_CORRELATED)]
+            sources: list[Feature] = [Coordinate(i) for i in least(chances, MOST_CORRELATED)]
             extra = [Reduced("sum", size), Reduced("norm", size)] if long else combinations_of(size)
             releases, group = releases_of(*sides, size), basic
             if long:  # the best of 100,000 that tell nothing would look telling in all folds
-                likely = telling_coordinates(chances, MOST_LINEAR)
+                likely = least(chances, MOST_LINEAR)
                 if size > MOST_LINEAR:
                     likely = [place for place in likely if chances[place] < math.log(FALSE_FINDS / size)] or likely
                 steps = [Coordinate(place) for place in likely]
@@ -847,20 +806,16 @@ class Features:
         first = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         together = pairs_together(first, *sides)
         regions, scanned = rare_regions(list(dict.fromkeys([*first, *sources])), *sides)
-        orders = [one for path in fields.rankings for one in rankings_of(*sides, path)]
-        symbols = screen(fields.symbols, *sides, TELLING)
-        paths = [(one.index,) if isinstance(one, Coordinate) else one.path for one in fields.numbers]
-        atoms = atoms_within(paths, *sides)
-        telling = screen(basic, *sides, TELLING)
-        alone = [  # of events that say the same the first is chosen
-            *screen(structure, *sides, TELLING),
-            *telling,
-            *screen([one for one in extra if isinstance(one, Reduced)], *sides, TELLING // 2),
-            *screen([one for one in extra if not isinstance(one, Reduced)], *sides, TELLING // 2),
-            *releases,
-            *sure(derived([*basic, *extra[:1]], *sides), TELLING_REMAINDERS),
-            *(more := [*together, *regions, *orders, *symbols, *atoms]),
-        ]
+        more = [*together, *regions]
+        for path in fields.rankings:
+            more += rankings_of(*sides, path)
+        more += [*screen(fields.symbols, *sides, TELLING), *atoms_within(fields.numbers, *sides)]
+        reduced = [one for one in extra if isinstance(one, Reduced)]
+        combined = [one for one in extra if not isinstance(one, Reduced)]
+        alone: list[Feature] = []  # of events that say the same the first is chosen
+        for some, most in ((structure, TELLING), (basic, TELLING), (reduced, TELLING // 2), (combined, TELLING // 2)):
+            alone += screen(some, *sides, most)
+        alone += [*releases, *sure(derived([*basic, *extra[:1]], *sides), TELLING_REMAINDERS), *more]
         notes = []
         if fields.left_out:
             few = f"{fields.left_out:,} were only looked at in passing"
@@ -880,12 +835,6 @@ class Features:
             scanned=scanned,
         )
 
-    def used(self, features: set[Feature], learnt: Sequence[set[Feature]]) -> Features:
-        """Leave out what is not among ``features``, and groups that no ``learnt`` score has read, alone or with all."""
-        read = (any(one.issubset(group) or one.issuperset(group) for one in learnt) for group in self.groups)
-        groups = tuple(group if known else () for group, known in zip(self.groups, read, strict=True))
-        return replace(self, alone=tuple(one for one in self.alone if one in features), groups=groups)
-
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
@@ -894,7 +843,7 @@ class Encoding:
     Attributes
     ----------
     sides : tuple of two Outputs
-        All outputs, as many of x as of x'.
+        All outputs, ``size`` of x and as many of x'.
     outputs : Outputs, shape (rows, ...)
         Different outputs, or all of them where few repeat.
     row, group, weight : ndarray, shape (entries,)
@@ -904,6 +853,7 @@ class Encoding:
     """
 
     sides: tuple[Outputs, Outputs]
+    size: int
     outputs: Outputs
     row: NDArray[np.int64]
     group: NDArray[np.int8]
@@ -911,11 +861,6 @@ class Encoding:
     atoms: NDArray[np.int64]
     features: Features
     _known: dict[Feature, Floats] = field(default_factory=dict)
-
-    @property
-    def size(self) -> int:
-        """Number of outputs a side."""
-        return len(self.sides[0])
 
     def numbers(self, feature: Feature) -> Floats:
         """Read a feature off every row."""
@@ -936,17 +881,11 @@ def encode(
 
     Outputs that repeat are read ``once``, unless features tell equal ones apart, as 0.0 and -0.0. Of vectors, if
     ``learnt``, only those are looked for that sums are learnt from.
-
-    Examples
-    --------
-    >>> table = encode(np.array([1.0, 2.0, 1.0, 1.0]), np.array([2.0, 2.0, 1.0, 2.0]))
-    >>> table.outputs, float(table.weight.sum()), table.atoms, table.features.alone
-    (array([1., 2.]), 8.0, array([0, 1]), (Value(),))
     """
-    both = np.concatenate([outputs, outputs_prime])
-    sides = both[: len(outputs)], both[len(outputs) :]  # columns are read of both at once
+    both, size = np.concatenate([outputs, outputs_prime]), len(outputs)
+    sides = both[:size], both[size:]  # columns are read of both at once
     features = features or Features.of(*sides, learnt=learnt)
-    fold = np.arange(len(outputs)) % FOLDS
+    fold = np.arange(size) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(both)
     plain = are_numbers(both)
@@ -958,8 +897,9 @@ def encode(
     atoms = np.full(len(first), -1)
     atoms[common] = np.arange(len(common))
     if not once or len(first) > len(both) / 2:
-        return Encoding(sides, both, np.arange(len(both)), group, np.ones(len(both)), atoms[place], features)
+        return Encoding(sides, size, both, np.arange(len(both)), group, np.ones(len(both)), atoms[place], features)
     kinds = 2 * FOLDS
     counts = np.bincount(place * kinds + group, minlength=len(first) * kinds).reshape(len(first), -1)
     row, kind = np.nonzero(counts)
-    return Encoding(sides, both[first], row, kind.astype(np.int8), counts[row, kind].astype(float), atoms, features)
+    weight = counts[row, kind].astype(float)
+    return Encoding(sides, size, both[first], row, kind.astype(np.int8), weight, atoms, features)

@@ -6,11 +6,12 @@ teach, and written as plain numbers, so that a witness is saved without pickles.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,11 +23,22 @@ from threadpoolctl import threadpool_limits
 from epsaudit.outputs.normal_form import Floats, Outputs, Singles, are_numbers, kinds_of, values_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import (
+    CELLS_TO_TEST,
+    FALSE_FINDS,
+    FEW_VALUES,
+    FOLDS,
+    LEAST_SEEN,
+    LEAST_TO_LEARN,
+    LOOK,
+    MOST_COORDINATES,
+    MOST_PARTS,
+    TELLING,
     Encoding,
     Fields,
     codes_of,
     differences,
     encode,
+    least,
     log_chance,
     pearson,
     pooled,
@@ -34,9 +46,8 @@ from epsaudit.witnesses.encoding import (
     shrunk,
     statistic_of,
     sure,
-    telling_coordinates,
 )
-from epsaudit.witnesses.features import (
+from epsaudit.witnesses.events import (
     Additive,
     Code,
     Coordinate,
@@ -51,52 +62,46 @@ from epsaudit.witnesses.features import (
     Tree,
     Value,
 )
-from epsaudit.witnesses.selection import CandidateScore, Monotone, PiecewiseRatio, Score
-from epsaudit.witnesses.settings import (
-    CELLS,
-    CELLS_TO_TEST,
-    EASY_TO_READ,
-    ERRORS,
-    FALSE_FINDS,
-    FEW_VALUES,
-    FOLDS,
-    HARD_TO_READ,
-    KNOTS,
-    LEARN_FROM,
-    LEAST_SEEN,
-    LEAST_TO_LEARN,
-    LEAST_TO_PLANT,
-    LEAVES,
-    LOOK,
-    MOST_COORDINATES,
-    MOST_PARTS,
-    MOST_REGRESSORS,
-    PENALTIES,
-    SHAPES,
-    STEPS,
-    TELLING,
-    TREE_FROM,
-    TREES,
-)
+from epsaudit.witnesses.selection import ERRORS, CandidateScore, Monotone, PiecewiseRatio, Score
 
-IN_CACHE = 4096
-"""Numbers whose hat functions are computed at once: in the processor's cache twice as fast as all."""
-
-
-Shape = tuple[Floats, Floats]
-"""An orthonormal matrix that free coefficients are multiplied by, shape (columns, free), and twice the quadratic form
-that is taken from their log likelihood, shape (free, free)."""
+CELLS = 96
+"""[chosen] Cells of a number: half of them in geometric steps towards the ends."""
+LEARN_FROM = 350_000
+"""[measured] Outputs of each side that scores are learnt from. Sparse vector 3: a share of 0.81 with 150,000, 0.96 with
+300,000."""
+MOST_REGRESSORS = 160_000_000
+"""[memory] Numbers in the matrix that a sum is learnt from: 640 MB. If it would be more, fewer outputs are."""
+LEAST_TO_PLANT = 400
+"""[chosen] Fewest outputs of each side that trees are learnt from."""
+KNOTS = (0.01, 0.1, 0.3, 0.47, 0.53, 0.7, 0.9, 0.99)
+"""[measured] Knots of hat functions, in ranks: far out, where events are cut, and close in the middle, where the
+likelihood ratio of two Laplace laws has a step: prefix sum has a share of 0.96, and of 0.90 with one knot there."""
+PENALTIES = (30.0, 1000.0)
+"""[chosen] Ridge penalties, in outputs: a log ratio of 0.2 and of 0.03 is taken to be as likely as not; held-out folds
+choose."""
+SHAPES = ((1, 0), (1, 1), (2, 0), (4, 0))
+"""[measured] Into how many parts coordinates that are alike are divided, and the degree of the polynomial in their
+place that their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of
+0.75, of shared ones 0.87; Laplace in parallel 0.40 and 0.79, where all coordinates have the same ones."""
+STEPS = 3
+"""[time] Steps of Newton's method with the information at 0: exact for weak scores, and strong ones need no care."""
+TREES, LEAVES, TREE_FROM = 30, 64, 30_000
+"""[time] Boosted trees, leaves of the one tree that imitates them, and outputs of both sides that they are learnt
+from."""
+EASY_TO_READ, HARD_TO_READ = 0.02, 0.04
+"""[measured] Shares by which a predicted bound must exceed that of simpler candidates: unions of intervals and sets of
+outputs; sums and trees. At 0.001 two of four Laplace audits took a lucky narrow interval where a tail is as good."""
 
 
 def regress(
     design: Singles,
     side: Singles,
     weight: Singles,
-    folds: NDArray[np.int8] | None,
-    shapes: Sequence[Shape],
+    folds: NDArray[Any],
+    penalties: Sequence[Floats],
     steps: int = STEPS,
 ) -> tuple[Floats, Singles]:
-    """Ridge logistic regressions of the side that an output came from, for every shape, and without each fold.
+    """Ridge logistic regressions of the side that an output came from, for every penalty, and without each fold.
 
     They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
     with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
@@ -107,60 +112,47 @@ def regress(
         Regressors.
     side, weight : ndarray of float32, shape (entries,)
         1 for x and 0 for x', and how often it was seen.
-    folds : ndarray of int, shape (entries,), or None
-        The fold of each entry; None for no folds.
-    shapes : sequence of `Shape`
-        Which coefficients there may be, and their penalties.
+    folds : ndarray of int, shape (entries,)
+        The fold of each entry, increasing.
+    penalties : sequence of ndarray, shape (columns, columns)
+        Twice the quadratic form of the coefficients that is taken from their log likelihood.
 
     Returns
     -------
-    ndarray, shape (shapes, columns); ndarray of float32, shape (shapes, entries)
+    ndarray, shape (penalties, columns); ndarray of float32, shape (penalties, entries)
         Coefficients learnt from all entries, and the log odds of x of every entry, learnt without its fold.
-
-    Examples
-    --------
-    Seen 3 times as often on x where the regressor is 1:
-
-    >>> design, side, weight = np.float32([[1], [1]]), np.float32([1, 0]), np.float32([300, 100])
-    >>> regress(design, side, weight, None, [(np.eye(1), np.zeros((1, 1)))], 20)[0].round(2).tolist()
-    [[1.1]]
     """
-    folds = np.zeros(len(design), np.int8) if folds is None else folds
-    number = int(folds.max(initial=0)) + 1
-    rows: list[Any] = [np.flatnonzero(folds == fold) for fold in range(number)]
-    # a fold whose rows are neighbours as a slice, which copies nothing
-    rows = [slice(one[0], one[-1] + 1) if len(one) and one[-1] - one[0] < len(one) else one for one in rows]
-    parts = [(design[one], side[one, None], weight[one, None]) for one in rows]
-    grams = np.array([(part * seen).T @ part for part, _, seen in parts], float) / 4.0
-    total = grams.sum(axis=0) + 1e-3 * np.eye(design.shape[1])
-    left_out = [*grams, np.zeros_like(total)] if number > 1 else [np.zeros_like(total)]
-    factors = [[cho_factor(free.T @ (total - out) @ free + penalty) for free, penalty in shapes] for out in left_out]
-    weights = np.zeros((len(left_out), len(shapes), design.shape[1]))
+    cuts = np.searchsorted(folds, np.arange(1, int(folds.max(initial=0)) + 1))
+    sides, weights = np.split(side[:, None], cuts), np.split(weight[:, None], cuts)
+    parts = list(zip(np.split(design, cuts), sides, weights, strict=True))
+    eye, factors = np.eye(design.shape[1]), []
+    grams = np.zeros((len(parts) + 1, *eye.shape))  # the last is of what is left out of all: nothing
+    for fold, (part, _, seen) in enumerate(parts):
+        grams[fold] = (part * seen).T @ part
+    total = grams.sum(axis=0) / 4.0 + 1e-3 * eye
+    for gram, penalty in itertools.product(grams, penalties):
+        factors.append(cho_factor(total - gram / 4.0 + penalty))
+    found = np.zeros((len(grams), len(penalties), design.shape[1]))
     for _ in range(steps):
-        slopes = np.zeros_like(weights)
-        flat = weights.reshape(-1, design.shape[1]).T.astype(np.float32)
+        slopes = np.zeros_like(found)
+        flat = found.reshape(-1, design.shape[1]).T.astype(np.float32)
         for fold, (part, own, seen) in enumerate(parts):
-            slope = ((seen * (own - expit(part @ flat))).T @ part).reshape(weights.shape)
+            slope = ((seen * (own - expit(part @ flat))).T @ part).reshape(found.shape)
             slopes += slope
-            if number > 1:
-                slopes[fold] -= slope[fold]
-        for k, factored in enumerate(factors):
-            for v, (factor, (free, penalty)) in enumerate(zip(factored, shapes, strict=True)):
-                weights[k, v] += free @ cho_solve(factor, free.T @ slopes[k, v] - penalty @ (free.T @ weights[k, v]))
-    judged = np.empty((len(shapes), len(design)), np.float32)
-    for fold, (one, (part, _, _)) in enumerate(zip(rows, parts, strict=True)):
-        judged[:, one] = (part @ weights[fold].T.astype(np.float32)).T
-    return weights[-1], judged
+            slopes[fold] -= slope[fold]
+        for number, factor in enumerate(factors):
+            fold, which = divmod(number, len(penalties))
+            found[fold, which] += cho_solve(factor, slopes[fold, which] - penalties[which] @ found[fold, which])
+    judged = []
+    for one, (part, _, _) in zip(found[:-1], parts, strict=True):
+        judged.append(part @ one.T.astype(np.float32))
+    return found[-1], np.concatenate(judged).T
 
 
 def hats(numbers: Floats, knots: Floats) -> Singles:
     """Hat functions at increasing knots, shape (size, knots); constant beyond the ends."""
-    found = np.empty((len(knots), len(numbers)), np.float32)
-    steps = np.diff(knots)[:, None]
-    for start in range(0, len(numbers), IN_CACHE):  # so many that they stay in the processor's cache
-        ramps = np.clip((numbers[start : start + IN_CACHE] - knots[:-1, None]) / steps, 0.0, 1.0)
-        found[:, start : start + IN_CACHE] = 0.0 - np.diff(ramps, axis=0, prepend=1.0, append=0.0)
-    return found.T
+    ramps = np.clip((numbers - knots[:-1, None]) / np.diff(knots)[:, None], 0.0, 1.0)
+    return (0.0 - np.diff(ramps, axis=0, prepend=1.0, append=0.0)).astype(np.float32).T
 
 
 class Family(Protocol):
@@ -188,19 +180,21 @@ class FromTable(ABC):
 class Tails(FromTable):
     """Tails of every feature: {y <= t}, {y >= t}, and both at once."""
 
-    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield the candidates of the features that tell most."""
-        features = [one for one in data.features.alone if one not in data.features.regions]
-        yield from self.of(features, data, errors_of(data.features.tried))
+    def candidates(
+        self, data: Encoding, features: Sequence[Feature] | None = None, errors: float | None = None
+    ) -> Iterator[CandidateScore]:
+        """Yield two candidates a feature, which need no fitting; by default of those that tell most.
 
-    def of(self, features: Sequence[Feature], data: Encoding, errors: float) -> Iterator[CandidateScore]:
-        """Yield two candidates a feature, which need no fitting."""
-        for feature in features:
-            numbers = data.numbers(feature)[data.row]
-            found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, errors=errors)
-            if found is not None and len(found.thresholds) > 1:
-                yield found
-                yield found.mirrored(Monotone(feature, -1))
+        Log odds are lowered by so many ``errors``, by default for the best of all that were tried.
+        """
+        errors = errors_of(data.features.tried) if errors is None else errors
+        for feature in data.features.alone if features is None else features:
+            if feature not in data.features.regions:
+                numbers = data.numbers(feature)[data.row]
+                found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, errors=errors)
+                if found is not None and len(found.thresholds) > 1:
+                    yield found
+                    yield found.mirrored(Monotone(feature, -1))
 
 
 @dataclass(frozen=True)
@@ -210,34 +204,29 @@ class LikelihoodRatio(FromTable):
     Its events are sets of atoms and unions of intervals.
     """
 
-    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+    def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
         """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
-        yield from self.of(data.features.alone, data)
+        known, repeats = data.features, bool(np.any(data.atoms >= 0))
+        if repeats:
+            yield from self._table(data, Value(), ERRORS, data.atoms.copy())
+        for feature in known.alone if features is None else features:
+            if not isinstance(feature, Value):
+                errors = errors_of(known.scanned if feature in known.regions else known.tried)
+                yield from self._table(data, feature, errors, np.full(len(data.outputs), -1))
+            elif not repeats:
+                yield from self._table(data, feature, ERRORS, np.full(len(data.outputs), -1))
 
-    def of(self, features: Sequence[Feature], data: Encoding) -> Iterator[CandidateScore]:
-        if np.any(data.atoms >= 0):
-            yield from self._table(data, Value(), True, ERRORS)
-        for feature in features:
-            plain = isinstance(feature, Value)
-            if not (plain and np.any(data.atoms >= 0)):
-                errors = (
-                    ERRORS
-                    if plain
-                    else errors_of(data.features.scanned if feature in data.features.regions else data.features.tried)
-                )
-                yield from self._table(data, feature, False, errors)
-
-    def _table(self, data: Encoding, feature: Feature, atoms: bool, errors: float) -> Iterator[CandidateScore]:
-        """Count atoms and cells, and judge every fold by the ratios of the others."""
-        cell = data.atoms.copy() if atoms else np.full(len(data.outputs), -1)
+    def _table(
+        self, data: Encoding, feature: Feature, errors: float, cell: NDArray[np.int64]
+    ) -> Iterator[CandidateScore]:
+        """Count atoms, of cells from 0, and cells of numbers; judge every fold by the ratios of the others."""
         single = int(cell.max()) + 1
         numbers = data.numbers(feature)
         free = np.isfinite(numbers) & (cell < 0)
         known = np.sort(numbers[data.row[free[data.row]]])
-        values = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
-        coded = isinstance(feature, Code | Together)
-        edges: Floats = np.empty(0)
+        values, edges, coded = np.unique(known), np.empty(0), False
         if isinstance(feature, Code | Together):
+            coded = True
             edges = np.arange(0.5, feature.number - 1)
         elif len(known) >= FEW_VALUES and len(values) <= CELLS:
             edges = (values[1:] + values[:-1]) / 2.0
@@ -257,7 +246,9 @@ class LikelihoodRatio(FromTable):
         seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
         total, counted = seen.sum(axis=1), cells if coded else single
         final = _ratios(total, counted)
-        judged = np.array([_ratios(total - seen[:, fold], counted) for fold in range(FOLDS)])
+        judged = np.empty((FOLDS, cells))
+        for fold in range(FOLDS):
+            judged[fold] = _ratios(total - seen[:, fold], counted)
         row, folds, side = np.nonzero(seen)
         first = np.zeros(single, np.int64)
         rows = np.flatnonzero((cell >= 0) & (cell < single))
@@ -287,12 +278,12 @@ def _ratios(seen: Floats, single: int) -> Floats:
     ranks = (np.cumsum(cells.sum(axis=1)) - cells.sum(axis=1) / 2.0 + 0.5) / (cells.sum() + 1.0)
     far = np.geomspace(5e-4, 0.5, number // 12)
     knots = np.unique(np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(number)))
-    bends = np.diff(np.eye(len(knots)), axis=0)
     eye = np.eye(len(knots))
+    bends = np.diff(eye, axis=0)
     penalty = 10.0 * bends.T @ bends + 0.1 * eye
     side, weight = np.tile(np.array([1.0, 0.0], np.float32), number), cells.ravel().astype(np.float32)
     design = np.repeat(hats(np.arange(number, dtype=float), knots), 2, axis=0)
-    weights, _ = regress(design, side, weight, None, [(eye, penalty)], 3 * STEPS)
+    weights, _ = regress(design, side, weight, np.zeros(len(side)), [penalty], 3 * STEPS)
     return np.concatenate([shrunk(atoms), np.asarray(design[::2].astype(float) @ weights[0])])
 
 
@@ -336,14 +327,11 @@ class Basis:
     def columns(self, numbers: Floats) -> Singles:
         """Return shape (size, width)."""
         finite = np.isfinite(numbers)
-        indicators = [kind[:, None] for kind, kept in zip(odd_of(numbers), self.odd, strict=True) if kept]
+        indicators = odd_of(numbers)[self.odd].T
         if not len(self.knots):
-            return np.concatenate(indicators, axis=1).astype(np.float32)
-        skipped = int(self.linear)
-        if finite.all() and not indicators:
-            return hats(numbers, self.knots)[:, skipped:]
-        found = hats(np.where(finite, numbers, self.knots[0]), self.knots)[:, skipped:] * finite[:, None]
-        return np.concatenate([found, *indicators], axis=1, dtype=np.float32)
+            return indicators.astype(np.float32)
+        found = hats(np.where(finite, numbers, self.knots[0]), self.knots)[:, int(self.linear) :] * finite[:, None]
+        return np.concatenate([found, indicators], axis=1, dtype=np.float32)
 
     def term(self, coefficients: Floats) -> Term:
         """The term that these coefficients of the columns make."""
@@ -354,20 +342,30 @@ class Basis:
         return Term(self.feature, tuple(self.knots.tolist()), tuple(values), below, above, missing)
 
 
-def bases_of(features: Sequence[Feature], numbers: Floats, odd: NDArray[np.bool_], linear: bool = False) -> list[Basis]:
-    """The basis of each feature, ``numbers`` having shape (features, size).
+def bases_of(group: Sequence[Feature], data: Encoding, rows: NDArray[np.int64], linear: bool = False) -> list[Basis]:
+    """The basis of each feature: knots are quantiles in these rows, or each number where few differ; a line has ends.
 
-    Knots are quantiles, or each number where few differ; of a line its ends.
+    Indicators are of what any of the features often is.
     """
+    numbers = [data.numbers(feature)[rows] for feature in group]
+    odd = np.zeros(3, bool)
+    for one in numbers:
+        if not np.isfinite(one).all():
+            odd |= np.count_nonzero(odd_of(one), axis=1) >= LEAST_SEEN
     found = []
-    for feature, one in zip(features, np.sort(numbers, axis=1), strict=True):
+    for feature, one in zip(group, numbers, strict=True):
         known = one[np.isfinite(one)]
-        values = known[np.append(True, known[1:] > known[:-1])[: len(known)]]
+        values = np.unique(known)
         line = linear and len(known) > 0
         if line or len(values) > FEW_VALUES:
             values = np.unique(np.quantile(known, [KNOTS[0], KNOTS[-1]] if linear else KNOTS))
         found.append(Basis(feature, values, odd, line))
     return found
+
+
+def design_of(bases: Sequence[Basis], data: Encoding, rows: NDArray[np.int64]) -> Singles:
+    """The columns of all bases side by side, in these rows."""
+    return np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
 
 
 @dataclass(frozen=True)
@@ -377,34 +375,35 @@ class Classifiers(FromTable):
     Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
     coordinates (`SHAPES`), whatever judges the held-out folds best. Boosted trees find interactions; they are distilled
     to one tree, which is faster to apply and fits into JSON. Of vectors of more than `MOST_PARTS` coordinates they are
-    learnt only where products of two tell more than a sum.
+    not learnt: products of two that tell are features.
 
     Parameters
     ----------
     trees : bool
         Whether to learn a tree.
+    curves : int
+        Features of a group up to which each has a curve; of more, a line each, and those that tell most a curve.
     """
 
     trees: bool = True
+    curves: int = MOST_COORDINATES
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield the best sums of two groups of features at most, and a tree."""
+        """Yield the best sums of two groups of features at most, those of lines, and a tree."""
         if not data.features.groups or data.size < LEAST_TO_LEARN:
             return
-        sums = []
+        sums, best = [], []
         for number, group in enumerate(data.features.groups):
-            if fitted := _sums(data, group, number < data.features.alike):
-                sums.append(max(fitted, key=attrgetter("gain")))
-        best = sorted(sums, key=lambda one: -one.gain / len(one.entries))[:2]
-        found = [one for sum_ in best for one in judged_by(data, sum_.entries, sum_.score, sum_.judged)]
-        yield from found
-        groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
-        features = tuple(dict.fromkeys(feature for group in groups for feature in group))
-        if not self.trees or data.size < LEAST_TO_PLANT or len(features) < 2:
-            return
-        longest = max(groups, key=len)
-        if len(longest) <= MOST_PARTS or interacting(data, longest, found):
-            yield from planted(data, features)
+            few, alike = group, number < data.features.alike
+            if len(group) > self.curves:
+                best += sorted(sums_of(data, group, alike, lines=True), key=itemgetter(0))[-1:]
+                few = tuple(screen(group, *data.sides, self.curves)) if len(group) <= MOST_COORDINATES else ()
+            sums += sorted(sums_of(data, few, alike), key=itemgetter(0))[-1:]
+        for _, entries, score, judged in [*best, *sorted(sums, key=itemgetter(0), reverse=True)[:2]]:
+            yield from judged_by(data, entries, score, judged)
+        lengths = [len(group) for group in data.features.groups if len(group) <= MOST_COORDINATES]
+        if self.trees and max(lengths) <= MOST_PARTS:
+            yield from planted(data)
 
 
 @dataclass(frozen=True)
@@ -419,7 +418,7 @@ class FloatBits(FromTable):
         """Yield candidates of zeros and bits that tell something."""
         data = encode(*data.sides, data.features, once=False)
         rows = are_numbers(data.sides[0]) and data.sides[0].ndim > 1
-        chosen = telling_coordinates(differences(*data.sides), MOST_COORDINATES) if rows else []
+        chosen = least(differences(*data.sides), MOST_COORDINATES) if rows else []
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         zeros: list[Feature] = [NegativeZero(one) for one in sources]
         features = sure([(log_chance(*statistic_of(one, data.sides)), one) for one in zeros], TELLING)
@@ -438,8 +437,8 @@ class FloatBits(FromTable):
             bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
             features += bits
             yield from planted(data, (*bits, Exponent(feature), feature))
-        yield from Tails().of(features, data, errors_of(3 * len(sources)))
-        yield from LikelihoodRatio().of(features, data)
+        yield from Tails().candidates(data, features, errors_of(3 * len(sources)))
+        yield from LikelihoodRatio().candidates(data, features)
 
 
 @dataclass(frozen=True)
@@ -456,41 +455,8 @@ class Messages(FromTable):
         data = encode(*data.sides, replace(data.features, tried=data.features.tried + fields.places), once=False)
         features = screen([*fields.numbers, *fields.symbols], *data.sides, TELLING)
         numbers = [feature for feature in features if feature in fields.numbers]
-        yield from Tails().of(numbers, data, errors_of(fields.places))
-        yield from LikelihoodRatio().of(features, data)
-
-
-def interacting(data: Encoding, features: Sequence[Feature], sums: Sequence[CandidateScore]) -> bool:
-    """Whether products of two features are correlated with what the first of the sums leaves unexplained.
-
-    A score test (Rao 1948) for every product of two signs, about medians and about quartiles of distances from them,
-    by normal approximation; of chance alone one in a thousand tests of all products says so.
-    """
-    entries = first_of_each(data, LOOK)
-    rows, weight = data.row[entries], data.weight[entries]
-    fitted = next((one.score for one in sums if isinstance(one.score, Monotone)), None)
-    odds = data.numbers(fitted.feature)[rows] if fitted is not None else np.zeros(len(rows))
-    left = ((data.group[entries] % 2 == 0) - expit(odds)) * weight
-    signs = []
-    for feature in features:
-        numbers = data.numbers(feature)[rows]
-        known = np.isfinite(numbers)
-        far = np.where(known, numbers, 0.0) - (np.median(numbers[known]) if known.any() else 0.0)
-        away = np.abs(far)
-        signs += [np.where(known, np.sign(far), 0.0), np.where(known, np.sign(away - np.median(away)), -1.0)]
-    columns = np.array(signs, np.float32).T
-    columns -= columns.mean(axis=0)
-    products = (columns * left[:, None].astype(np.float32)).T @ columns
-    spread = (columns**2 * (left**2)[:, None].astype(np.float32)).T @ columns**2
-    others = np.kron(np.triu(np.ones((len(features), len(features))), 1), np.ones((2, 2)))
-    gaps = others * np.abs(products) / np.sqrt(np.maximum(spread, LEAST_SEEN))
-    tested = 2 * len(features) * (len(features) - 1)
-    return bool(np.max(gaps) > math.sqrt(2.0 * math.log(max(tested, 1) / FALSE_FINDS)))
-
-
-def learnt_from(terms: int) -> int:
-    """Outputs of each side that a sum of so many terms is learnt from, at most."""
-    return LOOK if terms > MOST_COORDINATES else min(LEARN_FROM, MOST_REGRESSORS // (2 * max(terms, 1) * len(KNOTS)))
+        yield from Tails().candidates(data, numbers, errors_of(fields.places))
+        yield from LikelihoodRatio().candidates(data, features)
 
 
 def first_of_each(data: Encoding, most: int) -> NDArray[np.int64]:
@@ -500,79 +466,57 @@ def first_of_each(data: Encoding, most: int) -> NDArray[np.int64]:
     return np.concatenate([np.flatnonzero(data.group % 2 == side)[:most] for side in (0, 1)])
 
 
-def odd_of(numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Where numbers are -inf, inf and NaN."""
-    return numbers == -np.inf, numbers == np.inf, np.isnan(numbers)
-
-
-def often_odd(numbers: Floats) -> NDArray[np.bool_]:
-    """Whether a row of numbers, shape (rows, size), often holds -inf, inf and NaN."""
-    if np.isfinite(numbers).all():
-        return np.zeros(3, bool)
-    return np.array([np.any(np.count_nonzero(kind, axis=1) >= LEAST_SEEN) for kind in odd_of(numbers)])
-
-
-@dataclass(frozen=True)
-class Sum:
-    """A sum of terms, what it gains over a fair coin on held-out folds, and what it gives the entries there."""
-
-    gain: float
-    score: Additive
-    entries: NDArray[np.int64]
-    judged: Singles
+def odd_of(numbers: Floats) -> NDArray[np.bool_]:
+    """Where numbers are -inf, inf and NaN, shape (3, size)."""
+    return np.array([numbers == -np.inf, numbers == np.inf, np.isnan(numbers)])
 
 
 def sums_of(
-    data: Encoding,
-    entries: NDArray[np.int64],
-    design: Singles,
-    shapes: Sequence[Shape],
-    bases: Sequence[Basis],
-    shares: Floats | None = None,
-) -> Iterator[Sum]:
-    """Learn sums from some entries, one for every shape.
+    data: Encoding, group: Sequence[Feature], alike: bool, lines: bool = False
+) -> Iterator[tuple[float, NDArray[np.int64], Additive, Singles]]:
+    """Learn sums of a curve, or a line, for each feature of a group.
 
-    ``shares``, shape (columns of bases, columns of the design), say which coefficients columns share, if any do.
+    Curves of features that are ``alike``, or many, may have the same coefficients in each of some parts (`SHAPES`).
+    Yields what each gains over a fair coin an entry of held-out folds, the entries, the sum, and what it gives them.
     """
-    weight, side = data.weight[entries].astype(np.float32), (data.group[entries] % 2 == 0).astype(np.float32)
-    coefficients, judged = regress(design, side, weight, data.group[entries] // 2, shapes)
-    for one, scores in zip(coefficients, judged, strict=True):
-        gain = float(np.sum(weight * (math.log(2.0) + log_expit((2.0 * side - 1.0) * scores)), dtype=float))
-        parts = np.split(one if shares is None else shares @ one, np.cumsum([basis.width for basis in bases])[:-1])
-        terms = tuple(basis.term(part) for basis, part in zip(bases, parts, strict=True))
-        yield Sum(gain, Additive(terms), entries, scores)
-
-
-def _sums(data: Encoding, group: Sequence[Feature], alike: bool) -> list[Sum]:
-    """Learn sums of a group of features."""
-    entries = first_of_each(data, learnt_from(len(group)))
+    size = len(group)
+    if size == 0:
+        return
+    most = min(LEARN_FROM, MOST_REGRESSORS // (2 * size * (1 if lines else len(KNOTS))))
+    entries = first_of_each(data, LOOK if size > MOST_COORDINATES else most)
     entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
-    rows = data.row[entries]
-    times = np.minimum(data.weight[entries], LOOK).astype(int)
+    rows, folds = data.row[entries], data.group[entries] // 2
+    weight, side = data.weight[entries].astype(np.float32), (data.group[entries] % 2 == 0).astype(np.float32)
+    times = np.minimum(weight, LOOK).astype(int)
     some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
-    if not len(group):
-        return []
-    numbers, linear = np.array([data.numbers(feature)[some] for feature in group]), len(group) > MOST_COORDINATES
-    bases = [one for one in bases_of(group, numbers, often_odd(numbers), linear) if one.width > (not linear)]
-    if not bases:
-        return []
-    design = np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
-    return list(sums_of(data, entries, design, _shapes(bases, alike), bases))
-
-
-def _shapes(bases: Sequence[Basis], alike: bool) -> list[Shape]:
-    """Ridge penalties, and shapes that coefficients at the same knot of all coordinates have."""
-    eye, size, each = np.eye(sum(basis.width for basis in bases)), len(bases), bases[0].width
-    found: list[Shape] = [(eye, penalty * eye) for penalty in PENALTIES]
-    if not alike or size < 3 or any(basis.width != each for basis in bases):
-        return found
-    for parts, degree in SHAPES:
-        part = np.arange(size) * parts // size
-        place = np.concatenate([np.linspace(-1.0, 1.0, int(np.sum(part == one))) for one in range(parts)])
-        powers = [(part == one)[:, None] * place[:, None] ** np.arange(degree + 1) for one in range(parts)]
-        free, _ = np.linalg.qr(np.kron(np.concatenate(powers, axis=1), np.eye(each)))
-        found.append((free, np.eye(free.shape[1])))
-    return found
+    curves = bases_of(group, data, some)
+    designs: list[tuple[list[Basis], Singles, Floats | None]] = []
+    width = curves[0].width
+    if (lines or (alike and size > 2)) and width and all(one.width == width for one in curves):
+        finest = SHAPES[-1][0]
+        part, place = np.arange(size) * finest // size, np.linspace(-1.0, 1.0, size)
+        summed = np.zeros((2, finest, len(rows), width), np.float32)
+        for basis, at, far in zip(curves, part, place, strict=True):
+            columns = basis.columns(data.numbers(basis.feature)[rows])
+            summed[:, at] += columns, np.float32(far) * columns
+        summed -= summed.mean(axis=2, keepdims=True)  # all hats together are constant: single precision ends there
+        for parts, degree in SHAPES:
+            pieces, powers = [], []
+            for power, number in itertools.product(range(degree + 1), range(parts)):
+                pieces.append(np.split(summed[power], parts)[number].sum(axis=0))
+                powers.append((part * parts // finest == number) * place**power)
+            designs.append((curves, np.concatenate(pieces, axis=1), np.kron(np.transpose(powers), np.eye(width))))
+    bases = bases_of(group, data, some, linear=True) if lines else curves
+    if bases := [one for one in bases if one.width > (not lines)]:
+        designs.append((bases, design_of(bases, data, rows), None))
+    for bases, design, shares in designs:
+        penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if shares is None else (1.0,))]
+        for one, scores in zip(*regress(design, side, weight, folds, penalties), strict=True):
+            gain = float(np.sum(weight * (math.log(2.0) + log_expit((2.0 * side - 1.0) * scores)), dtype=float))
+            ends = np.cumsum([basis.width for basis in bases])[:-1]
+            each = np.split(one if shares is None else shares @ one, ends)
+            terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
+            yield gain / len(entries), entries, Additive(terms), scores
 
 
 def judged_by(
@@ -590,11 +534,15 @@ def judged_by(
         yield found
 
 
-def planted(data: Encoding, features: tuple[Feature, ...]) -> Iterator[CandidateScore]:
-    """Yield the candidate of a tree that imitates boosted trees on the features.
+def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[CandidateScore]:
+    """Yield the candidate of a tree that imitates boosted trees on the features, by default on those of all groups.
 
     It is judged by the entries that it was not learnt from, or fold by fold where it was learnt from all.
     """
+    groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
+    features = features or tuple(dict.fromkeys(feature for group in groups for feature in group))
+    if data.size < LEAST_TO_PLANT or len(features) < 2:
+        return
     entries = first_of_each(data, TREE_FROM // 2)
     rows, folds, side = data.row[entries], data.group[entries] // 2, data.group[entries] % 2 == 0
     filled = tuple(Filled(feature) for feature in features)

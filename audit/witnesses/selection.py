@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -20,17 +20,23 @@ from scipy.special import expit, logit, rel_entr
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Codes, Floats, Outputs, find_atoms, number
-from epsaudit.witnesses.events import Event, Interval, Region, Witness, reads_well
-from epsaudit.witnesses.features import Feature
-from epsaudit.witnesses.settings import (
-    BENDS,
-    ERRORS,
-    FEW_LEVELS,
-    LEVELS,
-    SURE,
-    TANGENTS,
-    WALKS,
-)
+from epsaudit.witnesses.events import Event, Feature, Interval, Region, Witness, reads_well
+
+SURE = 6.0
+"""[formula] Standard deviations of chance beyond which a remainder or a bit is taken to tell something, and an event to
+be unlike its neighbours: there are hundreds, and a normal variable is beyond 6 with probability 2e-9."""
+LEVELS = 60
+"""[time] Thresholds of a score that are compared: half of them in geometric steps towards the ends."""
+ERRORS = 2.0
+"""[measured] Standard errors by which the log odds of a correct guess are lowered, for one score. At 1.5 the mean share
+is 0.90, and 0.89 at 2; but scores of noise without any difference promise up to 0.14 at 1.5, next to nothing at 2."""
+WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
+"""[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
+FEW_LEVELS = 16
+"""[measured] Levels up to which the log odds of each are its own. A sequential audit of a function that raises on one
+side alone is over after 605 runs, and after 2,070 if this is 4."""
+TANGENTS = 24
+"""[time] Points of a claim's privacy profile that are compared, in proportion to which it takes time."""
 
 
 class Score(Protocol):
@@ -62,12 +68,10 @@ class Monotone:
         return numbers if self.sign > 0 else -numbers
 
     def at_least(self, threshold: float) -> Event:
-        interval = Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold)
-        return Region(self.feature, (interval,))
+        return Region(self.feature, (Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold),))
 
     def at_most(self, threshold: float) -> Event:
-        interval = Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold)
-        return Region(self.feature, (interval,))
+        return Region(self.feature, (Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold),))
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,8 @@ class PiecewiseRatio:
 
     def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
         bounds = np.concatenate([[-np.inf], self.edges, [np.inf]])
-        intervals: list[Interval] = []
-        for i in np.flatnonzero(chosen_intervals):
-            if intervals and intervals[-1].high == bounds[i]:
-                intervals[-1] = Interval(intervals[-1].low, bounds[i + 1], includes_low=False)
-            else:
-                intervals.append(Interval(bounds[i], bounds[i + 1], includes_low=False))
+        ends = bounds[np.flatnonzero(np.diff(chosen_intervals, prepend=False, append=False))].reshape(-1, 2).tolist()
+        intervals = [Interval(low, high, includes_low=False) for low, high in ends]
         included, excluded = [], []
         for atom, chosen in zip(self.atoms, chosen_atoms, strict=True):
             if chosen:
@@ -115,10 +115,10 @@ class PiecewiseRatio:
 
 
 LEVEL, SLOPE = 4.0, 0.01
-"""Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
+"""[chosen] Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CandidateScore:
     """A score with thresholds, and how often outputs that did not teach it were at or beyond each.
 
@@ -160,26 +160,33 @@ class CandidateScore:
         more for x', ``weight`` how often it was seen. Of a score that was learnt from these outputs, ``judged`` is what
         models give that have not seen the entry's fold; events of equal mass are taken for each other.
         """
-        ordered = _Ordered(final, group, weight)
-        values = ordered.values
-        different = np.flatnonzero(np.append(True, values[1:] > values[:-1])[: len(values)])
-        if len(different) == 0:
+        values, counts = _ordered(final, group, weight)
+        thresholds, total = np.unique(values), float(counts[:, -1].sum())
+        if len(thresholds) == 0:
             return None
-        if len(different) <= LEVELS:
-            thresholds = values[different]
-        else:  # quantiles that crowd geometrically towards both ends
-            tail = np.geomspace(1.0 / ordered.total, 0.5, LEVELS // 2)
+        if len(thresholds) > LEVELS:  # quantiles that crowd geometrically towards both ends
+            tail = np.geomspace(1.0 / total, 0.5, LEVELS // 2)
             ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, LEVELS // 2)])
-            thresholds = np.unique(values[ordered.at(ranks)])
-        upper, lower = ordered.tail(thresholds, True), ordered.tail(thresholds, False)
+            thresholds = np.unique(values[_places(counts, ranks)])
+        upper = counts[:, -1:] - counts[:, np.searchsorted(values, thresholds, "left")]
+        lower = counts[:, np.searchsorted(values, thresholds, "right")]
         if judged is not None:
-            above, below = upper.sum(axis=0) / ordered.total, lower.sum(axis=0) / ordered.total
+            above, below = upper.sum(axis=0) / total, lower.sum(axis=0) / total
             upper, lower = np.zeros((2, 2, len(thresholds)))
             for fold in np.unique(group // 2):
                 part = group // 2 == fold
-                held_out = _Ordered(judged[part], group[part], weight[part])
-                upper += held_out.of_mass(above, True)
-                lower += held_out.of_mass(below, False)
+                values, counts = _ordered(judged[part], group[part], weight[part])
+                if len(values) == 0:
+                    continue
+                both = counts[:, -1:]
+                for tails, shares, upwards in ((upper, above, True), (lower, below, False)):
+                    cuts = values[_places(counts, 1.0 - shares + 0.5 / both.sum() if upwards else shares)]
+                    right = counts[:, np.searchsorted(values, cuts, "right")]
+                    left = counts[:, np.searchsorted(values, cuts, "left")]
+                    closed, opened = (both - left, both - right) if upwards else (right, left)
+                    wanted = shares * both.sum()
+                    nearer = np.abs(opened.sum(axis=0) - wanted) < np.abs(closed.sum(axis=0) - wanted)
+                    tails += np.where(nearer, opened, closed)
         size = options.pop("size", float(weight[group % 2 == 0].sum()))
         return cls(score, thresholds, upper, lower, size, **options)
 
@@ -199,23 +206,12 @@ class CandidateScore:
             lower[side] += np.searchsorted(values, self.thresholds, "right")
         return replace(self, upper=upper, lower=lower, size=self.size + len(outputs))
 
-    def events(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Yield indices of thresholds of the upper and the lower event, -1 for none: upper alone, lower alone, both."""
-        levels = np.arange(len(self.thresholds))
-        none = np.full(len(levels), -1)
-        yield levels, none
-        yield none, levels
-        up, low = np.tril_indices(len(levels), -1)
-        if len(up):
-            yield up, low
+    def rates(self, errors: float | None = None) -> Iterator[tuple[Codes, Codes, Floats, Floats]]:
+        """Correct and wrong guesses that events are expected to give in one run on each dataset.
 
-    def rates(
-        self, upper: NDArray[np.int64], lower: NDArray[np.int64], errors: float | None = None
-    ) -> tuple[Floats, Floats]:
-        """Correct and wrong guesses that these events are expected to give in one run on each dataset.
-
-        The log odds of each event are lowered by so many standard errors, by default the candidate's own. Where an
-        event's own counts say more than what was pooled, beyond any chance, they are believed.
+        Yields, for upper events alone, lower ones alone, and both, the indices of their thresholds, -1 for none, and
+        the rates of each. The log odds of each event are lowered by so many standard errors, by default the candidate's
+        own. Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
         errors = self.errors if errors is None else errors
         found = []
@@ -226,8 +222,11 @@ class CandidateScore:
             believed = (own > odds) & (deviance > SURE**2)
             low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
             found.append(np.append(guesses * expit([low, -low]), np.zeros((2, 1)), axis=1))  # the last is no event
-        correct, wrong = (found[0][:, upper] + found[1][:, lower]) / self.size
-        return correct, wrong
+        levels = np.arange(len(self.thresholds))
+        none = np.full(len(levels), -1)
+        for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
+            if len(upper):
+                yield upper, lower, *(found[0][:, upper] + found[1][:, lower]) / self.size
 
     @functools.cached_property
     def _tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -249,16 +248,6 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     events are a Gaussian process along the logit of their rank that leaves the median as a random walk, or as a line
     that bends. Of some variances the likeliest is taken: one that hardly moves, as where a loss is bounded, pools far
     tails with what is common; one that moves follows the counts.
-
-    Examples
-    --------
-    Of 10,000 guesses 6,000 are correct wherever the cut; 9 of the 10 farthest are so by chance:
-
-    >>> tails = np.rint(np.outer([0.6, 0.4], np.geomspace(10.0, 10_000.0, 20)))
-    >>> tails[:, 0] = 9.0, 1.0
-    >>> odds, error = smoothed(tails)
-    >>> float(odds[0].round(1)), float(error[0].round(1))
-    (0.4, 0.0)
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     pooled = seen.sum(axis=0)
@@ -272,16 +261,11 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
-    # the last row of the root of a matrix with one row more is what the root of the matrix turns that row into
-    both = np.empty((len(prior), len(raw) + 1, len(raw) + 1))
-    both[:, :-1, :-1] = prior + np.diag(noise)
-    both[:, -1, :-1] = both[:, :-1, -1] = raw
-    both[:, -1, -1] = 1.0 + np.sum(raw**2 / noise)  # more than the square of that row: the matrix is positive definite
-    roots = np.linalg.cholesky(both)
-    root, white = roots[:, :-1, :-1], roots[:, -1, :-1]
-    evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    roots = np.linalg.cholesky(prior + np.diag(noise))
+    white = np.linalg.solve(roots, np.broadcast_to(raw[:, None], (*roots.shape[:2], 1)))[..., 0]
+    evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     best = int(np.argmax(evidence))
-    half = np.linalg.solve(root[best], prior[best])
+    half = np.linalg.solve(roots[best], prior[best])
     share = expit(half.T @ white[best])
     correct, total = np.cumsum(pooled * share), np.cumsum(pooled)
     weights = np.tri(len(raw)) * (pooled * share * (1.0 - share))
@@ -290,37 +274,21 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     return logit(correct / total), error
 
 
-class _Ordered:
+def _ordered(values: Floats, group: NDArray[np.int8], weight: Floats) -> tuple[Floats, Floats]:
     """Scores in order, and how many outputs of x and of x' lie below each place, shape (2, entries + 1)."""
+    order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
+    order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
+    counts = np.zeros((2, len(order) + 1))
+    prime, seen = group[order] % 2 == 1, weight[order]
+    np.cumsum(np.where(prime, 0.0, seen), out=counts[0, 1:])
+    np.cumsum(np.where(prime, seen, 0.0), out=counts[1, 1:])
+    return values[order], counts
 
-    def __init__(self, values: Floats, group: NDArray[np.int8], weight: Floats) -> None:
-        order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
-        order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
-        prime, seen = group[order] % 2 == 1, weight[order]
-        self.values, self.counts = values[order], np.zeros((2, len(order) + 1))
-        np.cumsum(np.where(prime, 0.0, seen), out=self.counts[0, 1:])
-        np.cumsum(np.where(prime, seen, 0.0), out=self.counts[1, 1:])
-        self.total = float(self.counts[:, -1].sum())
 
-    def at(self, ranks: Floats) -> NDArray[np.int64]:
-        """Places of quantiles."""
-        place = np.searchsorted(self.counts.sum(axis=0), ranks * self.total, "left") - 1
-        return np.clip(place, 0, len(self.values) - 1)
-
-    def tail(self, cuts: Floats, upwards: bool, opened: bool = False) -> Floats:
-        """Count at or above the cuts, or at or below; or only above, or below."""
-        below = self.counts[:, np.searchsorted(self.values, cuts, "left" if upwards != opened else "right")]
-        return self.counts[:, -1:] - below if upwards else below
-
-    def of_mass(self, shares: Floats, upwards: bool) -> Floats:
-        """Counts of the tails that have about these shares of all, shape (2, shares)."""
-        if len(self.values) == 0:
-            return np.zeros((2, len(shares)))
-        cuts = self.values[self.at(1.0 - shares + 0.5 / self.total if upwards else shares)]
-        closed, opened = self.tail(cuts, upwards), self.tail(cuts, upwards, opened=True)
-        wanted = shares * self.total
-        nearer = np.abs(opened.sum(axis=0) - wanted) < np.abs(closed.sum(axis=0) - wanted)
-        return np.where(nearer, opened, closed)
+def _places(counts: Floats, ranks: Floats) -> NDArray[np.int64]:
+    """Places of quantiles among scores in order."""
+    below = counts.sum(axis=0)
+    return np.asarray(np.clip(np.searchsorted(below, ranks * below[-1], "left") - 1, 0, len(below) - 2))
 
 
 ANYTHING = Witness(Region(intervals=(Interval(),)), None)
@@ -341,30 +309,31 @@ class Choice:
     significance: float = -math.inf
     learnt: bool = False
 
-    @property
-    def rank(self) -> tuple[float, float]:
-        """What choices are compared by."""
-        return self.predicted, self.significance
+
+RANK = attrgetter("predicted", "significance")
+"""What choices are compared by."""
+NOTHING = Choice(ANYTHING, Box(), 0.0)
 
 
 class Objective(Protocol):
     """What events are chosen for."""
 
-    @property
-    def nothing(self) -> Choice:
-        """The choice where there is no candidate."""
-
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """Yield the best events of a candidate, its log odds lowered by so many errors, by default its own."""
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Sequence[Choice]:
+        """Return the best events of a candidate, its log odds lowered by so many errors, by default its own."""
 
 
-def best_of(candidates: Iterable[CandidateScore], objective: Objective, errors: float | None = None) -> Choice:
-    """Return the best choice of all candidates; near ties go to the earlier and simpler one."""
-    best = objective.nothing
+def best_of(
+    candidates: Iterable[CandidateScore], objective: Objective, errors: float | None = None, readable: bool = False
+) -> Choice:
+    """Return the best choice of all, or of events that read well; near ties go to the earlier and simpler one."""
+    best = NOTHING
     for candidate in candidates:
-        choice = max(objective.choices(candidate, errors), key=attrgetter("rank"), default=best)
-        if choice.rank > (best.predicted * (1.0 + candidate.margin), best.significance):
-            best = choice
+        for choice in sorted(objective.choices(candidate, errors), key=RANK, reverse=True):
+            if RANK(choice) <= (best.predicted * (1.0 + candidate.margin), best.significance):
+                break
+            if not readable or reads_well(choice.witness):
+                best = choice
+                break
     return best
 
 
@@ -393,16 +362,19 @@ class Bound:
     claim: Claim
     runs: int
     confidence: float
+    _known: dict[tuple[CandidateScore, float | None], list[Choice]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Choices of before: limits take most of the time."""
 
-    @property
-    def nothing(self) -> Choice:
-        return Choice(ANYTHING, MembershipGame() if self.claim.claimed_point is not None else Box(), 0.0)
-
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        """Yield the best events of every certificate, alone and in pairs."""
-        half, touched = self.runs / 2.0, []
-        for upper, lower in candidate.events():
-            correct, wrong = candidate.rates(upper, lower, errors)
+    def choices(self, candidate: CandidateScore, errors: float | None = None) -> list[Choice]:
+        """Return the best event of every certificate, alone and in pairs."""
+        if (candidate, errors) in self._known:
+            return self._known[candidate, errors]
+        half, point = self.runs / 2.0, self.claim.claimed_point
+        found: list[tuple[Certificate, Floats, Counts, Codes, Codes]] = []
+        touched = []
+        for upper, lower, correct, wrong in candidate.rates(errors):
             # of events than which no other has more correct and fewer wrong guesses, for limits are slow to compute
             order = np.lexsort((-correct, wrong))
             most = np.maximum.accumulate(correct[order])
@@ -414,11 +386,10 @@ class Bound:
             small = right + false <= half  # of a larger event the box reads the complement, which is a candidate, too
             if events == 1 and small.any():
                 bounds = np.where(small, Box().parameter(self.claim, counts, self.confidence), 0.0)
-                box = Box("x" if upper[0] >= 0 else "x_prime")
-                yield self._best(candidate, box, bounds, counts, upper, lower)
-            if self.claim.claimed_point is not None:
+                found.append((Box("x" if upper[0] >= 0 else "x_prime"), bounds, counts, upper, lower))
+            if point is not None:
                 bounds = MembershipGame().parameter(self.claim, counts, self.confidence)
-                yield self._best(candidate, MembershipGame(), bounds, counts, upper, lower)
+                found.append((MembershipGame(), bounds, counts, upper, lower))
                 continue
             steepest = float(np.max(np.log((right + 0.5) / (false + 0.5))))
             tangents = np.linspace(0.0, max(steepest, 0.1), TANGENTS)
@@ -426,44 +397,19 @@ class Bound:
             at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
             none = np.zeros(len(at))
             counts = Counts(half, half, right[at], false[at], none, none, events=events)
-            touched.append((tangents, counts, upper[at], lower[at]))
-        if not touched:
-            return
-        deltas = [MembershipGame().delta(counts, tangents, self.confidence) for tangents, counts, *_ in touched]
-        # all at once: a curve is searched about as fast for many tangents as for one
-        found = self.claim.least_at(np.concatenate([tangents for tangents, *_ in touched]), np.concatenate(deltas))
-        for (tangents, counts, upper, lower), bounds in zip(touched, np.split(found, len(touched)), strict=True):
-            game = MembershipGame(float(tangents[int(np.argmax(bounds))]))
-            yield self._best(candidate, game, bounds, counts, upper, lower)
-
-    def _best(
-        self,
-        candidate: CandidateScore,
-        certificate: Certificate,
-        bounds: Floats,
-        counts: Counts,
-        upper: Codes,
-        lower: Codes,
-    ) -> Choice:
-        """Keep the largest bound; where none is above 0, the largest lead of correct over wrong guesses."""
-        lead = (counts.correct - counts.wrong) / counts.runs
-        index = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-        witness = candidate.witness(int(upper[index]), int(lower[index]))
-        learnt = bool(getattr(candidate.score, "learnt", False))
-        return Choice(witness, certificate, float(bounds[index]), float(lead[index]), learnt)
-
-
-@dataclass(frozen=True)
-class Readable:
-    """An objective, of events alone that read well."""
-
-    inner: Objective
-
-    @property
-    def nothing(self) -> Choice:
-        return self.inner.nothing
-
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> Iterator[Choice]:
-        for choice in self.inner.choices(candidate, errors):
-            if reads_well(choice.witness):
-                yield choice
+            deltas = MembershipGame().delta(counts, tangents, self.confidence)
+            touched.append((tangents, deltas, counts, upper[at], lower[at]))
+        if touched:  # all at once: a curve is searched about as fast for many tangents as for one
+            together = (np.concatenate([one[part] for one in touched]) for part in (0, 1))
+            least = np.split(self.claim.least_at(*together), len(touched))
+            for (tangents, _, *rest), bounds in zip(touched, least, strict=True):
+                found.append((MembershipGame(float(tangents[int(np.argmax(bounds))])), bounds, *rest))
+        chosen = self._known[candidate, errors] = []
+        for certificate, bounds, counts, upper, lower in found:
+            # the largest bound; where none is above 0, the largest lead of correct over wrong guesses
+            lead = (counts.correct - counts.wrong) / counts.runs
+            at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
+            witness = candidate.witness(int(upper[at]), int(lower[at]))
+            learnt = bool(getattr(candidate.score, "learnt", False))
+            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt))
+        return chosen

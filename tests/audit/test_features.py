@@ -7,10 +7,21 @@ import pytest
 
 from epsaudit.outputs.normal_form import Items, normal, pack
 from epsaudit.outputs.readings import LONGEST_REPEAT, Reading, readings_of
-from epsaudit.witnesses import features as f
+from epsaudit.witnesses import events as f
 from epsaudit.witnesses.encoding import Features, structure_of
-from epsaudit.witnesses.events import Interval, Region, event_from_dict
-from epsaudit.witnesses.features import Combined, Contains, Coordinate, Deviation, HasKind, NegativeZero, Residue, Value
+from epsaudit.witnesses.events import (
+    Combined,
+    Contains,
+    Coordinate,
+    Deviation,
+    HasKind,
+    Interval,
+    NegativeZero,
+    Region,
+    Residue,
+    Value,
+    event_from_dict,
+)
 
 NAN = np.nan
 Y = f.Value()

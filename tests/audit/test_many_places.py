@@ -10,7 +10,7 @@ from epsaudit import PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.normal_form import inside, pack
 from epsaudit.witnesses.encoding import Features, Fields, rare_regions
-from epsaudit.witnesses.features import At, Code, Coordinate
+from epsaudit.witnesses.events import At, Code, Coordinate
 
 RATES = (0.25, 0.75)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epsaudit.outputs.normal_form import columns_of, normal, pack
-from epsaudit.witnesses.features import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
+from epsaudit.witnesses.events import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
 
 parts = st.one_of(
     st.none(),

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats  # noqa: F401  # pytester forgets what is imported inside
 import sklearn.ensemble  # noqa: F401
 
-import epsaudit.audits.training
+import epsaudit.audits.fixed
 import epsaudit.testing.fixture  # noqa: F401
 from epsaudit.audits.verify import load
 from epsaudit.cli.main import main

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
-import epsaudit.audits.training  # noqa: F401
+import epsaudit.audits.fixed  # noqa: F401
 from epsaudit.testing.fixture import Terms, plain, seed_of
 
 pytest_plugins = ["pytester"]

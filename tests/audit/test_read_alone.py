@@ -10,7 +10,7 @@ import pytest
 from epsaudit import PureDP, audit, black_box
 from epsaudit.outputs.normal_form import NAN, Raised, join, normal, pack
 from epsaudit.outputs.readings import READINGS, Reading
-from epsaudit.witnesses import features as f
+from epsaudit.witnesses import events as f
 
 TEXTS = (
     "",

@@ -20,18 +20,21 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, p_value
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.events import Interval, Region, condition, helpers_of
-from epsaudit.witnesses.features import (
+from epsaudit.witnesses.events import (
     At,
     Combined,
     Contains,
     Coordinate,
     Deviation,
     HasKind,
+    Interval,
     Length,
     LowestBit,
     Reduced,
+    Region,
     Value,
+    condition,
+    helpers_of,
 )
 
 OWN = """

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
-from epsaudit.audits.sequential.learning import Nearness, Sums, Within, table_of, trees_of
+from epsaudit.audits.sequential.learning import SUMS, table_of
 from epsaudit.witnesses import Witness
-from epsaudit.witnesses.features import Value
-from epsaudit.witnesses.learning import interacting
+from epsaudit.witnesses.events import Deviation, Value
+from epsaudit.witnesses.selection import Monotone
 
 LENGTH = 20
 
@@ -27,20 +27,10 @@ def test_a_product_of_two_coordinates_is_refuted_in_a_few_hundred_runs():
     assert audit_sequentially(wrong, trials=5_000, seed=101, n_jobs=1).runs < 1_000
 
 
-def test_trees_are_planted_where_products_tell_more_than_a_sum():
-    """Chance alone says so in at most one test of a thousand."""
-    rng = np.random.default_rng(7)
-    right = table_of(*rng.laplace(size=(2, 2_000, LENGTH)))
-    wrong = table_of(product(0, 2_000, rng), product(1, 2_000, rng))
-    for data, tells in ((right, False), (wrong, True)):
-        assert interacting(data, data.features.groups[0], list(Sums().candidates(data))) is tells
-    assert list(trees_of(right, list(Sums().candidates(right)), promising=False)) == []
-
-
 def test_a_shift_spread_over_a_long_vector_is_learnt_with_few_coefficients():
     rng = np.random.default_rng(8)
     data = table_of(rng.laplace(size=(600, 200)), 0.3 + rng.laplace(size=(600, 200)))
-    best = max(Sums().candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
+    best = max(SUMS.candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
     fresh, fresh_prime = rng.laplace(size=(2_000, 200)), 0.3 + rng.laplace(size=(2_000, 200))
     middle = float(np.median(best.score(np.concatenate([fresh, fresh_prime]))))
     assert np.mean(best.score(fresh) > middle) > 0.9
@@ -58,7 +48,10 @@ def test_distance_from_the_median_tells_where_only_the_scale_differs():
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(
-    "score", [lambda sign: Nearness(Value(), sign, 0.3), lambda sign: Within(Value(), sign, -1, 2)]
+    "score",
+    [
+        lambda sign: Monotone(Deviation(Value(), 0.3), sign),
+    ],
 )
 def test_events_of_a_middle_have_no_output_in_common_and_say_what_the_score_says(sign, score):
     score, outputs = score(sign), np.concatenate([np.random.default_rng(9).normal(size=2_000), [1e14, -1e14, 0.3]])
@@ -78,7 +71,7 @@ def test_small_shifts_of_all_coordinates_of_a_longer_vector_are_learnt(length, s
     rng = np.random.default_rng(11)
     shifts = shift * np.where(np.arange(length) % 3 == 0, -1, 1)
     data = table_of(*(rng.laplace(size=(2_000, length)) + side * shifts for side in (0, 1)))
-    best = max(Sums().candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
+    best = max(SUMS.candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
     fresh, fresh_prime = (best.score(rng.laplace(size=(2_000, length)) + side * shifts) for side in (0, 1))
     middle = float(np.median(np.concatenate([fresh, fresh_prime])))
     assert (np.mean(fresh > middle) + np.mean(fresh_prime <= middle)) / 2 > 0.69

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.audits.training import train
+from epsaudit.audits.fixed import train
 from epsaudit.engine.sampling import training_outputs
 from epsaudit.outputs.normal_form import join
 from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, LikelihoodRatio

@@ -32,7 +32,7 @@ from epsaudit.results.compare import compare as compare_results
 from epsaudit.results.compare import recount
 from epsaudit.results.result import save
 from epsaudit.witnesses import Interval, Region, Witness
-from epsaudit.witnesses.features import Coordinate, Deviation, Value
+from epsaudit.witnesses.events import Coordinate, Deviation, Value
 
 PAIRS = [DatasetPair(0, 1)]
 

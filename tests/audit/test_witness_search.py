@@ -8,7 +8,7 @@ from epsaudit.experiments.oracle import Oracle
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.witnesses import encode
-from epsaudit.witnesses.features import Coordinate
+from epsaudit.witnesses.events import Coordinate
 from epsaudit.witnesses.learning import planted
 
 

@@ -14,17 +14,17 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.question import Begun, Question, begun, means_of, recording
+from epsaudit.audits.question import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts
-from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, sequential_families, simpler_event
+from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, simpler_event
 from epsaudit.audits.sequential.record import Round, Stopped, StrategyRecord
 from epsaudit.audits.sequential.record import SequentialResult as SequentialResult
 from epsaudit.certificates import Counts
@@ -144,9 +144,37 @@ def audit_sequentially(
     refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
-    n_jobs, progress, checkpoint = means_of(n_jobs, progress, checkpoint)
-    with recording(checkpoint, question, seed, "sequential", distance) as (record, root):
-        return certified_in_rounds(question, root, n_jobs, progress, record, until, distance)
+    with recording(question, seed, n_jobs, progress, checkpoint, "sequential", distance) as means:
+        return certified_in_rounds(question, *means, until, distance)
+
+
+def refuse_if_irrefutable(claim: Claim) -> None:
+    """Raise `AuditError` for a claim that no bet can refute."""
+    epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
+    if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
+        raise AuditError(
+            f"No number of runs refutes a claim as weak as {claim}; its epsilon must be at most "
+            f"{betting.LARGEST_EPSILON:g}, its delta, or the total variation distance that it allows, at most 1 - 1e-9."
+        )
+
+
+@dataclass
+class _Pair:
+    """A pair as the audit goes on: its laws, the outputs remembered of each, and plans for its next round."""
+
+    index: int
+    pair: DatasetPair
+    sides: Sides
+    learner: Learner
+    plans: Plans
+    outputs: tuple[list[Outputs], list[Outputs]]
+    remembered: int = 0
+
+    def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
+        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
+            if some is not None:
+                memory.append(some)
+                self.remembered += len(some)
 
 
 def certified_in_rounds(
@@ -162,107 +190,107 @@ def certified_in_rounds(
     record = record or Section()
     if (finished := record.once("result", SequentialResult.from_dict)) is not None:
         return finished
-    result = _Game(begun(question, seed, n_jobs, record), near, record).result(until, progress)
+    run, claim, trials = begun(question, seed, n_jobs, record), question.claim, question.trials
+    middles = isinstance(question.witnesses, str)
+    pairs = []
+    for index, (pair, sides) in enumerate(zip(question.pairs, run.sides, strict=True)):
+        learner = Learner(question.families, middles, claim, 1.0 - question.confidence)
+        pairs.append(_Pair(index, pair, sides, learner, (no_bet(claim), no_bet(claim)), ([], [])))
+    accounts = Accounts(claim, question.confidence, STRATEGIES)
+    rounds: list[Round] = []
+    runs, pace, last = 0, 0.0, pairs[0]
+    stopped: Stopped | None = None
+    while stopped is None:
+        if runs >= trials:
+            stopped = "runs"
+            break
+        # a few runs to begin with, then half as many again as all before, and no round of a few runs at the end
+        number, left = len(rounds), trials - runs
+        size = min(max(runs // 2, 8) if rounds else FIRST_ROUND * len(pairs), left)
+        size = left if left - size < 16 else size
+        started = time.perf_counter()
+        if rounds and started + pace * size > until:
+            stopped = "seconds"
+            break
+        # learn; draw from the other pairs without betting; bet on the one with the greatest estimated growth
+        growth = []
+        for one in pairs:
+            if one.learner.size != one.remembered and all(one.outputs):
+                # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
+                with _thread_pools().limit(limits=1), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    one.plans = one.learner.plan(*alike(*map(join, one.outputs)))
+            growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
+        last, *others = [pairs[at] for at in np.argsort(np.negative(growth), kind="stable")]
+        explored = 0
+        for other in others:  # an even share of the first round each, else of a fifth
+            each = size // (5 * len(others)) if rounds else size // len(pairs)
+            if each and other.remembered < MOST_REMEMBERED:
+                for drawn in _draw(run, record, other, number, each, runs, ()):
+                    other.remember(drawn.outputs)
+                explored += each
+        runs += explored
+        plans = last.plans
+        accounts.open(plans)
+        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
+        interim: list[Floats] = []
+        for drawn in _draw(run, record, last, number, size - explored, runs, [plan.witness for plan in plans]):
+            so_far = seen + drawn.seen  # (looks, strategies, 6)
+            crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
+            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
+            runs += int(drawn.seen[at, 0].sum())
+            seen = so_far[at]
+            last.remember(drawn.outputs)
+            interim.append(seen @ OUTCOMES)
+            accounts.look(interim[-1])
+            if len(crossed):
+                stopped = "refuted"
+            elif near is not None and accounts.bound >= claim.parameter - near:
+                stopped = "near"
+            if stopped is not None:
+                break
+        accounts.close(interim[-1])
+        strategies = []
+        for row, plan in enumerate(plans):
+            correct, wrong, nothing = np.array(interim, dtype=int)[:, row].T
+            looks = zip((correct + wrong + nothing).tolist(), correct.tolist(), wrong.tolist(), strict=True)
+            a, b, c, d, e, f = seen[row].tolist()
+            counts = Counts(a + c + e, b + d + f, a, b, c, d, events=plan.witness.events)
+            bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
+            strategies.append(StrategyRecord(*bet, counts, tuple(looks)))
+        rounds.append(Round(str(last.pair), explored, tuple(strategies), digest((last.pair.x, last.pair.x_prime))))
+        if runs >= ENOUGH_FAILURES:
+            _refuse_if_all_failed(run, pairs)
+        pace = (time.perf_counter() - started) / size
+        if progress is not None:
+            progress(Progress("certification", runs, trials))
+    _refuse_if_all_failed(run, pairs)
+    for one in pairs:
+        if all(one.outputs):
+            _refuse_if_dependent(one, run.look, seed, LEVEL / len(pairs), stopped == "refuted", until)
+    shared = run.shared(last.index, run.look.notes(last.sides))
+    result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
+    more: list[str] = []
+    if stopped == "refuted":
+        if not reads_well(result.witness):
+            x, x_prime = alike(*map(join, last.outputs))
+            simpler = simpler_event(x, x_prime, claim)
+            said = []
+            for which in ("guess_x", "guess_x_prime"):
+                event = getattr(simpler, which, None)
+                if event is not None:
+                    on_x, on_x_prime = (np.count_nonzero(event.contains(side)) for side in (x, x_prime))
+                    seen_in = f"{on_x:,} of {len(x):,} runs on x and {on_x_prime:,} of {len(x_prime):,} on x'"
+                    said.append(f"{event}, seen in {seen_in}")
+            more += [f"a simpler event, not certified: {'; '.join(said)}"] if said else []
+        more += run.look.of_a_refutation()
+    if result.lower_bound > 0.0:
+        looked = run.look.again(last.sides, result.witness, None, seed, result.violates_claim, until)
+        more += [f"{looked:,} more runs looked at copies"] if looked else []
+    if more:
+        result = dataclasses.replace(result, notes=(*result.notes, *more))
     record.record_once("result", result.to_dict)
     return result
-
-
-def refuse_if_irrefutable(claim: Claim) -> None:
-    """Raise `AuditError` for a claim that no bet can refute."""
-    epsilon, delta = claim.claimed_point or (0.0, claim.profile(0.0))
-    if epsilon > betting.LARGEST_EPSILON or delta > betting.LARGEST_DELTA:
-        raise AuditError(
-            f"No number of runs refutes a claim as weak as {claim}; its epsilon must be at most "
-            f"{betting.LARGEST_EPSILON:g}, its delta, or the total variation distance that it allows, at most 1 - 1e-9."
-        )
-
-
-@dataclass
-class _PairState:
-    """A pair, its two output distributions, and the outputs remembered of each."""
-
-    pair: DatasetPair
-    sides: Sides
-    digest: str
-    outputs: tuple[list[Outputs], list[Outputs]] = field(default_factory=lambda: ([], []))
-    remembered: int = 0
-    plans: Plans | None = None
-    planned_at: int = -1
-    learner: Learner | None = None
-
-    def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
-        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
-            if some is not None:
-                memory.append(some)
-                self.remembered += len(some)
-
-    def refuse_if_dependent(self, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
-        """Raise `AuditError` if what is remembered shows that runs depend on one another.
-
-        The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
-        """
-        if not all(self.outputs):
-            return
-        for memory, side in zip(self.outputs, ("x", "x'"), strict=True):
-            chunks = len(memory)
-            share = level / (8 * chunks * (chunks + 1))
-            finding = dependence_of_outputs(join(memory), ([len(block) for block in memory],), share)
-            if finding is not None:
-                refuse(finding, side)
-        more: tuple[list[Outputs], list[Outputs]] = ([], [])
-        tossed = any(getattr(side, "tossed", False) for side in self.sides)
-        in_turns = all(hasattr(side, "take_turns") for side in self.sides)
-        if look.calls > 2 and (tossed or (in_turns and refuted and self.remembered < ENOUGH_TO_TRUST)):
-            most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
-            calls = min(MORE_CALLS, look.calls // (2 * most))
-            rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
-            once = functools.partial(draw_by_coins, self.sides, np.array([0, 1] * 2, np.int8), rng)
-            more = self._more_calls(seed, level / 8, calls, affordable(until, once, 4, 2 * calls, 2, most))
-        x, x_prime = (join([*memory, *calls]) for memory, calls in zip(self.outputs, more, strict=True))
-        look.at(self.sides, (x, x_prime))
-        half = min(len(x), len(x_prime)) // 2
-        rates = Rates.of((x[:half], x_prime[:half]))
-        later = np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])])
-        rates.refuse_if_moved(later, only_stopped=True)
-
-    def _more_calls(self, seed: int, level: float, number: int, size: int) -> tuple[list[Outputs], list[Outputs]]:
-        """Ask again in many calls: the few of an audit that ended early show too little."""
-        coins = np.repeat(np.array([0, 1], np.int8), size)
-        calls: tuple[list[Outputs], list[Outputs]] = ([], [])
-        for call in range(number):
-            rng = stream(seed, "sequential", 0, 0, 0, 1, call)
-            for found, outputs in zip(calls, draw_by_coins(self.sides, rng.permutation(coins), rng), strict=True):
-                found += [] if outputs is None else [outputs]
-        for found, name in zip(calls, ("x", "x'"), strict=True):
-            if (finding := dependence_of_outputs(join(found), ([size] * number,), level)) is not None:
-                refuse(finding, name)
-        return calls
-
-    def simpler_event(self, claim: Claim) -> tuple[str, ...]:
-        """Say which event that reads well tells the outputs apart best, and how often it was seen."""
-        x, x_prime = blocks = alike(*(join(memory) for memory in self.outputs))
-        witness = simpler_event(*blocks, claim)
-        if witness is None:
-            return ()
-        seen = zip((witness.guess_x, witness.guess_x_prime), witness.count(x), witness.count(x_prime), strict=True)
-        events = (
-            f"{event}, seen in {on_x:,} of {len(x):,} runs on x and {on_x_prime:,} of {len(x_prime):,} on x'"
-            for event, on_x, on_x_prime in seen
-            if event is not None
-        )
-        return (f"a simpler event, not certified: {'; '.join(events)}",)
-
-    def learn(self, families: Sequence[Family], claim: Claim, alpha: float) -> None:
-        """Plan the next round from everything remembered, if there is anything new."""
-        if self.planned_at == self.remembered or not all(self.outputs):
-            return
-        blocks = alike(*(join(memory) for memory in self.outputs))
-        # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
-        with _thread_pools().limit(limits=1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.learner = self.learner or Learner(families, claim, alpha)
-            self.plans = self.learner.plan(*blocks)
-        self.planned_at = self.remembered
 
 
 @functools.cache
@@ -276,147 +304,46 @@ def _thread_pools() -> Any:
     return ThreadpoolController()
 
 
-class _Game:
-    """Accounts and rounds as the audit goes on."""
+def _refuse_if_all_failed(run: Begun, pairs: Sequence[_Pair]) -> None:
+    blocks: list[Outputs] = []
+    for one in pairs:
+        blocks += [*one.outputs[0], *one.outputs[1]]
+    refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, pairs[0].pair.x)
 
-    def __init__(self, run: Begun, near: float | None, record: Section) -> None:
-        self.begun, self.near, self.record, self.question = run, near, record, run.question
-        self.states = [
-            _PairState(pair, sides, digest((pair.x, pair.x_prime)))
-            for pair, sides in zip(run.question.pairs, run.sides, strict=True)
-        ]
-        families = run.question.families
-        self.families = sequential_families(families) if isinstance(run.question.witnesses, str) else families
-        self.accounts = Accounts(run.question.claim, run.question.confidence, STRATEGIES)
-        self.runs = 0
-        self.rounds: list[Round] = []
-        self.last = 0
 
-    def result(self, until: float, progress: ProgressCallback | None) -> SequentialResult:
-        """Run rounds until there is a reason to stop, and say what they came to."""
-        run, states = self.begun, self.states
-        stopped = self._stopped(until, progress)
-        self._refuse_if_all_failed()
-        for state in states:
-            state.refuse_if_dependent(run.look, run.seed, LEVEL / len(states), stopped == "refuted", until)
-        state = states[self.last]
-        notes = run.look.notes(state.sides)
-        result = SequentialResult(**run.shared(self.last, notes), stopped=stopped, rounds=tuple(self.rounds))
-        more: list[str] = []
-        if stopped == "refuted":
-            simpler = () if reads_well(result.witness) else state.simpler_event(run.question.claim)
-            more += [*simpler, *run.look.of_a_refutation()]
-        if result.lower_bound > 0.0:
-            looked = run.look.again(state.sides, result.witness, None, run.seed, result.violates_claim, until)
-            more += [f"{looked:,} more runs looked at copies"] if looked else []
-        return dataclasses.replace(result, notes=(*result.notes, *more)) if more else result
+def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
+    """Raise `AuditError` if what is remembered shows that runs depend on one another.
 
-    def _stopped(self, until: float, progress: ProgressCallback | None) -> Stopped:
-        """Run rounds, of a few runs to begin with, then of half as many again as all before, until one stops."""
-        pace, asked, number = 0.0, self.question, 0
-        while self.runs < asked.trials:
-            left = asked.trials - self.runs
-            size = min(max(self.runs // 2, 8) if number else FIRST_ROUND * len(self.states), left)
-            size = left if left - size < 16 else size  # no round of a few runs at the end
-            started = time.perf_counter()
-            if self.rounds and started + pace * size > until:
-                return "seconds"
-            for state in self.states:
-                state.learn(self.families, asked.claim, 1.0 - asked.confidence)
-            stopped = self._round(number, size)
-            if self.runs >= ENOUGH_FAILURES:
-                self._refuse_if_all_failed()
-            pace = (time.perf_counter() - started) / size
-            if progress is not None:
-                progress(Progress("certification", self.runs, asked.trials))
-            if stopped is not None:
-                return stopped
-            number += 1
-        return "runs"
-
-    def _refuse_if_all_failed(self) -> None:
-        outputs = (block for state in self.states for side in state.outputs for block in side)
-        refuse_if_all_failed(self.question.mechanism.name, outputs, self.begun.mechanism, self.question.pairs[0].x)
-
-    def _round(self, number: int, size: int) -> Stopped | None:
-        """Draw from the other pairs without betting, then bet on the one with the greatest estimated growth."""
-        growth = [max((plan.growth for plan in state.plans or ()), default=math.inf) for state in self.states]
-        self.last, *others = sorted(range(len(growth)), key=growth.__getitem__, reverse=True)
-        explored = 0
-        for index in others:  # an even share of the first round each, else of a fifth
-            each = size // (5 * len(others)) if number else size // len(self.states)
-            if each and self.states[index].remembered < MOST_REMEMBERED:
-                for drawn in self._draw(index, number, each, ()):
-                    self.states[index].remember(drawn.outputs)
-                explored += each
-        self.runs += explored
-        state, accounts, claim = self.states[self.last], self.accounts, self.question.claim
-        plans = state.plans or (no_bet(claim),) * STRATEGIES
-        accounts.open(plans)
-        seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
-        interim: list[Floats] = []
-        stopped: Stopped | None = None
-        for drawn in self._draw(self.last, number, size - explored, [plan.witness for plan in plans]):
-            so_far = seen + drawn.seen  # (looks, strategies, 6)
-            crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
-            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
-            self.runs += int(drawn.seen[at, 0].sum())
-            seen = so_far[at]
-            state.remember(drawn.outputs)
-            interim.append(seen @ OUTCOMES)
-            accounts.look(interim[-1])
-            if len(crossed):
-                stopped = "refuted"
-            elif self.near is not None and accounts.bound >= claim.parameter - self.near:
-                stopped = "near"
-            if stopped is not None:
-                break
-        accounts.close(interim[-1])
-        strategies = []
-        for row, plan in enumerate(plans):
-            correct, wrong, nothing = np.array(interim, dtype=int)[:, row].T
-            looks = zip((correct + wrong + nothing).tolist(), correct.tolist(), wrong.tolist(), strict=True)
-            a, b, c, d, e, f = seen[row].tolist()
-            counts = Counts(a + c + e, b + d + f, a, b, c, d, events=plan.witness.events)
-            bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
-            strategies.append(StrategyRecord(*bet, counts, tuple(looks)))
-        self.rounds.append(Round(str(state.pair), explored, tuple(strategies), state.digest))
-        return stopped
-
-    def _draw(self, index: int, number: int, size: int, witnesses: Sequence[Witness]) -> Iterator[Drawn]:
-        """Draw a round on a pair, chunk by chunk and in order; chunks that the checkpoint holds are not drawn again.
-
-        The running bound is looked at after each. Whoever has seen enough closes the generator.
-        """
-        run, state, record = self.begun, self.states[index], self.record
-        chunk = min(max(-(-size // 16), 16), 1 << 16)
-        parts = []
-        for place, done in enumerate(range(0, size, chunk)):
-            one = Chunk((STAGES["sequential"], index, number, place), min(chunk, size - done))
-            parts.append(Part(one, self.runs + done, state.remembered + done < MOST_REMEMBERED))
-        planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
-        held = {part: _held(record, part, planned, len(witnesses)) for part in parts} if record.kept else {}
-        enough = False
-        missing = (part for part in parts if held.get(part) is None and not enough)
-        fresh = run.workers.each(_guessed, (state.sides, witnesses, run.seed), missing, size, in_order=True)
-        try:
-            for part in parts:
-                drawn = held.get(part)
-                if drawn is None:
-                    _, drawn = next(fresh)
-                    # what no seed gives again is recorded however quickly it is drawn
-                    seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
-                    numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
-                    record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
-                learn(state.sides, drawn.changed)
-                yield drawn
-        except GeneratorExit:
-            enough = True
-            for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
-                pass
-            raise
-        finally:
-            fresh.close()
+    The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
+    """
+    for memory, side in zip(one.outputs, ("x", "x'"), strict=True):
+        share = level / (8 * len(memory) * (len(memory) + 1))
+        if (finding := dependence_of_outputs(join(memory), (list(map(len, memory)),), share)) is not None:
+            refuse(finding, side)
+    more: tuple[list[Outputs], list[Outputs]] = ([], [])
+    tossed = getattr(one.sides[0], "tossed", False) or getattr(one.sides[1], "tossed", False)
+    in_turns = hasattr(one.sides[0], "take_turns") and hasattr(one.sides[1], "take_turns")
+    if look.calls > 2 and (tossed or (in_turns and refuted and one.remembered < ENOUGH_TO_TRUST)):
+        # ask again in many calls: the few of an audit that ended early show too little
+        most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
+        calls = min(MORE_CALLS, look.calls // (2 * most))
+        rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
+        once = functools.partial(draw_by_coins, one.sides, np.array([0, 1] * 2, np.int8), rng)
+        size = affordable(until, once, 4, 2 * calls, 2, most)
+        coins = np.repeat(np.array([0, 1], np.int8), size)
+        for call in range(calls):
+            rng = stream(seed, "sequential", 0, 0, 0, 1, call)
+            for found, outputs in zip(more, draw_by_coins(one.sides, rng.permutation(coins), rng), strict=True):
+                found += [] if outputs is None else [outputs]
+        for found, side in zip(more, ("x", "x'"), strict=True):
+            if (finding := dependence_of_outputs(join(found), ([size] * calls,), level / 8)) is not None:
+                refuse(finding, side)
+    x, x_prime = join([*one.outputs[0], *more[0]]), join([*one.outputs[1], *more[1]])
+    look.at(one.sides, (x, x_prime))
+    half = min(len(x), len(x_prime)) // 2
+    rates = Rates.of((x[:half], x_prime[:half]))
+    later = np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])])
+    rates.refuse_if_moved(later, only_stopped=True)
 
 
 @dataclass(frozen=True)
@@ -431,17 +358,50 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Part:
-    """A chunk of the game, how many runs of the audit come before it, and whether its outputs are kept."""
+    """A chunk of the game, after which of its runs the evidence is looked at, and whether its outputs are kept."""
 
     chunk: Chunk
-    before: int
+    looks: NDArray[np.intp]
     keep: bool
 
-    @property
-    def looks(self) -> NDArray[np.intp]:
-        """After which of its runs the evidence is looked at: after each, or every thousandth of all; and at its end."""
-        size = self.chunk.size
-        return np.unique(np.append(np.arange(1, size + 1, max(1, self.before // 1000)), size))
+
+def _draw(
+    run: Begun, record: Section, one: _Pair, number: int, size: int, before: int, witnesses: Sequence[Witness]
+) -> Iterator[Drawn]:
+    """Draw a round on a pair, chunk by chunk and in order; chunks that the checkpoint holds are not drawn again.
+
+    The evidence is looked at after each run, or every thousandth of all. Whoever has seen enough closes the generator.
+    """
+    chunk = min(max(-(-size // 16), 16), 1 << 16)
+    planned = digest(json.dumps([witness.to_dict() for witness in witnesses])) if record.kept else ""
+    parts: list[tuple[Part, Drawn | None]] = []
+    for place, done in enumerate(range(0, size, chunk)):
+        ends = min(chunk, size - done)
+        looks = np.unique(np.append(np.arange(1, ends + 1, max(1, (before + done) // 1000)), ends))
+        key = Chunk((STAGES["sequential"], one.index, number, place), ends)
+        part = Part(key, looks, one.remembered + done < MOST_REMEMBERED)
+        parts.append((part, _held(record, part, planned, len(witnesses)) if record.kept else None))
+    enough = False
+    missing = (part for part, held in parts if held is None and not enough)
+    fresh = run.workers.each(_guessed, (one.sides, witnesses, run.seed), missing, size, in_order=True)
+    try:
+        for part, held in parts:
+            drawn = held
+            if drawn is None:
+                _, drawn = next(fresh)
+                # what no seed gives again is recorded however quickly it is drawn
+                seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
+                numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
+                record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
+            learn(one.sides, drawn.changed)
+            yield drawn
+    except GeneratorExit:
+        enough = True
+        for _ in fresh:  # a few chunks: to stop workers in the middle takes longer than they do
+            pass
+        raise
+    finally:
+        fresh.close()
 
 
 def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:

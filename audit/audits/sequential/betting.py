@@ -81,11 +81,7 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def parts(growth: Floats) -> Floats:
-    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has.
-
-    >>> parts(np.array([[0.03, 0.0, 0.0], [0.01, 0.0, 0.5]])).round(2).tolist()
-    [[0.7, 0.5, 0.1], [0.3, 0.5, 0.9]]
-    """
+    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has."""
     share = (growth + 1e-12) / (growth + 1e-12).sum(axis=0)
     return np.asarray(LEAST + (1.0 - len(growth) * LEAST) * share)
 
@@ -134,11 +130,6 @@ def parameter_grid(claim: Claim) -> Floats:
     """Parameters to test: even steps of a hundredth up to the claim, then steps of 2 % to four times the claim.
 
     A claim about a curve gets half as many, because each costs a point of its privacy profile.
-
-    >>> from epsaudit.claims.definitions import PureDP
-    >>> grid = parameter_grid(PureDP(1.0))
-    >>> len(grid), grid[:2].round(3).tolist(), bool(1.0 in grid)
-    (170, [0.01, 0.02], True)
     """
     below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
     claimed = claim.parameter
@@ -153,10 +144,6 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
     """Points (epsilon, delta) of the claim's privacy profile that are worth testing, down to delta = 1e-8.
 
     For pure and approximate DP the claimed point alone, from which all others follow.
-
-    >>> from epsaudit.claims.definitions import ApproxDP, GaussianDP
-    >>> tangents(ApproxDP(1.0, 1e-5)), len(tangents(GaussianDP(1.0)))
-    (((1.0, 1e-05),), 12)
     """
     if claim.claimed_point is not None:
         return (claim.claimed_point,)
@@ -219,7 +206,7 @@ class Accounts:
     """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
 
     `open` is told what each strategy bets on in a round, `close` how often it guessed correctly. ``confidence`` is that
-    of the running bound, at all times.
+    of the running ``bound``, at all times: the largest parameter up to which every one of the grid was rejected, or 0.
     """
 
     def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
@@ -229,14 +216,7 @@ class Accounts:
         self.needed = -math.log1p(-confidence)
         shape = (strategies, len(self.grid), len(FRACTIONS))
         self.log_wealth, self.factors = np.zeros(shape), np.zeros((strategies, 3, *shape[1:]))
-        self._ever = np.zeros(len(self.grid), bool)
-
-    @property
-    def bound(self) -> float:
-        """The largest parameter up to which every one of the grid was rejected, or 0."""
-        left = np.flatnonzero(~self._ever)
-        rejected = int(left[0]) if len(left) else len(self.grid)
-        return float(self.grid[rejected - 1]) if rejected else 0.0
+        self._ever, self.bound = np.zeros(len(self.grid), bool), 0.0
 
     def open(self, strategies: Sequence[Bet]) -> None:
         """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
@@ -266,6 +246,8 @@ class Accounts:
         everybody = average(wealth, axis=(0, 2))
         at_claim = everybody[self.at_claim, None]
         self._ever |= evidence(everybody, at_claim, self.grid, self.claim.parameter) >= self.needed
+        rejected = int(np.argmin(np.append(self._ever, False)))
+        self.bound = float(self.grid[rejected - 1]) if rejected else 0.0
 
 
 @functools.lru_cache(maxsize=256)

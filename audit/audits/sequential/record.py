@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -113,11 +113,7 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
 
 
 def with_half_noise(claim: Claim) -> float:
-    """How many times the claim half of the noise spends: twice; four times where the parameter is squared in noise.
-
-    >>> with_half_noise(GaussianDP(0.5)), with_half_noise(ZCDP(0.5))
-    (2.0, 4.0)
-    """
+    """How many times the claim half of the noise spends: twice; four times where the parameter is squared in noise."""
     return 4.0 if isinstance(claim, ZCDP | ApproxZCDP | RenyiDP) else 2.0
 
 
@@ -218,7 +214,7 @@ class SequentialResult(PairResult):
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
         """The running bound: (runs, bound) at every interim look at which it rose, and at the end; from the rounds."""
-        return self._recomputed[1]
+        return self._recomputed[2]
 
     @property
     def lower_bound(self) -> float:
@@ -228,17 +224,17 @@ class SequentialResult(PairResult):
     @functools.cached_property
     def log_evidence(self) -> float:
         """Natural logarithm of what a stake of 0.9 against the claim became; from the rounds."""
-        return math.log(betting.STAKE) + float(betting.average(self._log_wealth, axis=(0, 1)))
+        return math.log(betting.STAKE) + float(betting.average(self._recomputed[0], axis=(0, 1)))
 
     @property
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
-        return self.log_evidence >= self._recomputed[0].needed - SLACK
+        return self.log_evidence >= self._recomputed[1] - SLACK
 
     @functools.cached_property
     def best(self) -> int:
         """Which strategy won more against the claim."""
-        return int(np.argmax(np.max(self._log_wealth, axis=1)))
+        return int(np.argmax(np.max(self._recomputed[0], axis=1)))
 
     @property
     def witness(self) -> Witness:
@@ -273,27 +269,23 @@ class SequentialResult(PairResult):
         needed = -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE)
         return detectable(self.claim, seen, round((1.0 - LEARNING) * self.runs), needed, share)
 
-    @property
-    def _log_wealth(self) -> Floats:
-        """Log-wealth against the claim, shape (strategies, bets)."""
-        accounts = self._recomputed[0]
-        return accounts.log_wealth[:, accounts.at_claim]
-
     @functools.cached_property
-    def _recomputed(self) -> tuple[Accounts, tuple[tuple[int, float], ...]]:
-        """The accounts and the path, recomputed from the rounds."""
+    def _recomputed(self) -> tuple[Floats, float, tuple[tuple[int, float], ...]]:
+        """Log-wealth against the claim, shape (strategies, bets), what is needed, and the path; from the rounds."""
         accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].strategies))
         before, path = 0, [(0, 0.0)]
         for round_ in self.rounds:
             before += round_.explored
             accounts.open(round_.strategies)
-            for looks in zip(*(strategy.looks for strategy in round_.strategies), strict=True):
-                accounts.look(tallies(looks))
+            told = tallies([one.looks for one in round_.strategies])
+            for at, (runs, _, _) in enumerate(round_.strategies[0].looks):
+                accounts.look(told[:, at])
                 if accounts.bound > path[-1][1]:
-                    path.append((before + looks[0][0], accounts.bound))
+                    path.append((before + runs, accounts.bound))
             accounts.close(tallies([one.seen for one in round_.strategies]))
             before += round_.runs
-        return accounts, (*path, (before, accounts.bound))
+        path.append((before, accounts.bound))
+        return accounts.log_wealth[:, accounts.at_claim], accounts.needed, tuple(path)
 
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
@@ -343,6 +335,7 @@ class SequentialResult(PairResult):
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
 
 
-def tallies(looks: Sequence[tuple[int, int, int]]) -> Floats:
-    """Correct guesses, wrong ones and none of each strategy, shape (strategies, 3), of runs, correct and wrong ones."""
-    return np.array([(correct, wrong, runs - correct - wrong) for runs, correct, wrong in looks], float)
+def tallies(looks: Sequence[Any]) -> Floats:
+    """Correct guesses, wrong ones and none, along the last axis, of runs, correct and wrong ones."""
+    runs, correct, wrong = np.moveaxis(np.asarray(looks, float), -1, 0)
+    return np.stack([correct, wrong, runs - correct - wrong], axis=-1)
