@@ -103,8 +103,9 @@ class PiecewiseRatio:
 
     def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
         bounds = np.concatenate([[-np.inf], self.edges, [np.inf]])
-        ends = bounds[np.flatnonzero(np.diff(chosen_intervals, prepend=False, append=False))].reshape(-1, 2).tolist()
-        intervals = [Interval(low, high, includes_low=False) for low, high in ends]
+        intervals: list[Interval] = []
+        for low, high in bounds[np.flatnonzero(np.diff(chosen_intervals, prepend=False, append=False))].reshape(-1, 2):
+            intervals.append(Interval(float(low), float(high), includes_low=False))
         included, excluded = [], []
         for atom, chosen in zip(self.atoms, chosen_atoms, strict=True):
             if chosen:

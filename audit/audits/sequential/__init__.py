@@ -221,10 +221,10 @@ def certified_in_rounds(
                     warnings.simplefilter("ignore")
                     one.plans = one.learner.plan(*alike(*map(join, one.outputs)))
             growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
-        last, *others = [pairs[at] for at in np.argsort(np.negative(growth), kind="stable")]
-        explored = 0
-        for other in others:  # an even share of the first round each, else of a fifth
-            each = size // (5 * len(others)) if rounds else size // len(pairs)
+        best, *others = np.argsort(np.negative(growth), kind="stable")
+        last, explored = pairs[best], 0
+        for at in others:  # an even share of the first round each, else of a fifth
+            other, each = pairs[at], size // (5 * len(others)) if rounds else size // len(pairs)
             if each and other.remembered < MOST_REMEMBERED:
                 for drawn in _draw(run, record, other, number, each, runs, ()):
                     other.remember(drawn.outputs)
@@ -234,7 +234,7 @@ def certified_in_rounds(
         accounts.open(plans)
         seen: Seen = np.zeros((STRATEGIES, 6), dtype=np.int64)
         interim: list[Floats] = []
-        for drawn in _draw(run, record, last, number, size - explored, runs, [plan.witness for plan in plans]):
+        for drawn in _draw(run, record, last, number, size - explored, runs, [plans[0].witness, plans[1].witness]):
             so_far = seen + drawn.seen  # (looks, strategies, 6)
             crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
             at = int(crossed[0]) if len(crossed) else len(so_far) - 1

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -277,12 +277,14 @@ class SequentialResult(PairResult):
         for round_ in self.rounds:
             before += round_.explored
             accounts.open(round_.strategies)
-            told = tallies([one.looks for one in round_.strategies])
+            looks = np.array([(*one.looks, one.seen) for one in round_.strategies], float)
+            made, correct, wrong = np.moveaxis(looks, -1, 0)
+            told = np.stack([correct, wrong, made - correct - wrong], axis=-1)
             for at, (runs, _, _) in enumerate(round_.strategies[0].looks):
                 accounts.look(told[:, at])
                 if accounts.bound > path[-1][1]:
                     path.append((before + runs, accounts.bound))
-            accounts.close(tallies([one.seen for one in round_.strategies]))
+            accounts.close(told[:, -1])
             before += round_.runs
         path.append((before, accounts.bound))
         return accounts.log_wealth[:, accounts.at_claim], accounts.needed, tuple(path)
@@ -333,9 +335,3 @@ class SequentialResult(PairResult):
             return f"would not have caught {symbol} = {4 * self.proven:.4g} at this budget"
         least = math.ceil(self.detectable * 1000 - 1e-9) / 1000
         return f"would have caught {symbol} >= {least:.4g} at this budget (9 times in 10, by events as common as these)"
-
-
-def tallies(looks: Sequence[Any]) -> Floats:
-    """Correct guesses, wrong ones and none, along the last axis, of runs, correct and wrong ones."""
-    runs, correct, wrong = np.moveaxis(np.asarray(looks, float), -1, 0)
-    return np.stack([correct, wrong, runs - correct - wrong], axis=-1)
