@@ -698,11 +698,6 @@ def exact_profile(laws: Sequence[object]) -> Any:
     return PrivacyProfile(*laws)
 
 
-def knows_law(distribution: Any) -> bool:
-    """Say whether an output distribution knows its law in a form that `epsaudit.mechanisms.exact` can use."""
-    return bool(forms(distribution))
-
-
 def forms(law: Any) -> set[str]:
     """Return in which forms a law is known: as independent 'parts', 'atoms', a 'density', or against 'others'.
 

@@ -4,7 +4,7 @@ From two distributions that know their laws it computes delta, epsilon, a diverg
 Nothing here is random: finite laws are summed, densities on the line and mixtures integrated to 1e-9.
 """
 
-from epsaudit.adapters.functions import knows_law
+from epsaudit.mechanisms.exact.laws import knows_law
 from epsaudit.mechanisms.exact.losses import NotKnownError
 from epsaudit.mechanisms.exact.values import (
     PrivacyProfile,

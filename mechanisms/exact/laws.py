@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import forms, knows_law
+from epsaudit.adapters.functions import forms
 from epsaudit.errors import AuditError, clipped
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.losses import (
@@ -33,6 +33,11 @@ from epsaudit.outputs.normal_form import pack
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
 """By how much the total of a law may miss 1: ten times what quadrature to 1e-10 leaves."""
+
+
+def knows_law(distribution: object) -> bool:
+    """Say whether an output distribution knows its law in one of the `epsaudit.adapters.functions.forms`."""
+    return bool(forms(distribution))
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from epsaudit.adapters.functions import Mechanism, knows_law
+from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction
 from epsaudit.mechanisms.exact.convolution import LEAST_DELTA
-from epsaudit.mechanisms.exact.laws import loss_pair
+from epsaudit.mechanisms.exact.laws import knows_law, loss_pair
 from epsaudit.mechanisms.exact.losses import (
     DOUBLINGS,
     Floats,
@@ -181,7 +181,7 @@ def most_influential(
     ------
     AuditError
         If there are no candidates, the best is not adjacent under the mechanism's relation, or a law is not known, in a
-        form that `epsaudit.adapters.functions.knows_law` accepts.
+        form that `knows_law` accepts.
 
     >>> from epsaudit.data.neighbours import leave_one_out
     >>> from epsaudit.mechanisms.down_sensitivity import ShiftedInverseSensitivity
