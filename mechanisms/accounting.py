@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from epsaudit.claims.conversions import gaussian_to_zcdp, pure_to_gaussian, pure_to_renyi, pure_to_zcdp
+from epsaudit.claims.conversions import pure_to_gaussian, pure_to_renyi, pure_to_zcdp
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.errors import AuditError, fraction, needs
 
@@ -189,7 +189,7 @@ def rho_of(claim: Claim) -> float:
         case PureDP():
             return pure_to_zcdp(claim.epsilon)
         case GaussianDP():
-            return gaussian_to_zcdp(claim.mu)
+            return claim.mu**2 / 2.0  # Bun and Steinke (2016), Proposition 1.6
     raise AuditError(f"{claim} implies no zCDP; accepted are zCDP, pure DP and Gaussian DP.")
 
 

@@ -118,18 +118,6 @@ def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
     return np.asarray(right / np.maximum(right + wrong, 1e-300))
 
 
-def gaussian_to_zcdp(mu: float) -> float:
-    """Least rho such that mu-Gaussian DP implies rho-zCDP: mu^2 / 2, attained by Gaussian noise at every order.
-
-    Bun and Steinke (2016), Proposition 1.6, with Dong, Roth and Su (2022), Corollary B.6.
-
-    >>> gaussian_to_zcdp(0.5)
-    0.125
-    """
-    mu = finite_at_least(mu, 0.0, "mu")
-    return mu * mu / 2.0
-
-
 def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
 
