@@ -65,6 +65,8 @@ def serve(address):
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
             os.close(stream)
+        sys.stdout = os.fdopen(1, "w", closefd=False)  # the server's own may be of files, in which one can seek
+        sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False, errors="backslashreplace")
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
