@@ -45,7 +45,7 @@ Sampler = Callable[[int, int, np.random.Generator], Floats]
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure errors and refusals of every estimator, audit the mechanisms, and write all to ``out``."""
-    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 8)
+    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 4)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     audits = list(audited(5_000 if quick else 1_000_000, seed))
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)

@@ -53,7 +53,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     jobs = [(name, scale, kind) for name, scale in cases for kind in ("fixed", "sequential")]
     if quick:
         jobs = jobs[::7]
-    seeds = range(seed, seed + (1 if quick else 20))
+    seeds = range(seed, seed + (1 if quick else 10))
     verdicts = joblib.Parallel(n_jobs=-1)(joblib.delayed(verdict)(*job, number) for job in jobs for number in seeds)
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)

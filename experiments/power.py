@@ -143,7 +143,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_figure(out / "by-runs", draw_by_runs(growing))
 
     broken = [case for case in known if case.broken]
-    refuting = on_all_cores(lambda case: refute(case, 2 if quick else 10, seed, 20_000 if quick else 300_000), broken)
+    refuting = on_all_cores(lambda case: refute(case, 2 if quick else 6, seed, 20_000 if quick else 300_000), broken)
     write_json(out / "refute.json", {"seed": seed, "confidence": STRICT, "rows": refuting})
     wrong = alarms([case for case in known if not case.broken], 4 if quick else 300, 2_000 if quick else 4_000, seed)
     write_json(out / "alarms.json", {"seed": seed, "confidence": STRICT, "rows": [wrong]})

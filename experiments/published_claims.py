@@ -58,8 +58,8 @@ from epsaudit.text import lower, upper
 
 Rows = Sequence[dict[str, Any]]
 DELTA = 0.01  # of the leads at which a mode comes out
-AUDITS = 200
-ALLOWED = 8
+AUDITS = 100
+ALLOWED = 6
 SIX = Maximum(range(6))
 SIZES = (2_000, 20_000, 200_000)  # b, of the bound for add/remove under substitution
 COLUMNS = (
