@@ -400,11 +400,15 @@ class Fields:
             for path in paths:
                 steps = found._look([inside(side, path) for side in sides], path, fields, sized)
                 level += [(*path, step) for step in steps]
-        kept, found.sure = _most_telling(fields, sides)
+        kept = fields
+        if len(fields) > MOST_FIELDS:
+            told = np.array([log_chance(*statistic_of(one, sides)) for one in fields])
+            found.sure = {fields[place] for place in np.flatnonzero(told < math.log(FALSE_FINDS / len(fields)))}
+            kept = [fields[place] for place in least(told, MOST_FIELDS)]
         found.places, found.left_out = len(fields), len(fields) - len(kept)
         found.numbers = [one for one in kept if isinstance(one, (Coordinate, At))]
         found.symbols = [one for one in kept if isinstance(one, Code)]
-        found.lengths = _most_telling(sized, sides)[0]
+        found.lengths = screen(sized, *sides, MOST_FIELDS)
         return found
 
     def _look(self, parts: list[Outputs], path: Path, fields: list[Feature], sized: list[Feature]) -> list[Hashable]:
@@ -468,15 +472,6 @@ def _readings(symbols: list[Any], path: Path) -> list[str]:
         if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
             found.append(name)
     return found
-
-
-def _most_telling(fields: list[Feature], sides: tuple[Outputs, Outputs]) -> tuple[list[Feature], set[Feature]]:
-    """At most `MOST_FIELDS`, in their order; and, if there are more, which tell more than chance explains."""
-    if len(fields) <= MOST_FIELDS:
-        return fields, set()
-    told = np.array([log_chance(*statistic_of(one, sides)) for one in fields])
-    surely = {fields[place] for place in np.flatnonzero(told < math.log(FALSE_FINDS / len(fields)))}
-    return [fields[place] for place in least(told, MOST_FIELDS)], surely
 
 
 def _holding(outputs: Outputs, most: int) -> int:

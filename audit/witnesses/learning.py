@@ -522,14 +522,12 @@ def sums_of(
 def judged_by(
     data: Encoding, entries: NDArray[np.int64], score: Additive | Tree, judged: NDArray[np.floating]
 ) -> Iterator[CandidateScore]:
-    """Yield the candidate of a score learnt from some entries; the others it judges itself, and none that are NaN."""
+    """Yield the candidate of a score that was learnt from some entries, fold by fold; the others it judges itself."""
     final = data.numbers(score)[data.row]
     values, group = final.copy(), (2 * FOLDS + data.group % 2).astype(np.int8)
     values[entries], group[entries] = judged, data.group[entries]
-    unjudged = entries[np.isnan(judged)]
-    size = float(data.weight[group % 2 == 0].sum() - data.weight[unjudged[group[unjudged] % 2 == 0]].sum())
     learnt = Monotone(score, 1, learnt=True)
-    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ, size=size)
+    found = CandidateScore.of(learnt, final, group, data.weight, values, margin=HARD_TO_READ)
     if found is not None:
         yield found
 
@@ -537,56 +535,42 @@ def judged_by(
 def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[CandidateScore]:
     """Yield the candidate of a tree that imitates boosted trees on the features, by default on those of all groups.
 
-    It is judged by the entries that it was not learnt from, or fold by fold where it was learnt from all.
+    Boosting takes most of the time, so that it learns from some entries of many.
     """
     groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
     features = features or tuple(dict.fromkeys(feature for group in groups for feature in group))
     if data.size < LEAST_TO_PLANT or len(features) < 2:
         return
+    from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import, and only training needs it
+    from sklearn.tree import DecisionTreeRegressor
+
     entries = first_of_each(data, TREE_FROM // 2)
     rows, folds, side = data.row[entries], data.group[entries] // 2, data.group[entries] % 2 == 0
     filled = tuple(Filled(feature) for feature in features)
     columns = np.column_stack([data.numbers(feature)[rows] for feature in filled]).astype(np.float32)
     weight = data.weight[entries]
     seen = np.rint(weight * min(1.0, TREE_FROM / weight.sum())).astype(int)
-    if len(entries) < len(data.row) / 2:
-        odds = boosted(columns, np.arange(len(entries)), side)
-        yield from judged_by(data, entries, distilled(filled, columns, odds)[0], np.full(len(entries), np.nan))
-        return
     odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
-    for fold in range(FOLDS):
-        others, own = folds != fold, folds == fold
-        if len(np.unique(side[others & (seen > 0)])) < 2 or not own.any():
-            return
-        learnt = boosted(columns, np.repeat(np.flatnonzero(others), seen[others]), side)
-        odds += learnt / FOLDS
-        judged[own] = distilled(filled, columns[others], learnt[others])[1].predict(columns[own])
-    yield from judged_by(data, entries, distilled(filled, columns, odds)[0], judged)
-
-
-def boosted(columns: Singles, rows: NDArray[np.int64], side: NDArray[np.bool_]) -> Floats:
-    """Log odds of x in every row by gradient boosting, learnt from some of the rows, repeated as often as seen."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import, and only training needs it
-
-    model = HistGradientBoostingClassifier(
+    booster = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=False, random_state=0
     )
-    with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
-        model.fit(columns[rows], side[rows])
-        return np.asarray(model.decision_function(columns), float)
-
-
-def distilled(features: tuple[Filled, ...], columns: Singles, odds: Floats) -> tuple[Tree, Any]:
-    """One regression tree that imitates the log odds, and scikit-learn's form of it."""
-    from sklearn.tree import DecisionTreeRegressor
-
-    learner = DecisionTreeRegressor(max_leaf_nodes=LEAVES, min_samples_leaf=10, random_state=0).fit(columns, odds)
-    tree = learner.tree_
-    return Tree(
-        features=features,
+    imitator = DecisionTreeRegressor(max_leaf_nodes=LEAVES, min_samples_leaf=10, random_state=0)
+    for fold in range(FOLDS):
+        others, own = folds != fold, folds == fold
+        some = np.repeat(np.flatnonzero(others), seen[others])
+        if len(np.unique(side[some])) < 2 or not own.any():
+            return
+        with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
+            learnt = booster.fit(columns[some], side[some]).decision_function(columns)
+        odds += learnt / FOLDS
+        judged[own] = imitator.fit(columns[others], learnt[others]).predict(columns[own])
+    tree = imitator.fit(columns, odds).tree_
+    score = Tree(
+        features=filled,
         columns=tuple(np.where(tree.children_left < 0, -1, tree.feature).tolist()),
         thresholds=tuple(tree.threshold.tolist()),
         left=tuple(np.maximum(tree.children_left, 0).tolist()),
         right=tuple(np.maximum(tree.children_right, 0).tolist()),
         values=tuple(tree.value.ravel().tolist()),
-    ), learner
+    )
+    yield from judged_by(data, entries, score, judged)
