@@ -178,11 +178,7 @@ def library() -> Any:
 
 
 def rho_of(claim: Claim) -> float:
-    """Least rho of the zCDP that a claim implies; raises `AuditError` where it implies none.
-
-    >>> rho_of(GaussianDP(1.0))
-    0.5
-    """
+    """Least rho of the zCDP that a claim implies; raises `AuditError` where it implies none."""
     match claim:
         case ZCDP():
             return claim.rho

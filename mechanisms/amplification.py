@@ -94,9 +94,6 @@ def local_epsilon(central: float, users: int, delta: float, answers: Callable[[f
 
     ``answers`` gives the number of answers, or `HadamardResponse.clone_answers`, for each local epsilon; it may jump.
     Raises `AuditError` if a parameter is out of range.
-
-    >>> round(local_epsilon(0.0432062, 10_000, 1e-6, lambda epsilon: 2), 4)
-    1.0
     """
     low, high = positive(central, "epsilon"), central + math.log(users)
     while high - low > 1e-6 * high:

@@ -224,9 +224,6 @@ def covariance_loss(gamma: float, delta: float) -> float:
     """Epsilon at delta of normal laws of one mean whose covariances differ as Lemma 2 allows: Lemma 3.
 
     The divergence is converted at the best of a grid of orders between 1 and 1 / gamma; any order is sound.
-
-    >>> round(covariance_loss(0.01, 1e-6), 4), round(covariance_loss(0.001, 1e-6), 5)
-    (0.1271, 0.00969)
     """
     orders = 1.0 + np.geomspace(0.02, 0.98, 60) * (1.0 / gamma - 1.0)
     return min(renyi_to_epsilon(order, covariance_divergence(order, gamma), delta) for order in orders.tolist())

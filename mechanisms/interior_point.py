@@ -176,13 +176,7 @@ class Plan:
         return np.asarray(np.maximum(0.0, np.minimum(quality + self.margin, np.repeat(following, 3) - 1)))
 
     def law(self, levels: Levels) -> dict[int, float]:
-        """Points and their probabilities.
-
-        >>> plan = plan_for(4, epsilon=2.0, delta=0.01, beta=0.1, depth=1)
-        >>> levels = Levels(np.full(plan.promise, 6, np.uint64), np.full(plan.promise, 7, np.uint64))
-        >>> {point: round(chance, 3) for point, chance in plan.law(levels).items()}
-        {8: 0.0, 0: 0.0, 15: 0.0, 4: 0.0, 7: 0.667, 6: 0.333}
-        """
+        """Points and their probabilities."""
         if self.below is None:
             return self._choice(levels, range(self.bits + 1))
         lengths = self.below.law(self.length_levels(levels, self.below.promise))

@@ -247,10 +247,6 @@ def bracketed(losses: Floats, masses: Floats, cells: int) -> LossPair:
 
     Each of so many ``cells`` between the least and the greatest loss has its mass at its two ends, no harder to tell
     apart; in ``lower`` it is one outcome. Arrays have shape (outcomes,); masses sum to 1, or a little less.
-
-    >>> pair = bracketed(np.array([0.5, -0.5]), np.array([0.622459331, 0.377540669]), 8)
-    >>> np.exp(pair.atoms).round(4).tolist()
-    [[0.6225, 0.3775], [0.3775, 0.6225]]
     """
     least, greatest = float(losses.min()), float(losses.max())
     step = (greatest - least) / cells
