@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from epsaudit import codec
 from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.question import Question, begun, recording
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.engine.independence import Rates, refuse_if_all_failed
 from epsaudit.engine.sampling import (
@@ -71,6 +71,9 @@ def audit(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     adjacency: Relation | None = None,
     trials: int = 1_000_000,
     confidence: float = 0.95,
@@ -101,8 +104,8 @@ def audit(
         compete on training runs and one is certified; many go through successive halving.
     claim : Claim, optional
         What to audit; by default the mechanism's own claim.
-    epsilon, delta : float, optional
-        A shorter way to claim (epsilon, delta)-DP.
+    epsilon, delta, order, rho, mu : float, optional
+        A shorter way to claim (epsilon, delta)-DP, Renyi DP of an order, zCDP or Gaussian DP.
     adjacency : Adjacency, optional
         For a plain function: the relation that the pairs are checked against.
     trials : int
@@ -156,8 +159,8 @@ def audit(
     (True, True)
     """
     question = Question.of(
-        mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
-        confidence=confidence, witnesses=witnesses,
+        mechanism, pairs, fresh=fresh, claim=claim_given(claim, epsilon, delta, order, rho, mu), adjacency=adjacency,
+        trials=trials, confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
     with recording(question, seed, n_jobs, progress, checkpoint) as means:
         return certified(question, *means)

@@ -17,12 +17,13 @@ import numpy as np
 
 from epsaudit.adapters.external import CommandDistribution
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, exact_parameter, is_claim, mechanism_of
-from epsaudit.claims.definitions import Claim, claim_given
+from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import (
     DatasetPair,
     Pairs,
     Relation,
     adjacency_of,
+    far_apart,
     given,
     listed,
     refuse_if_consumed,
@@ -63,8 +64,6 @@ class Question:
         *,
         fresh: Callable[[], Callable[..., Any]] | None = None,
         claim: Claim | None = None,
-        epsilon: float | None = None,
-        delta: float = 0.0,
         adjacency: Relation | None = None,
         trials: int = 1_000_000,
         confidence: float = 0.95,
@@ -72,7 +71,7 @@ class Question:
     ) -> Question:
         """Check the arguments of an audit; raises `AuditError` for the first that cannot be."""
         mechanism = mechanism_of(mechanism, adjacency, fresh)
-        claim, trials = claim_of(mechanism, claim, epsilon, delta), trials_of(trials)
+        claim, trials = is_claim(mechanism.claim if claim is None else claim, mechanism.name), trials_of(trials)
         confidence, families = confidence_of(confidence), families_of(witnesses)
         return cls(mechanism, claim, pairs_of(mechanism, pairs), trials, confidence, witnesses, families)
 
@@ -147,6 +146,7 @@ class Begun:
     def shared(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
         """Return the fields that results of every kind of audit on pairs have alike."""
         asked, chosen = self.question, self.question.pairs[pair]
+        apart = filter(None, [far_apart(chosen, asked.claim.symbol)] if asked.mechanism.adjacency is None else [])
         seconds = time.perf_counter() - self.started
         return {
             "mechanism": asked.mechanism.name,
@@ -161,7 +161,7 @@ class Begun:
             "seed": self.seed,
             "reproducible": bool(getattr(self.mechanism, "reproducible", True))
             and (self.look.elsewhere is None or self.look.elsewhere.result()),
-            "notes": tuple(dict.fromkeys([*notes_on(self.sides[pair]), *notes])),
+            "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,
             "execution": execution(seconds),
@@ -202,12 +202,6 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
     if not isinstance(mechanism, FunctionMechanism):
         refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
     return Begun(question, seed, mechanism, sides, workers, look, started)
-
-
-def claim_of(mechanism: Mechanism, claim: Claim | None, epsilon: float | None = None, delta: float = 0.0) -> Claim:
-    """Return the claim to audit: the one given, (epsilon, delta)-DP, or the mechanism's own."""
-    given = claim_given(claim, epsilon, delta)
-    return is_claim(given if given is not None else mechanism.claim, mechanism.name)
 
 
 def trials_of(trials: Any, what: str = "trials") -> int:

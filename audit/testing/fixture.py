@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from epsaudit.adapters.functions import Mechanism, mechanism_of
-from epsaudit.audits.question import claim_of, pairs_of
+from epsaudit.audits.question import pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.provenance import digest, provenance
 from epsaudit.errors import AuditError, PowerWarning, without_internals
@@ -69,6 +69,9 @@ class PrivacyAudit:
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
+        order: float | None = None,
+        rho: float | None = None,
+        mu: float | None = None,
         adjacency: Relation | None = None,
         near: float | None = None,
         runs: int | None = None,
@@ -80,7 +83,7 @@ class PrivacyAudit:
 
         Parameters
         ----------
-        mechanism, pairs, fresh, claim, epsilon, delta, adjacency, near
+        mechanism, pairs, fresh, claim, epsilon, delta, order, rho, mu, adjacency, near
             As for `epsaudit.audit_sequentially`.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
@@ -100,6 +103,7 @@ class PrivacyAudit:
         """
         __tracebackhide__ = True
         asked = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
+        asked |= {"order": order, "rho": rho, "mu": mu}
         terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         return self._judge(False, mechanism, pairs, witness, **asked, near=near, **terms)
 
@@ -183,13 +187,14 @@ def _audited(
     delta: float = 0.0,
     adjacency: Relation | None = None,
     near: float | None = None,
+    **numbers: float | None,
 ) -> _Outcome:
     mechanism = mechanism_of(mechanism, adjacency, fresh)
     pairs = pairs_of(mechanism, pairs)
     result = audit_sequentially(
         mechanism,
         pairs,
-        claim=claim_of(mechanism, claim, epsilon, delta),
+        claim=claim_given(claim, epsilon, delta, **numbers),
         near=near,
         trials=terms.runs,
         seconds=terms.seconds,

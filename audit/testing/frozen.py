@@ -27,7 +27,7 @@ from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.sequential import betting, refuse_if_irrefutable
 from epsaudit.certificates import MembershipGame
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import entropy, stream, write_whole
@@ -176,7 +176,9 @@ class FrozenTest:
         """Do what `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
-        question = Question.of(mechanism, pairs, epsilon=self.epsilon, delta=self.delta)
+        question = Question.of(
+            mechanism, pairs, claim=ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
+        )
         run = begun(question, entropy(seed), 1, Section())
         sides, started, first = run.sides[0], time.monotonic(), list[Outputs]()
         refuse = partial(refuse_if_all_failed, run.mechanism.name, first, run.mechanism, question.pairs[0].x)
@@ -251,6 +253,9 @@ def freeze(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     trials: int = 100_000,
     runs: int = 20_000,
     false_alarm: float = 1e-6,
@@ -260,7 +265,7 @@ def freeze(
 
     Parameters
     ----------
-    mechanism, pairs, claim, epsilon, delta, seed
+    mechanism, pairs, claim, epsilon, delta, order, rho, mu, seed
         As for `epsaudit.audit`. The mechanism may be right, or a wrong one that the test is to catch.
     trials : int
         Runs to learn from: half choose the event, half say how often it is guessed.
@@ -275,7 +280,7 @@ def freeze(
         If outputs are neither numbers nor vectors of numbers, or no event can be written down in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
-    question = Question.of(mechanism, pairs, claim=claim, epsilon=epsilon, delta=delta, trials=trials)
+    question = Question.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta, order, rho, mu), trials=trials)
     run = begun(question, entropy(seed), 1, Section())
     name, claim, pair = question.mechanism.name, question.claim, question.pairs[0]
     refuse_if_irrefutable(claim)

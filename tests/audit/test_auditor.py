@@ -24,6 +24,7 @@ from epsaudit import (
     RenyiDP,
     TradeOff,
     audit,
+    audit_sequentially,
     black_box,
     vectorized,
 )
@@ -196,6 +197,18 @@ class TestBadInput:
         mechanism = vectorized(never, claim=PureDP(1.0), adjacency=AddRemove())
         with pytest.raises(AuditError, match="not adjacent: under add or remove one record"):
             audit(mechanism, DatasetPair(("ann",), ("ann", "bob", "eve")))
+
+
+@pytest.mark.parametrize("kind", [audit, audit_sequentially])
+def test_how_far_apart_datasets_are_is_said_where_no_relation_is_given(kind):
+    def count(data, rng):
+        return len(data) + rng.laplace()
+
+    far = "the datasets differ in 49 records: a claim for neighbours allows 2,401 times its rho"
+    assert far in kind(count, ([1], [1] * 50), rho=0.5, trials=400, seed=1).notes
+    near = kind(count, ([1], [2]), rho=0.5, trials=400, seed=1)
+    assert not any("records" in note for note in near.notes)
+    assert near.claim == ZCDP(0.5)
 
 
 def test_the_public_surface_is_that_of_the_design():

@@ -14,7 +14,7 @@ from scipy.special import expit, rel_entr
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.claims.conversions import bernoulli_renyi
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, claim_given
 
 CLAIMS = [
     PureDP(1.0),
@@ -311,3 +311,12 @@ def test_json_round_trip(claim):
 def test_bad_numbers_are_named(make, words):
     with pytest.raises(AuditError, match=words):
         make()
+
+
+def test_numbers_of_a_claim_that_may_be_swapped_are_asked_about():
+    with pytest.warns(UserWarning, match="epsilon is 1e-05 and delta 0.5: they may be swapped"):
+        claim_given(None, epsilon=1e-5, delta=0.5)
+    with pytest.raises(AuditError, match="epsilon of the claim is '1'"):
+        PureDP("1")
+    with pytest.raises(AuditError, match="epsilon, mu together make no claim; what does: epsilon; epsilon, delta"):
+        claim_given(None, epsilon=1.0, mu=1.0)

@@ -291,6 +291,9 @@ def audit_one_run(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     guesses: Guesses = "planned",
     method: str = "auto",
     confidence: float = 0.95,
@@ -312,8 +315,8 @@ def audit_one_run(
         m; needed for a function only.
     claim : PureDP, ApproxDP or GaussianDP, optional
         What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
-    epsilon, delta : float, optional
-        A shorter way to claim (epsilon, delta)-DP.
+    epsilon, delta, order, rho, mu : float, optional
+        A shorter way to claim (epsilon, delta)-DP, Renyi DP of an order, zCDP or Gaussian DP.
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
@@ -353,7 +356,7 @@ def audit_one_run(
     (True, 100000, 500)
     """
     started = time.perf_counter()
-    claim = claim_given(claim, epsilon, delta)
+    claim = claim_given(claim, epsilon, delta, order, rho, mu)
     run: Callable[..., ArrayLike]
     if _has_canaries(mechanism):
         if canaries not in (None, mechanism.canaries):
@@ -387,6 +390,9 @@ def audit_scores(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     guesses: Guesses = "planned",
     method: str = "auto",
     confidence: float = 0.95,
@@ -405,7 +411,7 @@ def audit_scores(
         Which canaries were in the dataset.
     scores : array_like of float, shape (m,)
         High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
-    claim, epsilon, delta, guesses, method, confidence
+    claim, epsilon, delta, order, rho, mu, guesses, method, confidence
         As in `audit_one_run`.
     name : str
         What to call the mechanism.
@@ -440,7 +446,7 @@ def audit_scores(
     coins = np.asarray(included)
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
-    terms = _terms_of(claim_given(claim, epsilon, delta), guesses, method, confidence, len(coins))
+    terms = _terms_of(claim_given(claim, epsilon, delta, order, rho, mu), guesses, method, confidence, len(coins))
     return _result(name, coins.astype(bool), scores, entropy(seed), terms, given=True, reproducible=False)
 
 

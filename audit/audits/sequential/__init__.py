@@ -29,7 +29,7 @@ from epsaudit.audits.sequential.record import Round, Stopped, StrategyRecord
 from epsaudit.audits.sequential.record import SequentialResult as SequentialResult
 from epsaudit.certificates import Counts
 from epsaudit.claims.conversions import Floats
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.independence import (
     LEVEL,
@@ -82,6 +82,9 @@ def audit_sequentially(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
     adjacency: Relation | None = None,
     trials: int = 1_000_000,
     seconds: float | None = None,
@@ -101,7 +104,8 @@ def audit_sequentially(
 
     Parameters
     ----------
-    mechanism, pairs, fresh, claim, epsilon, delta, adjacency, seed, n_jobs, witnesses, progress, checkpoint
+    mechanism, pairs, fresh, claim, epsilon, delta, order, rho, mu, adjacency, seed, n_jobs, witnesses, progress,
+    checkpoint
         As for `epsaudit.audit`. Of several pairs, each round bets on the one with the greatest estimated growth and
         spends a fifth of its runs on the others.
     trials : int
@@ -138,8 +142,8 @@ def audit_sequentially(
     """
     started = time.perf_counter()
     question = Question.of(
-        mechanism, pairs, fresh=fresh, claim=claim, epsilon=epsilon, delta=delta, adjacency=adjacency, trials=trials,
-        confidence=confidence, witnesses=witnesses,
+        mechanism, pairs, fresh=fresh, claim=claim_given(claim, epsilon, delta, order, rho, mu), adjacency=adjacency,
+        trials=trials, confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
     refuse_if_irrefutable(question.claim)
     until = started + seconds_of(seconds) if seconds is not None else math.inf
