@@ -18,7 +18,7 @@ from scipy.special import betainccinv, betaincinv, logit
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.codec import Tagged
-from epsaudit.errors import AuditError, fraction
+from epsaudit.errors import AuditError
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ class MembershipGame(Certificate):
     name: ClassVar[str] = "membership game"
 
     def __post_init__(self) -> None:
-        fraction(self.share, "share of the membership game", open_below=True)
+        if not 0.0 < self.share < 1.0:
+            raise AuditError(f"share of the membership game is {self.share!r}; it must be strictly between 0 and 1.")
 
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
         correct_low, leak = self._limits(counts, confidence, delta)
@@ -192,7 +193,8 @@ class Box(Certificate):
     def __post_init__(self) -> None:
         if self.event not in ("x", "x_prime"):
             raise AuditError(f"event of the box is {self.event!r}; it must be 'x' or 'x_prime'.")
-        fraction(self.split, "split of the box", open_below=True)
+        if not 0.0 < self.split < 1.0:
+            raise AuditError(f"split of the box is {self.split!r}; it must be strictly between 0 and 1.")
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         """Lower limit on the likelier side's probability, upper limit on the other's."""

@@ -612,7 +612,7 @@ class _OneByOne(_FunctionDistribution):
             start += len(part)
             shared, runs = [], []
             for law in sides:
-                shared.append(None if law.dataset.changes else law.dataset.shared())
+                shared.append(None if law.dataset.changes else law.dataset.shared)
                 runs.append(law._run_on(shared[-1], rng))
             on_x, on_x_prime = runs
             for which in part:

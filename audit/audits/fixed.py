@@ -32,7 +32,7 @@ from epsaudit.engine.sampling import (
     training_outputs,
 )
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, alike, are_numbers, are_objects, join, like
+from epsaudit.outputs.normal_form import Outputs, alike, join, like
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import (
     Bound,
@@ -175,7 +175,7 @@ def certified(
 ) -> AuditResult:
     """Train, certify and report; what the checkpoint's section holds is not done again."""
     record = record or Section()
-    if (finished := record.once("result", AuditResult.from_dict)) is not None:
+    if record.kept and (finished := record.once("result", AuditResult.from_dict)) is not None:
         return finished
     run, ended = begun(question, seed, n_jobs, record), 0
     claim, trials, confidence, look = question.claim, question.trials, question.confidence, run.look
@@ -200,7 +200,7 @@ def certified(
             look.at(sides, outputs)
         return outputs
 
-    training = record.once("choice", _recorded)
+    training = record.once("choice", _recorded) if record.kept else None
     if training is None:
         training = train(run.sides, question.families, claim, trials, confidence, seed, draw, look.runs)
         sides = run.sides[training.pair]
@@ -208,9 +208,10 @@ def certified(
             training,
             runs=training.runs + look.runs,
             rates=Rates.of(first[id(sides)]),
-            notes=(*training.notes, *notes_on(sides), *look.notes(sides)),
+            notes=(*training.notes, *notes_on(sides), *look.notes[id(sides)]),
         )
-        record.record_once("choice", functools.partial(codec.written, training))
+        if record.kept:
+            record.record_once("choice", functools.partial(codec.written, training))
     if training.pair not in range(len(run.sides)):
         raise AuditError(f"The checkpoint chose pair {training.pair + 1} of {len(run.sides)}; give another file.")
     sides, choice = run.sides[training.pair], training.choice
@@ -233,10 +234,12 @@ def certified(
         counts=counts,
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
-    look.again(sides, choice.witness, counts, seed, result.violates_claim)
+    if look.copies:
+        look.again(sides, choice.witness, counts, seed, result.violates_claim)
     if result.violates_claim:
         result = replace(result, notes=(*result.notes, *look.of_a_refutation()))
-    record.record_once("result", result.to_dict)
+    if record.kept:
+        record.record_once("result", result.to_dict)
     return result
 
 
@@ -355,9 +358,9 @@ def _learnt(
 ) -> _Learnt:
     """Learn from outputs, of which objects are slow to read and so not all are."""
     x, x_prime = outputs
-    if are_objects(x) or are_objects(x_prime):
+    if x.dtype == object or x_prime.dtype == object:
         most = most_read(x)
-        x, x_prime = (x[:most] if are_objects(x) else x), (x_prime[:most] if are_objects(x_prime) else x_prime)
+        x, x_prime = (x[:most] if x.dtype == object else x), (x_prime[:most] if x_prime.dtype == object else x_prime)
     data = encode(x, x_prime, features)
     return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 
@@ -404,7 +407,7 @@ def _validated(
 ) -> _Learnt:
     """Learn from all outputs again, while memory allows; what does not fit is counted for a shortlist of scores."""
     first = known.outputs[0]
-    kept, room = [known.outputs], MOST_NUMBERS // max(first[0].size, 1) - len(first) if are_numbers(first) else 0
+    kept, room = [known.outputs], MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
     for block in blocks:
         if room > 0:
             kept.append(block)

@@ -455,11 +455,10 @@ def claim_given(
 ) -> Claim | None:
     """Return the claim given, the one that the numbers make, or None where neither was given."""
     given = {"epsilon": epsilon, "delta": delta, "order": order, "rho": rho, "mu": mu}
-    numbers = {
-        name: value
-        for name, value in given.items()
-        if not (value is None or (np.isscalar(value) and value == 0 and name == "delta"))
-    }
+    numbers: dict[str, float] = {}
+    for name, value in given.items():
+        if not (value is None or (np.isscalar(value) and value == 0 and name == "delta")):
+            numbers[name] = value
     if not numbers:
         return claim
     if claim is not None:

@@ -197,7 +197,7 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
 
 def shorten(dataset: Any, width: int = 48) -> str:
     """Represent a dataset, or a record, in one line of at most ``width`` characters."""
-    if is_frame(dataset):
+    if hasattr(dataset, "columns") and is_frame(dataset):
         return clipped(describe(dataset), width)
     if hasattr(dataset, "to_frame") and hasattr(dataset, "to_list") and hasattr(dataset, "head"):
         return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)  # of pandas or of polars
@@ -366,37 +366,32 @@ class Dataset:
     `AuditError` is raised if it cannot be given twice (iterators, generators, cursors, open files), or be copied.
     """
 
-    __slots__ = ("_bytes", "_mark", "_shared", "changes", "constant")
+    __slots__ = ("_bytes", "_mark", "changes", "constant", "shared")
 
     def __init__(self, given: Any) -> None:
         refuse_if_consumed(given)
         self.constant = is_constant(given)
         self.changes = False
         """Whether a run has changed its dataset, so that each needs a copy."""
-        self._shared, self._bytes, self._mark = given, b"", b""
+        self.shared, self._bytes, self._mark = given, b"", b""
+        """The object that runs share until one has changed it, and what the dataset and it are as bytes."""
         if not self.constant:
             try:
                 self._bytes = _mark(given)
-                self._shared = pickle.loads(self._bytes)
-                self._mark = _mark(self._shared)
+                self.shared = pickle.loads(self._bytes)
+                self._mark = _mark(self.shared)
             except Exception as error:
                 raise AuditError(
                     f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run "
                     f"could see it as it was given. {HOW}"
                 ) from error
 
-    def shared(self) -> Any:
-        """Return the object that runs share, a new one where a run has changed the last."""
-        if not self.constant and self.changes:
-            self._shared = pickle.loads(self._bytes)
-        return self._shared
-
     def copy(self) -> Any:
         """Return the dataset as it was given, to be used by one run."""
-        return self._shared if self.constant else pickle.loads(self._bytes)
+        return self.shared if self.constant else pickle.loads(self._bytes)
 
     def intact(self, used: Any) -> bool:
-        """Say whether an object that `shared` gave still is what was given; note it if not."""
+        """Say whether an object that runs shared, or a copy, still is what was given; note it if not."""
         if self.constant:
             return True
         with contextlib.suppress(Exception):  # a run may leave behind what nobody can write

@@ -325,14 +325,16 @@ class Look:
         most = max(FEWEST_TO_LOOK, trials // 10)
         self.calls = most // 2 - FIRST_RUNS // 2
         """Runs that show whether outputs of one call depend on one another, where an audit was too short to tell."""
-        self._constant: dict[int, bool] = {}
+        self.notes: dict[int, tuple[str, ...]] = {}
+        """What `at` saw on the sides with this id: no randomness, or a function that no copy could show to keep any."""
         self._written: list[bytes] | None = None
         """The function, where it can be copied."""
-        self._number, self._each = 0, 0
+        self.copies, self._each = 0, 0
+        """Copies, or processes, that `again` asks, and the runs of each."""
         self.elsewhere: Future[bool] | None = None
         """Whether another process, in which text has other hashes, answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
-            self._number, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
+            self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
             return
         given = [mechanism.function, pair.x, pair.x_prime]
@@ -363,9 +365,9 @@ class Look:
             mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
         )
         if written and not (alike and first.drew) and most > FEWEST_TO_LOOK:
-            self._number = min(COPIES, self.calls // 8)
-            self._each = min(self.calls // (4 * self._number), RUNS_OF_A_COPY) // 2 * 2
-            self.runs += 2 * self._number * self._each
+            self.copies = min(COPIES, self.calls // 8)
+            self._each = min(self.calls // (4 * self.copies), RUNS_OF_A_COPY) // 2 * 2
+            self.runs += 2 * self.copies * self._each
         numbers = isinstance(pair.x, (int, float)) and isinstance(pair.x_prime, (int, float))
         if (
             written
@@ -385,9 +387,10 @@ class Look:
             while place < len(side) and text_of(side[place : place + 1]) == first:
                 place += 1
             constant.append(place >= len(side))
-        self._constant[id(sides)] = all(constant)
+        self.notes[id(sides)] = (CONSTANT,) * all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return
+        self.notes[id(sides)] += (UNCOPIED,) * (self._written is None)
         for place, name in enumerate(("x", "x'")):
             if not self.mechanism.fresh and (pool := pooled(outputs[place], outputs[1 - place])) is not None:
                 refuse(pool, name)
@@ -422,19 +425,19 @@ class Look:
         fewer runs, but two at least. Returns how many runs were made.
         """
         program = isinstance(self.mechanism, CommandMechanism)
-        if self._number < 2 or self._each < 2 or (program and not refuted):
+        if self.copies < 2 or self._each < 2 or (program and not refuted):
             return 0
         once = functools.partial(draw, sides[0], 2, stream(seed, "look", 0))
-        half = affordable(until, once, 2, 4 * self._number, 1, self._each // 2)
+        half = affordable(until, once, 2, 4 * self.copies, 1, self._each // 2)
         seen: tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]] = ([], [])
         texts = set()
-        for number in range(self._number):
+        for number in range(self.copies):
             with self._fresh(sides) as laws:
                 for place, law in enumerate(laws):
                     outputs = draw(law, 2 * half, stream(seed, "look", 1, place, number))
                     texts.add((place, text_of(outputs)))
                     seen[place].append(_events(outputs, witness))
-        made = 4 * half * self._number
+        made = 4 * half * self.copies
         for place, name in enumerate(("x", "x'") if len(texts) > 2 else ()):  # else all repeat a generator of their own
             if counts is None:
                 outputs = draw(sides[place], made // 2, stream(seed, "look", 2, place))
@@ -454,11 +457,6 @@ class Look:
                         f"nothing of a release. {FRESH}"
                     )
         return made * (2 if counts is None else 1)
-
-    def notes(self, sides: Sides) -> tuple[str, ...]:
-        """Say so if every output on each dataset was the same, or if no copy could show what is kept."""
-        uncopied = isinstance(self.mechanism, FunctionMechanism) and self._written is None
-        return (CONSTANT,) * self._constant.get(id(sides), False) + (UNCOPIED,) * uncopied
 
     def of_a_refutation(self) -> tuple[str, ...]:
         """Say what runs of a refuted function had in common: an object that may have kept something, unseen."""

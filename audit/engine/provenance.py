@@ -38,7 +38,7 @@ import numpy as np
 
 from epsaudit.data.neighbours import is_constant
 from epsaudit.errors import AuditError, is_own_file, whole_at_least
-from epsaudit.outputs.normal_form import too_long
+from epsaudit.outputs.normal_form import MOST_BITS
 
 Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look"]
 STAGES: dict[Stage, int] = {
@@ -206,7 +206,8 @@ def digest(value: Any) -> str:
 def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any]) -> Iterator[str]:
     """Flatten a value; ``above`` are those that it is part of, so that a cycle ends, ``seen`` functions and classes."""
     if isinstance(value, PLAIN):
-        yield f"{type(value).__name__} {hex(value) if isinstance(value, int) and too_long(value) else repr(value)}"
+        long = isinstance(value, int) and value.bit_length() > MOST_BITS
+        yield f"{type(value).__name__} {hex(value) if long else repr(value)}"  # type: ignore[arg-type]  # it is whole
         return
     if depth > DEEPEST or id(value) in above:
         yield f"... {type(value).__qualname__}"

@@ -103,7 +103,7 @@ def certified(
     chosen = "the pair and the event were chosen by earlier runs, none of which counts"
     result = AuditResult(
         **{
-            **run.shared(0, [*run.look.notes(sides), *candidate.notes, chosen]),
+            **run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, chosen]),
             "trials": 2 * size + runs,
             "seed": seed,
         },

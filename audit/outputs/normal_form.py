@@ -47,6 +47,8 @@ MOST_OF_A_STREAM = 100_000
 """Items of an iterator that are read, for one may never end."""
 WHOLE_IN_FLOATS = 2**53
 """Whole numbers beyond are not all floats."""
+MOST_BITS = 4096
+"""Of whole numbers, 1,234 digits, that are written in decimals: Python and JSON stop at 4,300 digits."""
 LONGEST_MESSAGE = 1000
 """Characters of an exception's message that are kept."""
 
@@ -230,12 +232,7 @@ def written(value: Any) -> str:
         return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, Fraction):
         return f"Fraction({written(value.numerator)}, {written(value.denominator)})"
-    return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
-
-
-def too_long(value: int) -> bool:
-    """Say whether a number is a whole one that Python and JSON may not write in decimals: they stop at 4,300 digits."""
-    return value.bit_length() > 4096  # 1,234 digits
+    return hex(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else repr(value)
 
 
 def order_key(value: Any) -> tuple[str, Any]:
@@ -524,16 +521,6 @@ def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
     return outputs.reshape(len(outputs), -1) if outputs.dtype == np.float64 and outputs.ndim > 1 else None
 
 
-def are_numbers(outputs: Outputs) -> bool:
-    """Say whether all outputs are floats, or arrays of floats of one shape, and packed as such."""
-    return outputs.dtype == np.float64
-
-
-def are_objects(outputs: Outputs) -> bool:
-    """Say whether outputs are kept as Python objects, which are slow to read."""
-    return outputs.dtype == object
-
-
 def like(outputs: Outputs, other: Outputs) -> Outputs:
     """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
     shape = other.shape[1:]
@@ -760,7 +747,7 @@ def _is_row(atom: Any, shape: tuple[int, ...]) -> bool:
 
 def to_json(value: Any) -> Any:
     """Return a JSON value that `from_json` turns back into the normal form, bit by bit."""
-    if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and not too_long(value)):
+    if value is None or isinstance(value, (str, bool)) or (isinstance(value, int) and value.bit_length() <= MOST_BITS):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value

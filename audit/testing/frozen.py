@@ -33,7 +33,7 @@ from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import entropy, stream, write_whole
 from epsaudit.engine.sampling import Section, draw_by_coins, training_outputs
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
-from epsaudit.outputs.normal_form import Array, Outputs, are_numbers, from_json, number, values_of, written
+from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
 from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.witnesses.events import Additive, Combined, Coordinate, Event, Feature, Interval, Reduced, Region, Value
 from epsaudit.witnesses.selection import RANK, Monotone, PiecewiseRatio, Score
@@ -114,7 +114,7 @@ class FrozenTest:
         of an output depends on nothing else in its block: bets on others would not be fair.
         """
         size, fits = self.coordinates, np.ones(len(outputs), bool)
-        if are_numbers(outputs) and int(np.prod(outputs.shape[1:])) == size:
+        if outputs.dtype == np.float64 and int(np.prod(outputs.shape[1:])) == size:
             rows = outputs.reshape(len(outputs), size)
         else:
             lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
@@ -287,8 +287,8 @@ def freeze(
     size = question.trials // 4
     outputs = training_outputs(run.sides[0], size, run.seed, 0)
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
-    if not all(map(are_numbers, outputs)) or coordinates[0] != coordinates[1]:
-        shown = next((one for one in outputs if not are_numbers(one)), outputs[0])
+    if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
+        shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
         raise AuditError(
             f"{name} gives {written(values_of(shown[:1])[0])}; a frozen test reads numbers, and "
             "vectors of numbers of one length."

@@ -29,8 +29,6 @@ from epsaudit.outputs.normal_form import (
     Items,
     Outputs,
     alike,
-    are_numbers,
-    are_objects,
     distinct,
     inside,
     kind_of,
@@ -413,7 +411,7 @@ class Fields:
 
     def _look(self, parts: list[Outputs], path: Path, fields: list[Feature], sized: list[Feature]) -> list[Hashable]:
         """Add the fields that lie at a path, and its length if lengths differ; return the steps that lead further."""
-        numeric = all(map(are_numbers, parts))
+        numeric = all(one.dtype == np.float64 for one in parts)
         if numeric and parts[0].ndim == parts[1].ndim == 1:
             fields.append(_number_at(path))
             return []
@@ -750,7 +748,7 @@ class Features:
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] == 0:
             return cls()
-        if are_numbers(outputs) and (rows is None or rows.shape[1] == 1):
+        if outputs.dtype == np.float64 and (rows is None or rows.shape[1] == 1):
             only: Feature = Value() if outputs.ndim == 1 else Coordinate(0)
             remainders = sure(derived([only], *sides), TELLING_REMAINDERS)
             return cls((only, *remainders))
@@ -776,7 +774,7 @@ class Features:
             elif not releases and size <= MOST_PARTS:  # undoes running sums
                 steps = [Coordinate(0), *(Combined("-", Coordinate(i + 1), Coordinate(i)) for i in range(size - 1))]
         else:  # records, text, sets and mixtures
-            if not are_objects(outputs):
+            if outputs.dtype != object:
                 sides = outputs.astype(object), outputs_prime.astype(object)
             fields, what = Fields.of(*sides), "places"
             sample = [*sides[0][:LOOK].tolist(), *sides[1][:LOOK].tolist()]
@@ -884,7 +882,7 @@ def encode(
     fold = np.arange(size) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(both)
-    plain = are_numbers(both)
+    plain = both.dtype == np.float64
     if not plain:
         both = both.astype(object)  # what is read of objects is read once
     seen = np.bincount(place)

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from epsaudit.certificates import Counts
 from epsaudit.errors import AuditError, whole_at_least, with_article
 from epsaudit.outputs.normal_form import (
+    MOST_BITS,
     Array,
     Floats,
     Items,
     Mask,
     Outputs,
     Raised,
-    are_objects,
     columns_of,
     describe_atoms,
     find_atoms,
@@ -41,7 +41,6 @@ from epsaudit.outputs.normal_form import (
     numbers_of,
     rows_of,
     to_json,
-    too_long,
     values_of,
     written,
 )
@@ -390,7 +389,7 @@ class Residue(OfNumbers):
 
     def __call__(self, outputs: Outputs) -> Floats:
         remainders = super().__call__(outputs)
-        if are_objects(outputs) and isinstance(self.feature, Value):
+        if outputs.dtype == object and isinstance(self.feature, Value):
             for place, value in enumerate(outputs.tolist()):
                 if type(value) is int:
                     remainders[place] = value % self.modulus
@@ -1024,7 +1023,7 @@ def helpers_of(conditions: str) -> list[str]:
 def literal(value: Any) -> str:
     """Write a dataset, or an output, as Python; raises `NotShort` for what is not of plain values."""
     if value is None or isinstance(value, (bool, int, str, bytes)):
-        return hex(value) if isinstance(value, int) and too_long(value) else repr(value)
+        return hex(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else repr(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value!r}"
     if isinstance(value, (Items, dict)):

@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit, log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Floats, Outputs, Singles, are_numbers, kinds_of, values_of
+from epsaudit.outputs.normal_form import Floats, Outputs, Singles, kinds_of, values_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.encoding import (
     CELLS_TO_TEST,
@@ -417,7 +417,7 @@ class FloatBits(FromTable):
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         """Yield candidates of zeros and bits that tell something."""
         data = encode(*data.sides, data.features, once=False)
-        rows = are_numbers(data.sides[0]) and data.sides[0].ndim > 1
+        rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1
         chosen = least(differences(*data.sides), MOST_COORDINATES) if rows else []
         sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
         zeros: list[Feature] = [NegativeZero(one) for one in sources]

@@ -192,7 +192,7 @@ def certified_in_rounds(
 ) -> SequentialResult:
     """Bet in rounds until there is a reason to stop, and report; what the checkpoint's section holds is not drawn."""
     record = record or Section()
-    if (finished := record.once("result", SequentialResult.from_dict)) is not None:
+    if record.kept and (finished := record.once("result", SequentialResult.from_dict)) is not None:
         return finished
     run, claim, trials = begun(question, seed, n_jobs, record), question.claim, question.trials
     middles = isinstance(question.witnesses, str)
@@ -272,7 +272,7 @@ def certified_in_rounds(
     for one in pairs:
         if all(one.outputs):
             _refuse_if_dependent(one, run.look, seed, LEVEL / len(pairs), stopped == "refuted", until)
-    shared = run.shared(last.index, run.look.notes(last.sides))
+    shared = run.shared(last.index, run.look.notes.get(id(last.sides), ()))
     result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
     more: list[str] = []
     if stopped == "refuted":
@@ -293,7 +293,8 @@ def certified_in_rounds(
         more += [f"{looked:,} more runs looked at copies"] if looked else []
     if more:
         result = dataclasses.replace(result, notes=(*result.notes, *more))
-    record.record_once("result", result.to_dict)
+    if record.kept:
+        record.record_once("result", result.to_dict)
     return result
 
 
