@@ -460,8 +460,9 @@ def called(function: Callable[..., Any]) -> str:
     if isinstance(function, functools.partial):
         return called(function.func)
     name, owner = str(getattr(function, "__name__", type(function).__name__)), getattr(function, "__self__", None)
-    if name == "<lambda>":
-        return f"lambda at {os.path.basename(function.__code__.co_filename)}:{function.__code__.co_firstlineno}"
+    code = getattr(inspect.unwrap(function), "__code__", None)  # of a lambda in a cache, too
+    if name == "<lambda>" and code is not None:
+        return f"lambda at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
     if owner is None or inspect.ismodule(owner):
         return name
     return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{name}"
