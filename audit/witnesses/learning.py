@@ -574,3 +574,9 @@ def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[Cand
         values=tuple(tree.value.ravel().tolist()),
     )
     yield from judged_by(data, entries, score, judged)
+
+
+DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
+"""What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
+ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits(), Messages())
+"""What 'all' stands for: an implementation audited to the last bit, and to the text of its error messages."""
