@@ -50,7 +50,9 @@ from epsaudit.witnesses.events import reads_well
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
 FIRST_ROUND = 24
-"""Runs of the first round for each pair, on which nothing is bet. Set by hand."""
+"""Runs of the first round for each pair, on which nothing is bet. Median runs to a refutation over 12 seeds with 8, 24
+and 72: Laplace noise of two thirds 308, 418, 350; Gaussian noise of half 272, 394, 418; six Laplace coordinates 110,
+92, 110; a bit that is set with probabilities 0.8 and 0.4 10,000, 9,500, 8,800."""
 MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
 
