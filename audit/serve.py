@@ -30,7 +30,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from numbers import Integral
-from typing import IO, Any
+from typing import Any
 
 SEEDS = ("seed", "random_state")
 """Parameters of these names get a fresh whole number each run."""
@@ -67,8 +67,18 @@ def main() -> None:
         answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
         answers.close()
         return
-    served = Server(function, given.parameters, FORMS[given.data], given.fresh)
-    speak(served, requests, answers, made_of(given.function, function))
+    server = Server(function, given.parameters, FORMS[given.data], given.fresh)
+    hello = {"epsaudit": 1, "seeded": server.seeded, "single": server.many is None}
+    answers.write(lines([{**hello, **made_of(given.function, function)}]))
+    answers.flush()
+    for line in requests:
+        try:
+            answer = server.answer(json.loads(line))
+        except Exception as error:  # what is no output ends the audit with a sentence
+            traceback.print_exc()
+            answer = lines([{"error": f"{type(error).__name__}: {error}"}])
+        answers.write(answer)
+        answers.flush()
 
 
 def imported(name: str) -> Any:
@@ -86,7 +96,12 @@ def imported(name: str) -> Any:
         spec.loader.exec_module(found)
     else:
         found = importlib.import_module(module_name)
-    sow()
+    # seed global generators from the system: torch begins with a constant, and modules may have set one
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
     for part in path.split("."):
         if not hasattr(found, part):
             sys.exit(f"{module_name} has no {path!r}.")
@@ -94,15 +109,6 @@ def imported(name: str) -> Any:
     if not callable(found):
         sys.exit(f"{name!r} is of type {type(found).__name__}, which cannot be called; give a function of a dataset.")
     return found
-
-
-def sow() -> None:
-    """Seed global generators from the system: torch begins with a constant, and modules may have set one."""
-    random.seed()
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
-    if "torch" in sys.modules:
-        sys.modules["torch"].seed()
 
 
 class Server:
@@ -183,21 +189,6 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
         if module_name == top and isinstance(known.get("__version__"), str):
             versions[top] = known["__version__"]
     return {"files": sorted(files), "versions": versions}
-
-
-def speak(server: Server, requests: IO[str], answers: IO[bytes], more: dict[str, Any]) -> None:
-    """Say hello and answer requests; what is no output ends the audit with a sentence."""
-    hello = {"epsaudit": 1, "seeded": server.seeded, "single": server.many is None}
-    answers.write(lines([{**hello, **more}]))
-    answers.flush()
-    for line in requests:
-        try:
-            answer = server.answer(json.loads(line))
-        except Exception as error:
-            traceback.print_exc()
-            answer = lines([{"error": f"{type(error).__name__}: {error}"}])
-        answers.write(answer)
-        answers.flush()
 
 
 def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:

@@ -129,7 +129,7 @@ BISECT = Command(
     "audited, each version in an environment of its own: the middle one between one that is refuted and one that is "
     "not (docs: how-to/released-libraries).",
     params=[
-        ["library", "As for audit --library.", {"complete": "adapters.registry.libraries"}],
+        ["library", "As for audit --library."],
         ["row", "A mechanism of it, or of another version of it, as epsaudit list --library shows them."],
         ["--from VERSION", "One that is affected, to start at.  [default: that of the mechanism]", {"name": "start"}],
         ["--all", "Audit every version, and assume nothing of those between.", {"name": "every"}],
@@ -156,11 +156,7 @@ EXPERIMENT = click.Group(
             runs=run_studies,
             about="Run one study or all; the same seed gives the same data.",
             params=[
-                [
-                    "name",
-                    "A study of the list, or 'all' but for what installs libraries.",
-                    {"complete": "experiments.studies.studies"},
-                ],
+                ["name", "A study of the list, or 'all' but for what installs libraries."],
                 ["--quick", "A few seconds instead of minutes, for a look."],
                 ["--seed", "Root of all random streams.", {"type": "whole", "default": 0}],
                 ["--out", "Folder of folders.  [default: results, results-quick with --quick]", {"type": "path"}],

@@ -25,7 +25,6 @@ from epsaudit.reporting.figures import (
     logarithmic,
     name_marks,
     shares,
-    shown_name,
     styled,
 )
 from epsaudit.results.result import Result
@@ -57,16 +56,17 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     ``family_confidence`` is of all results together, of which these are a part.
     """
     found = {result.mechanism: result for result in results}
-    rows = [(found[name], shares(found[name])) for name in TELLING if name in found]
+    rows = [shares(found[name]) for name in TELLING if name in found]
     figure = blank(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
     logarithmic(axes)
     axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
     axes.xaxis.set_minor_locator(NullLocator())
-    right = 1.4 * max([2.0, *(share.bound for _, share in rows)])
+    right = 1.4 * max([2.0, *(share.bound for share in rows)])
     lines = [("claim", "exact", "certified")]
-    for height, (result, share) in enumerate(rows):
-        draw_row(axes, height, result, share, right)
+    for height, share in enumerate(rows):
+        draw_row(axes, height, share, right)
+        result = share.result
         claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
         exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
         lines.append((claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
@@ -76,7 +76,7 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
             numbers.text(place, height, text, ha="right", va="center", fontsize=7.5, weight=weight)
     numbers.set_axis_off()
     axes.axvline(1.0, **PROVEN)
-    names = [shown_name(*row) for row in rows]
+    names = [share.name for share in rows]
     axes.set_yticks(range(len(rows)), [name if len(name) <= 32 else name.replace("/", "/\n", 1) for name in names])
     axes.tick_params(axis="y", labelsize=7.5, length=0)
     axes.set_ylim(len(rows) - 0.4, -1.6)

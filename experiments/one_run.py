@@ -129,7 +129,7 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
         one = audit_one_run(vectors, claim=claim, method="binomial", guesses=guesses, seed=seed)
         found[POINT].append(one.lower_bound)
         found[SHARP].append(one.by("sharp").lower_bound)
-        found[CURVE].append(audit_one_run(vectors, seed=seed).implied_epsilon(DELTA))
+        found[CURVE].append(GaussianDP(audit_one_run(vectors, seed=seed).lower_bound).approximate(DELTA).epsilon)
         found[MANY_POINT].append(audit(scalar, claim=claim, trials=canaries, seed=seed, n_jobs=1).lower_bound)
         mu_bound = audit(scalar, claim=whole, trials=canaries, seed=seed, n_jobs=1).lower_bound
         found[MANY_CURVE].append(GaussianDP(mu_bound).approximate(DELTA).epsilon)

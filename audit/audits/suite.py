@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import certified
@@ -44,19 +45,18 @@ def run(
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
         refuse_if_irrefutable(entry.claim)
-    root = seed if checkpoint is None else checkpoint.seed
-    tasks = (
-        _Task(entry, trials, each, root if len(entries) == 1 else entry_seed(root, entry.name), stop_early)
-        for entry in entries
-    )
-    if len(entries) == 1 or checkpoint is not None:
-        for task in tasks:
-            section = None if checkpoint is None else Section(checkpoint, task.entry.name)
-            yield task.result(n_jobs, progress(task.entry.name), section)
+    root, alone = seed if checkpoint is None else checkpoint.seed, len(entries) == 1
+    seeds = {entry.name: root if alone else entry_seed(root, entry.name) for entry in entries}
+    if alone or checkpoint is not None:
+        for entry in entries:
+            record = None if checkpoint is None else Section(checkpoint, entry.name)
+            terms = (trials, each, stop_early, n_jobs, record)
+            yield _audited(terms, (entry, seeds[entry.name], progress(entry.name)))
         return
     provenance()  # asks git: before the runs
-    told = ((task, progress(task.entry.name)) for task in tasks)
-    for _, result in Workers(n_jobs, "processes").each(_result_of, None, told, trials, in_order=True):
+    told = ((entry, seeds[entry.name], progress(entry.name)) for entry in entries)
+    workers, terms = Workers(n_jobs, "processes"), (trials, each, stop_early, 1, None)
+    for _, result in workers.each(_audited, terms, told, trials, in_order=True):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
@@ -71,43 +71,26 @@ def checkpointed(
 ) -> Checkpoint:
     """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
     each = confidence_of_each(entries, family_confidence)
-    tasks = [_Task(entry, trials, each, 0, stop_early) for entry in entries]
     for entry in entries if stop_early else ():
         refuse_if_irrefutable(entry.claim)
-    return Checkpoint(path, {task.entry.name: task.question.identity(task.kind) for task in tasks}, seed)
+    kind = "sequential" if stop_early else "fixed size"
+    audits = {entry.name: _question(entry, trials, each).identity(kind) for entry in entries}
+    return Checkpoint(path, audits, seed)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Task:
-    """One audit of a suite."""
-
-    entry: Entry
-    trials: int
-    confidence: float
-    seed: int
-    stop_early: bool
-
-    @property
-    def kind(self) -> str:
-        return "sequential" if self.stop_early else "fixed size"
-
-    @property
-    def question(self) -> Question:
-        entry = self.entry
-        return Question.of(
-            entry.mechanism, entry.pairs, claim=entry.claim, trials=self.trials, confidence=self.confidence,
-            witnesses=entry.witnesses,
-        )  # fmt: skip
-
-    def result(self, n_jobs: int | None, progress: ProgressCallback | None, record: Section | None) -> Result:
-        how = (self.question, entropy(self.seed), jobs_of(n_jobs), progress, record)
-        result: Result = certified_in_rounds(*how) if self.stop_early else certified(*how)
-        return dataclasses.replace(result, mechanism=self.entry.name, expected=self.entry.expected)
+def _question(entry: Entry, trials: int, confidence: float) -> Question:
+    how: dict[str, Any] = {"trials": trials, "confidence": confidence, "witnesses": entry.witnesses}
+    return Question.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
-def _result_of(_: None, told: tuple[_Task, ProgressCallback | None]) -> Result:
-    task, progress = told
-    return task.result(1, progress, None)
+def _audited(
+    terms: tuple[int, float, bool, int | None, Section | None], told: tuple[Entry, int, ProgressCallback | None]
+) -> Result:
+    trials, confidence, stop_early, n_jobs, record = terms
+    entry, seed, progress = told
+    how = (_question(entry, trials, confidence), entropy(seed), jobs_of(n_jobs), progress, record)
+    result: Result = certified_in_rounds(*how) if stop_early else certified(*how)
+    return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
 
 
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:

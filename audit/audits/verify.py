@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,20 @@ from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import audit, training_runs, validation_runs
 from epsaudit.audits.one_run import OneRunResult
-from epsaudit.audits.one_run.bounds import GuessBound, check_method
+from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.question import LEAST_TRIALS
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
+from epsaudit.codec import written_fields
 from epsaudit.engine.independence import FEWEST_TO_LOOK, Look
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
-from epsaudit.text import for_json, lower, percent
+from epsaudit.text import lower, percent
 from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE
 
@@ -43,7 +44,7 @@ TOLERANCE = 1e-9
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
 LEAST_HUNTED, MOST_HUNTED = 256, 20_000
-"""Runs from which a hunt learns the events that it certifies (`epsaudit.hunting.certifying`)."""
+"""Runs from which a hunt learns the events that it certifies (`epsaudit.hunting.hunt`)."""
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
 FAIR = 1e-12
@@ -94,22 +95,6 @@ def rebuild(stored: dict[str, Any]) -> Kind:
             raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
 
 
-def checked(stored: dict[str, Any], where: str) -> Kind:
-    """Make a result of its JSON object, if an audit can have given its numbers and its bounds follow from them.
-
-    Otherwise it raises `AuditError`, whose sentence starts with ``where``. What an older version did not write may be
-    absent. `recompute` compares more: epsilon and delta beside a claim about a whole curve, which takes longer.
-    """
-    try:
-        result = rebuild(stored)
-        differences, _ = _differences(result, stored, _bounds)
-    except AuditError as error:
-        raise AuditError(f"{where}: {error}") from None
-    if differences:
-        raise AuditError(f"{where}, {result.mechanism}: {differences[0]}")
-    return result
-
-
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
@@ -125,7 +110,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     (True, False)
     """
     result = rebuild(stored)
-    differences, possible = _differences(result, stored, lambda result: result.to_dict())
+    differences, possible = _differences(result, stored)
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
     if possible and isinstance(result, AuditResult) and result.training_runs == 0:
         differences.append(
@@ -152,15 +137,12 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
 
 
-def _differences(
-    result: Kind, stored: dict[str, Any], derive: Callable[[Kind], dict[str, Any]]
-) -> tuple[list[str], bool]:
-    """Say what is impossible; if nothing is, which derived fields are absent, or not what was computed."""
+def _differences(result: Kind, stored: dict[str, Any], names: list[str] | None = None) -> tuple[list[str], bool]:
+    """Say what is impossible; if nothing is, which derived fields, or all, are absent, or not what was computed."""
     try:
-        differences = impossible(result)
-        if differences:
+        if differences := impossible(result):
             return differences, False
-        computed = derive(result)
+        computed = written_fields(result, names) if names else result.to_dict()
     except AuditError:
         raise
     except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
@@ -173,16 +155,6 @@ def _differences(
         for name, value in computed.items()
         if name not in stored or not _close(stored[name], value)
     ], True
-
-
-def _bounds(result: Kind) -> dict[str, Any]:
-    names = ["lower_bound", "proven", "verdict"]
-    if isinstance(result, SequentialResult):
-        names += ["runs", "log_evidence", "path"]
-    elif result.claim.claimed_point is not None:
-        names += ["delta_lower", *(["epsilon_lower"] if isinstance(result, AuditResult) else [])]
-    found = {name: getattr(result, name) for name in names}
-    return {name: for_json(value) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
@@ -255,9 +227,26 @@ def load(path: Path) -> list[Result]:
     """Read a result file of any kinds of audits, and check that its results are what their counts say.
 
     Raises `AuditError` if it cannot be read, is none, or holds what no audit can have given or what does not follow
-    from its counts.
+    from its counts. What an older version did not write may be absent. `recompute` compares more: epsilon and delta
+    beside a claim about a whole curve, which takes longer.
     """
-    return [checked(item, f"{path}: results[{place}]") for place, item in enumerate(read(path))]
+    found: list[Result] = []
+    for place, stored in enumerate(read(path)):
+        where = f"{path}: results[{place}]"
+        try:
+            result = rebuild(stored)
+            names = ["lower_bound", "proven", "verdict"]
+            if isinstance(result, SequentialResult):
+                names += ["runs", "log_evidence", "path"]
+            elif result.claim.claimed_point is not None:
+                names += ["delta_lower", "epsilon_lower"][: 1 + isinstance(result, AuditResult)]
+            differences, _ = _differences(result, stored, names)
+        except AuditError as error:
+            raise AuditError(f"{where}: {error}") from None
+        if differences:
+            raise AuditError(f"{where}, {result.mechanism}: {differences[0]}")
+        found.append(result)
+    return found
 
 
 def impossible(result: Kind) -> list[str]:
@@ -269,31 +258,33 @@ def impossible(result: Kind) -> list[str]:
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
     ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
     """
-    said = []
-    try:
-        confidence_of(result.confidence)
-    except AuditError as error:
-        said.append(str(error))
-    if result.seed < 0:
-        said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
-    if result.exact is not None and not result.exact >= 0.0:
-        said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
-    if isinstance(result, OneRunResult):
-        if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
-            said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
-    else:
-        recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
-        if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
-            said.append(f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}.")
-    if said:  # and nothing can be computed
+    if said := list(_of_any_kind(result)):  # and nothing can be computed
         return said
     match result:
         case AuditResult():
             return list(_fixed_size(result))
         case SequentialResult():
-            return _sequential(result)
+            return list(_sequential(result)) or list(_ends(result))
         case OneRunResult():
-            return _one_run(result)
+            return list(_one_run(result))
+
+
+def _of_any_kind(result: Kind) -> Iterator[str]:
+    try:
+        confidence_of(result.confidence)
+    except AuditError as error:
+        yield str(error)
+    if result.seed < 0:
+        yield f"The seed is {result.seed}; it must be a whole number of at least 0."
+    if result.exact is not None and not result.exact >= 0.0:
+        yield f"The exact value is {result.exact}; it must be a number of at least 0."
+    if isinstance(result, OneRunResult):
+        if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
+            yield f"There were {result.canaries} canaries; there must be some, and guesses about some of them."
+    else:
+        recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
+        if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
+            yield f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}."
 
 
 def _fixed_size(result: AuditResult) -> Iterator[str]:
@@ -333,60 +324,61 @@ def _is_tangent(tangent: float | None, claim: Claim) -> bool:
     return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
 
 
-def _one_run(result: OneRunResult) -> list[str]:
-    said = []
+def _one_run(result: OneRunResult) -> Iterator[str]:
     if result.given and result.reproducible:
-        said.append("The coins and scores are said to have been given, and to follow from the seed.")
+        yield "The coins and scores are said to have been given, and to follow from the seed."
     try:
-        check_method(result.claim, result.method, decided_by_output=result.rule.decided_by_output)
+        bound = GuessBound(result.claim, result.method, result.confidence, result.rule.decided_by_output)
     except AuditError as error:
-        said.append(str(error))
-    bound = GuessBound(result.claim, result.method, result.confidence)
-    if not said and not result.rule.allows(result.counts, result.canaries, bound):
+        yield str(error)
+        return
+    if not result.rule.allows(result.counts, result.canaries, bound):
         sets = ", ".join(f"{c.guessed_in:,} in and {c.guessed_out:,} out of {c.canaries:,}" for c in result.counts)
-        said.append(f"The guesses were {sets}; of {result.canaries:,} canaries, the rule does not give that.")
-    return said
+        yield f"The guesses were {sets}; of {result.canaries:,} canaries, the rule does not give that."
 
 
-def _sequential(result: SequentialResult) -> list[str]:
-    said: list[str] = []
+def _sequential(result: SequentialResult) -> Iterator[str]:
+    """Say which rounds cannot be."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
-        return [str(error)]
+        yield str(error)
+        return
     if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
-        return [f"There must be rounds, and {STRATEGIES} strategies in each."]
+        yield f"There must be rounds, and {STRATEGIES} strategies in each."
+        return
     before = 0
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
-            said.append("The strategies of a round are said to have guessed in different runs.")
+            yield "The strategies of a round are said to have guessed in different runs."
         moments = {tuple(look[0] for look in one.looks) for one in round_.strategies}
         if len(moments) != 1 or moments == {()}:
-            said.append("The strategies of a round are said to have been looked at after different runs, or never.")
+            yield "The strategies of a round are said to have been looked at after different runs, or never."
         for strategy in round_.strategies:
-            said += _counts(strategy.counts, strategy.witness)
-            said += _strategy(strategy, result.claim, before + round_.explored)
+            yield from _counts(strategy.counts, strategy.witness)
+            yield from _strategy(strategy, result.claim, before + round_.explored)
         before += round_.explored + round_.runs
     last = result.rounds[-1]
     if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
-        said.append(f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all.")
+        yield f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all."
     if (last.pair, last.digest) != (result.pair, result.pair_digest):
-        said.append(f"The pair is {result.pair}; the last round was on {last.pair}.")
-    if said:  # and its reason to stop, verdict, bound and evidence say nothing
-        return said
+        yield f"The pair is {result.pair}; the last round was on {last.pair}."
+
+
+def _ends(result: SequentialResult) -> Iterator[str]:
+    """Say what of its bound, evidence and reason to stop contradicts rounds that can be."""
     bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
     least = proven if proven > 0.0 else math.ulp(0.0)  # the bound that refutes
     if bound >= least and not refuted:
-        said.append(f"A bound of {bound:.6g} refutes the claim; the rounds do not.")
+        yield f"A bound of {bound:.6g} refutes the claim; the rounds do not."
     if refuted and bound < proven * (1.0 - 1e-9):
-        said.append(f"The rounds refute the claim; a bound of {bound:.6g} does not.")
+        yield f"The rounds refute the claim; a bound of {bound:.6g} does not."
     if early := [runs for runs, then in result.path if runs < result.runs and then >= least]:
-        said.append(f"The claim was refuted after {early[0]:,} runs, yet the audit is said to have gone on.")
+        yield f"The claim was refuted after {early[0]:,} runs, yet the audit is said to have gone on."
     if (result.stopped == "refuted") != refuted:
-        said.append(f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise.")
+        yield f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise."
     if result.stopped == "runs" and result.runs != result.trials:
-        said.append(f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped.")
-    return said
+        yield f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped."
 
 
 def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[str]:

@@ -138,17 +138,6 @@ def recorded(seed: int) -> str:
     return shlex.join(["epsaudit", *typed[:1], *drawn, *typed[1:]])
 
 
-def completing(name: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """Complete a word by the names that 'module.function' of epsaudit returns."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        module, _, function = name.rpartition(".")
-        names = getattr(import_module(f"epsaudit.{module}"), function)()
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
-
-
 TYPES: dict[str, Any] = {
     "path": NamedPath(),
     "whole": int,
@@ -165,7 +154,7 @@ def parameters(*items: Any) -> list[click.Parameter]:
     """Make parameters of click of what a table says: [words, help] or [words, help, settings], or the name of a group.
 
     Words are those of a usage, such as '--only NAME', or the name of an argument. An option that takes nothing is a
-    flag; ``type`` is one of `TYPES` or a list of choices, ``complete`` a function whose names a shell completes.
+    flag; ``type`` is one of `TYPES` or a list of choices.
     """
     found: list[click.Parameter] = []
     for item in items:
@@ -176,8 +165,6 @@ def parameters(*items: Any) -> list[click.Parameter]:
         settings: dict[str, Any] = dict(*rest)
         if isinstance(kind := settings.get("type"), list | str):
             settings["type"] = TYPES[kind] if isinstance(kind, str) else click.Choice(kind)
-        if complete := settings.pop("complete", None):
-            settings["shell_complete"] = completing(complete)
         if not words.startswith("-"):
             found.append(click.Argument([words], help=about, **settings))
             continue

@@ -1,4 +1,4 @@
-"""``epsaudit audit``, ``freeze`` and ``list``: what is registered, one's own object, or a program.
+"""``epsaudit audit``, ``freeze``, ``list`` and ``hunt``: what is registered, one's own object, or a program.
 
 An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
@@ -6,11 +6,15 @@ An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finish
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fnmatch
+import io
+import json
+import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +25,27 @@ from epsaudit.audits import suite
 from epsaudit.audits.question import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer, those
-from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
+from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs, whole_at_least
+from epsaudit.hunting import hunt as hunting
+from epsaudit.hunting.description import Candidate, Description, Table, relation_named
+from epsaudit.hunting.parameters import Options, Served, candidates, description_at, read_schema, stated_claims
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.results import result as results
 from epsaudit.results.result import Result
+from epsaudit.text import for_json
 
+HUNTED = (
+    tables.Column("number", "audit", "count"),
+    tables.Column("verdict", "verdict"),
+    tables.Column("proven", "claimed", "number"),
+    tables.Column("certified", "certified", "lower"),
+    tables.Column("runs", "runs", "count"),
+    tables.Column("tried", "what was tried"),
+)
 Pairs = Sequence[tuple[str, str]]
 """Pairs of datasets as they are typed, in JSON."""
 
@@ -64,7 +80,15 @@ def audit(
             raise AuditError(f"--library knows its programs, pairs and claims; {other}.")
         if cluster is not None:
             raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
-        entries, missing = _of_libraries(library, names)
+        entries: list[Entry] = []
+        found = [registry.library(name) for name in dict.fromkeys(library)]
+        for one, rows in zip(found, matching(found, names).values(), strict=True):
+            try:
+                entries += one.entries(rows) if rows else []
+            except AuditError as error:
+                missing.append(str(error))
+        if not entries:
+            raise AuditError(" ".join(missing))
     else:
         entries = entries_of(names, by_value=cluster is not None, **program)
     with contextlib.ExitStack() as stack:
@@ -165,21 +189,6 @@ def _pairs(pair: Pairs) -> list[DatasetPair]:
     return [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in both)) for both in pair]
 
 
-def _of_libraries(libraries: Sequence[str], names: Sequence[str]) -> tuple[list[Entry], list[str]]:
-    """Install the libraries; return the entries to audit, and why the others cannot be."""
-    found = [registry.library(name) for name in dict.fromkeys(libraries)]
-    entries: list[Entry] = []
-    missing: list[str] = []
-    for one, rows in zip(found, matching(found, names).values(), strict=True):
-        try:
-            entries += one.entries(rows) if rows else []
-        except AuditError as error:
-            missing.append(str(error))
-    if not entries:
-        raise AuditError(" ".join(missing))
-    return entries, missing
-
-
 @contextlib.contextmanager
 def _terminable() -> Iterator[None]:
     """Let SIGTERM, by which batch systems end a job, be as gentle as Ctrl-C, and both be told in one sentence."""
@@ -195,7 +204,7 @@ def _terminable() -> Iterator[None]:
 def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
-    provenance.write_whole(out / "audit.csv", tables.results_to_csv(done))
+    provenance.write_whole(out / "audit.csv", tables.to_csv([result.row() for result in done]))
     provenance.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
@@ -288,3 +297,136 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
             listed.append({"name": row.name, "claim": claim, **those(row, "expected", "source", "reason")})
     say_json(as_json, listed)
     return AS_EXPECTED
+
+
+def hunt(
+    words: tuple[str, ...],
+    *,
+    out: Path | None,
+    checkpoint: Path | None,
+    as_json: bool,
+    quiet: bool,
+    schema: Path | None,
+    pair: Sequence[tuple[str, str]],
+    parameters: str | None,
+    adjacency: str | None,
+    data: str | None,
+    fresh: bool,
+    audits: int,
+    trials: float,
+    seconds: float | None,
+    witnesses: str,
+    timeout: float,
+    confidence: float,
+    seed: int | None,
+    jobs: int | None,
+    claim: str | None,
+    **numbers: float | None,
+) -> int:
+    """Hunt, print and write, where no other hunt does."""
+    if out is not None:
+        refuse_if_unwritable(out)
+    if len(words) not in (1, 2):
+        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+    environment, function = words if len(words) == 2 else (None, words[0])
+    given = numbers_of_claim(numbers)
+    if claim is not None and given:
+        raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
+    claimed: Any = None if claim is not None else claim_of(given, "A hunt")
+    known, describe, relation, form = _candidates(schema, pair, parameters, adjacency, data)
+    if claim is not None:
+        values = list({provenance.digest(dict(one.parameters)): one.parameters for one in known}.values())
+        claimed = stated_claims(claim, environment, values, timeout=timeout)
+    with Display(quiet=quiet or as_json) as display:
+        asked = Options(
+            adjacency=relation,
+            describe=describe,
+            audits=whole_at_least(audits, 1, "--audits"),
+            trials=trials_of(trials, "--trials"),
+            confidence=confidence,
+            seconds=seconds,
+            witnesses=witnesses,
+            checkpoint=checkpoint,
+            seed=seed,
+            n_jobs=jobs,
+            progress=display.say,
+            name=function,
+        )
+        target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
+        found = hunting.hunt(target, known, claim=claimed, options=asked)
+    findings = []
+    for one in found.findings:  # `epsaudit reproduce` reads the pair and parameters of the command
+        if (case := one.as_json()) is not None:
+            x, x_prime, arguments = map(json.dumps, case)
+            more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
+            execution = {**one.result.execution, "command": f"{recorded(found.seed)} {more}"}
+            one = dataclasses.replace(one, result=dataclasses.replace(one.result, execution=execution))
+        findings.append(one)
+    facts = {
+        **those(found, "name", "candidates", "screened", "left_out", "runs", "seconds", "seed"),
+        **those(asked, "confidence", "trials", "witnesses"),
+        "adjacency": None if asked.adjacency is None else str(asked.adjacency),
+        "sentence": found.sentence(),
+        "verdicts": found.verdicts(),
+        "audits": found.rows(),
+    }
+    rows = []  # what was tried in one cell
+    for row in found.rows():
+        tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
+        rows.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
+    if out is not None:
+        provenance.write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
+        provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
+        for number, one in enumerate(findings, start=1):
+            results.save([one.result], out / f"refuted-{number}.json")
+        if found.audits:
+            results.save(found.audits, out / "audited.json")
+    say_json(as_json, {**facts, "findings": [one.to_dict() for one in findings]})
+    say = sayer(quiet or as_json)
+    for one in findings:
+        say(f"{one}\n")
+    if rows:
+        drawn = io.StringIO()
+        tables.print_table(rows, HUNTED, file=drawn, width=tables.WIDTH)
+        say(drawn.getvalue())
+    say(f"{found.sentence()} Seed {found.seed}.")
+    if found.interrupted:
+        return INTERRUPTED
+    if not found.audits:  # which refutes nothing, and shows nothing either
+        raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
+    return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _candidates(
+    schema_file: Path | None, pair: Sequence[tuple[str, str]], given: str | None, relation: str | None, form: str | None
+) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
+    """Candidates, what describes their data, the claim's relation, and what the function takes data as."""
+    adjacency = None if relation is None else relation_named(relation)
+    parameters = read_json(given or "{}", "--parameters")
+    if schema_file is None and not pair:
+        raise AuditError("Give --schema FILE, a description of the data, or --pair X X_PRIME.")
+    data, describe = form or "plain", None
+    known: list[Candidate] = []
+    if schema_file is not None:
+        schema = read_schema(schema_file)
+        adjacency = adjacency or schema.adjacency
+        forms: dict[str, Any] = {
+            "array": "list",
+            "frame": "columns",
+        }  # the protocol sends what the child makes these of
+
+        def describe(values: Any) -> Description:
+            nonlocal data
+            described = description_at(schema.description, values)
+            if isinstance(described, Table) and described.form in forms:
+                data = described.form
+                return dataclasses.replace(described, form=forms[data])
+            return described
+
+        values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
+        known = candidates(describe, values)  # which says what the data are
+        parameters = {name: some[0] for name, some in values.items()}
+    if pair:
+        pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
+        known = [dataclasses.replace(hunting.candidate_of(pair, adjacency), parameters=parameters) for pair in pairs]
+    return known, describe, adjacency, data

@@ -16,9 +16,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -37,26 +37,11 @@ from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
-from epsaudit.results.result import AuditResult, Result
+from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-def _methods(kept: Sequence[Result], family: float) -> str:
-    with needs("report"):
-        from epsaudit.reporting.methods import methods
-    return methods(kept, family)
-
-
-TEXTS: dict[str, Callable[[Sequence[Result], float], str]] = {
-    "latex": tables.results_to_latex,
-    "markdown": tables.results_to_markdown,
-    "csv": lambda kept, family: tables.results_to_csv(kept),
-    "methods": _methods,
-}
-
+TEXTS = ("latex", "markdown", "csv", "methods")
+"""What may be written as text."""
 SECONDS = 300.0
 """How long the import of a served function may take."""
 
@@ -71,14 +56,23 @@ def report(
     kept = [result for result in everything if result.mechanism in names]
     if html is None and figure is None and not any(target is not None for target in texts.values()):
         raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
-    for name, write in TEXTS.items():
-        target = texts[name]
-        if target == "-":
-            sys.stdout.write(write(kept, family))
-        elif target == "":
+    for name in TEXTS:
+        if (target := texts[name]) is None:
+            continue
+        if target == "":
             raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
-        elif target is not None:
-            write_whole(Path(target), write(kept, family))
+        if name == "methods":
+            with needs("report"):
+                from epsaudit.reporting.page import methods
+            text = methods(kept, family)
+        elif name == "csv":
+            text = tables.to_csv([result.row() for result in kept])
+        else:
+            text = (tables.results_to_latex if name == "latex" else tables.results_to_markdown)(kept, family)
+        if target == "-":
+            sys.stdout.write(text)
+        else:
+            write_whole(Path(target), text)
     if html is not None:
         with needs("report"):
             from epsaudit.reporting import page
@@ -89,7 +83,21 @@ def report(
         ending = figure.suffix.removeprefix(".").lower()
         if ending not in figures.FORMATS:
             raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in figures.FORMATS)}.")
-        write_whole(figure, figures.render(_draw(kind, kept, family), ending))
+        if kind == "bounds":
+            drawn = figures.certified_against_proven(kept, family)
+        elif len(kept) > 1:
+            few = ", ".join(result.mechanism for result in kept[:3])
+            more = ", ..." * (len(kept) > 3)
+            raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}{more}.")
+        elif isinstance(result := kept[0], AuditResult):
+            entry, laws = registered().get(result.mechanism), None
+            if entry is not None and (pair := result.among(entry.all_pairs())) is not None:
+                laws = exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
+            drawn = (figures.privacy_profile if kind == "profile" else figures.trade_off)(result, laws)
+        else:
+            other = f"{result.mechanism} is a {type(result).__name__}"
+            raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
+        write_whole(figure, figures.render(drawn, ending))
     return AS_EXPECTED
 
 
@@ -101,26 +109,6 @@ def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list
     if not names:
         raise AuditError(f"{file} has no results.")
     return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
-
-
-def _draw(kind: str, kept: Sequence[Result], family: float) -> Figure:
-    from epsaudit.reporting import figures
-
-    if kind == "bounds":
-        return figures.certified_against_proven(kept, family)
-    if len(kept) != 1:
-        names = ", ".join(result.mechanism for result in kept[:3])
-        raise AuditError(f"--kind {kind} draws one result; choose one by --only of {names}{', ...' * (len(kept) > 3)}.")
-    (result,) = kept
-    if not isinstance(result, AuditResult):
-        other = f"{result.mechanism} is a {type(result).__name__}"
-        raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
-    draw = figures.privacy_profile if kind == "profile" else figures.trade_off
-    entry = registered().get(result.mechanism)
-    pair = None if entry is None else result.among(entry.all_pairs())
-    if entry is None or pair is None:
-        return draw(result)
-    return draw(result, exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)]))
 
 
 def verify_file(
@@ -217,15 +205,41 @@ def reproduce(
     pair: tuple[str, str] | None,
 ) -> int:
     """Write the script and the issue."""
+    from epsaudit.cli.main import EPSAUDIT
+
     everything = load(file)
     names = _matching([result.mechanism for result in everything], [name] if name else [], file)
     kept = [result for result in everything if result.mechanism in names]
     if len(kept) > 1:
         raise AuditError(f"{file} has {len(kept)} such results; name one of {', '.join(map(repr, names))}.")
     result: Any = kept[0]  # of another kind: the reproducer says so
-    served, pairs = _recorded(result.execution.get("command", ""))
-    words = shlex.split(function) if function else served
-    reproducer = Reproducer(result, _pair(result, [pair] if pair else pairs), _function(words) if words else None)
+    words, pairs = _recorded(result.execution.get("command", ""))
+    words = shlex.split(function) if function else words
+    known = [DatasetPair(*(read_json(one, "--pair") for one in given)) for given in ([pair] if pair else pairs)]
+    data = known[0] if len(known) == 1 else None
+    for one in known:
+        if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
+            data = one
+            break
+    if not known and "..." not in result.x + result.x_prime:
+        with contextlib.suppress(ValueError, SyntaxError):
+            data = DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
+    served = None
+    if words:  # the program that serves the function says what it is
+        asked = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
+        function, parameters = str(asked["function"]), asked["parameters"] or "{}"
+        command = [asked["python"] or sys.executable, str(FILE), function, parameters, "--describe"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise OwnCodeError(f"{function} cannot be served: {error}.") from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
+        told = json.loads(done.stdout)
+        facts = {name: told[name] for name in ("takes", "versions", "source")}
+        served = Function(function, json.loads(parameters), asked["data"], **facts)
+    reproducer = Reproducer(result, data, served)
     if issue is not None:
         write_whole(issue, reproducer.issue())
     if out is not None:
@@ -261,35 +275,3 @@ def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
         if Path(word).name == FILE.name and ":" in "".join(words[place + 1 : place + 2]):
             return [*words[place + 1 :], "--python", words[0]], known["pair"]
     return [], known["pair"]
-
-
-def _function(words: Sequence[str]) -> Function:
-    """Ask the program that serves a function what it is."""
-    from epsaudit.cli.main import EPSAUDIT
-
-    served = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
-    function, parameters = served["function"], served["parameters"] or "{}"
-    asked = [served["python"] or sys.executable, str(FILE), function, parameters, "--describe"]
-    try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise OwnCodeError(f"{function} cannot be served: {error}.") from None
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
-    said = json.loads(done.stdout)
-    return Function(function, json.loads(parameters), served["data"], said["takes"], said["versions"], said["source"])
-
-
-def _pair(result: AuditResult, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
-    """Return the pair of the result: that of those given as JSON, or what its texts say."""
-    known = [DatasetPair(*(read_json(one, "--pair") for one in pair)) for pair in pairs]
-    for pair in known:
-        if result.among([DatasetPair(with_tuples(pair.x), with_tuples(pair.x_prime))]) is not None:
-            return pair
-    if known:
-        return known[0] if len(known) == 1 else None
-    with contextlib.suppress(ValueError, SyntaxError):
-        if "..." not in result.x + result.x_prime:
-            return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
-    return None

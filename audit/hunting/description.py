@@ -12,8 +12,8 @@ import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -67,22 +67,21 @@ LONGEST_NOTE = 300
 class _OfPersons(Adjacency):
     owner: int = field(default=0, compare=False)
     """Position of the column that names the person; relations of different tables are equal."""
+    accepted: ClassVar[tuple[list[tuple[bool, bool]], ...]]
+    """Of every person whose rows differ, whether there are any on x and on x', sorted."""
 
-    def changed(self, x: Any, x_prime: Any) -> list[tuple[bool, bool]]:
-        """Of every person whose rows differ, whether there are any on x and on x'; rows as text, so that NaN is NaN."""
+    def holds(self, x: Any, x_prime: Any) -> bool:
         persons: dict[str, Any] = defaultdict(lambda: (Counter(), Counter()))
         for side, rows in enumerate((x, x_prime)):
-            for row in rows:
+            for row in rows:  # as text, so that NaN is NaN
                 persons[repr(row[self.owner])][side][repr(tuple(row))] += 1
-        return sorted((bool(a), bool(b)) for a, b in persons.values() if a != b)
+        return sorted((bool(a), bool(b)) for a, b in persons.values() if a != b) in self.accepted
 
 
 @dataclass(frozen=True)
 class AddRemovePerson(_OfPersons):
     """One dataset is the other without all rows of one person.
 
-    Examples
-    --------
     >>> AddRemovePerson().holds([("ann", 1), ("ann", 2), ("bob", 1)], [("bob", 1)])
     True
     >>> AddRemovePerson().holds([("ann", 1), ("ann", 2)], [("ann", 1)])
@@ -91,17 +90,13 @@ class AddRemovePerson(_OfPersons):
 
     name = "add or remove one person"
     description = "the presence of all rows of exactly one person"
-
-    def holds(self, x: Any, x_prime: Any) -> bool:
-        return self.changed(x, x_prime) in ([(False, True)], [(True, False)])
+    accepted = [(False, True)], [(True, False)]
 
 
 @dataclass(frozen=True)
 class SubstitutePerson(_OfPersons):
     """The rows of one person are replaced by other rows of this person, or by those of a person who is new.
 
-    Examples
-    --------
     >>> SubstitutePerson().holds([("ann", 1), ("ann", 2)], [("ann", 3)])
     True
     >>> SubstitutePerson().holds([("ann", 1)], [("bob", 1), ("bob", 2)])
@@ -110,9 +105,7 @@ class SubstitutePerson(_OfPersons):
 
     name = "substitute one person's rows"
     description = "the rows of exactly one person, who has some in both"
-
-    def holds(self, x: Any, x_prime: Any) -> bool:
-        return self.changed(x, x_prime) in ([(True, True)], [(False, True), (True, False)])
+    accepted = [(True, True)], [(False, True), (True, False)]
 
 
 @dataclass(frozen=True)
@@ -224,11 +217,6 @@ class Column:
         if self.type == "category" and len(self.categories) == 1:
             raise AuditError(f"Column {self.name!r} has one category, {self.categories[0]!r}; it needs two or none.")
 
-    @property
-    def is_number(self) -> bool:
-        """Whether its values are numbers of a range."""
-        return self.type in ("float", "integer") and not self.categories
-
 
 @dataclass(frozen=True)
 class Table:
@@ -286,7 +274,7 @@ class Table:
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """List candidates, simplest first, always in the same order; those of one relation alone if it is given."""
         relation = relation_of(self, adjacency)
-        different: dict[str, Change] = {}
+        different: dict[str, tuple[Rows, Rows, str, int]] = {}
         for change in sorted(_changes(self), key=lambda change: change[-1]):
             sides = [sorted(rows, key=repr) if self.form == "counts" else rows for rows in change[:2]]
             different.setdefault(repr(sides), change)  # the mechanism cannot tell equal ones apart
@@ -373,11 +361,11 @@ class Answers:
     def pairs(self, adjacency: Relation | None = None) -> list[Candidate]:
         """See `Table`: the patterns of `epsaudit.data.candidates.patterns` from several bases."""
         relation_of(self, adjacency)
+        low, high = self.bounds or (-math.inf, math.inf)
+        bases = [(0.0, "")] if low <= 0.0 <= high else []
         if self.bounds is None:
-            bases = [(0.0, ""), *((base, f", from {base:.0f}") for far in (2.0**31, 2.0**52) for base in (far, -far))]
+            bases += [(base, f", from {base:.0f}") for far in (2.0**31, 2.0**52) for base in (far, -far)]
         else:
-            low, high = self.bounds
-            bases = [(0.0, "")] if low <= 0.0 <= high else []
             bases += [
                 (low, ", from the lower bound"),
                 (high, ", from the upper bound"),
@@ -414,8 +402,6 @@ def numbers(
 ) -> Table:
     """Describe a plain list (or array) of numbers between bounds, in one line; more, as ``beyond``, is as of `Table`.
 
-    Examples
-    --------
     >>> numbers(0, 1).pairs(Substitution())[0].tries
     'the greatest value in place of the least value alone'
     """
@@ -423,13 +409,7 @@ def numbers(
 
 
 def symbols(*categories: Any, form: Form = "list", **more: Any) -> Table:
-    """Describe a plain list of symbols, in one line; more, as ``least``, is as of `Table`.
-
-    Examples
-    --------
-    >>> symbols("yes", "no", form="one").pairs()[0].pair
-    DatasetPair(x='yes', x_prime='no', name="value 'no' in place of the least value alone")
-    """
+    """Describe a plain list of symbols, in one line; more, as ``least``, is as of `Table`."""
     return Table([Column(type="category", categories=categories)], form, **more)
 
 
@@ -466,8 +446,7 @@ def dtype_of(column: Column, values: Sequence[Any]) -> str:
     return "int64" if column.type == "integer" and not column.missing else "float64"
 
 
-@dataclass(frozen=True)
-class _Case:
+class _Case(NamedTuple):
     """A value of a column, a record, or a dataset, with words for it; complexity sorts."""
 
     content: Any
@@ -475,22 +454,63 @@ class _Case:
     complexity: int = 0
 
 
-Change: TypeAlias = "tuple[Rows, Rows, str, int]"
-"""Rows of x and of x', in words, and how complex it is."""
+def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
+    """Yield all changes of a table, each once under every relation that it may hold for.
 
-
-def _changes(table: Table) -> Iterator[Change]:
-    """Yield all changes of a table, each once under every relation that it may hold for."""
+    They are rows of x and of x', in words, and how complex it is.
+    """
     values = [_values_of(column, table.beyond) for column in table.columns]
-    ends = [tuple(cases[min(side, len(cases) - 1)].content for cases in values) for side in (0, 1)]
-    records, bases = _records_of(values, *ends), _bases_of(table, values, *ends)
-    for base in bases:
+    low, high = (tuple(cases[min(side, len(cases) - 1)].content for cases in values) for side in (0, 1))
+    records = _records_of(values, low, high)
+    most, owner = table.most_rows_a_person, table.owner
+
+    def owned(rows: Any, first: int = 0, same: bool = False) -> Any:
+        """Rows of persons of their own, numbered from ``first``, or all of the same one."""
+        if owner is None:
+            return rows
+        names = [_person(table.columns[owner], first if same else first + number) for number in range(len(rows))]
+        return tuple((*row[:owner], name, *row[owner + 1 :]) for row, name in zip(rows, names, strict=True))
+
+    # all rows of one person, with as many as allowed or more, alike or each different
+    different = [case.content for case in records if case.complexity <= 1]
+    alike = [_Case((one.content,) * most, f"{most} times {one.words}") for one in records[:2]]
+    persons = [*alike, _Case((different * most)[:most], f"{most} different records", 1)]
+    if table.beyond:
+        too_many = f"{most * SURPLUS} times {records[0].words}, too many"
+        persons.append(_Case((records[0].content,) * (most * SURPLUS), too_many, 1))
+
+    for base in _bases_of(table, values, low, high):
+        rows = owned(base.content)
         for record in records:
-            if base.complexity + record.complexity <= MOST:
-                yield from _added(table, base, record)
-                yield from _replaced(table, base, record)
-        if table.owner is not None:
-            yield from _persons(table, base, records)
+            complexity = base.complexity + record.complexity
+            if complexity > MOST:
+                continue
+            (row,) = owned((record.content,), len(rows))
+            words = f"{record.words} added to {base.words}"
+            yield rows, (*rows, row), words, complexity
+            if rows and record.complexity == 0 and repr(base.content[0]) != repr(record.content):
+                for place, where in {len(rows) // 2: "middle", 0: "front"}.items():
+                    yield rows, (*rows[:place], row, *rows[place:]), f"{words}, at the {where}", complexity + 1
+            if owner is not None and rows and most > 1:
+                words = f"{record.words} of a person of the data added to {base.words}"
+                yield rows, (*rows, *owned((record.content,))), words, complexity + 1
+            places = {len(rows) - 1: "last"} if rows else {}
+            if record.complexity == 0 and len(rows) == table.size:
+                places |= {0: "first", len(rows) // 2: "middle"}
+            for place, where in places.items():
+                (row,) = owned((record.content,), place)
+                if repr(row) != repr(rows[place]):
+                    which = "" if len(rows) == 1 else f"the {where} record of "
+                    changed = (*rows[:place], row, *rows[place + 1 :])
+                    words = f"{record.words} in place of {which}{base.words}"
+                    yield rows, changed, words, complexity + (where != "last")
+        for kind in persons if owner is not None else ():
+            complexity, mine = base.complexity + kind.complexity + 1, owned(kind.content, len(rows), same=True)
+            yield rows, (*rows, *mine), f"a person with {kind.words} added to {base.words}", complexity
+            for other in alike:
+                before = owned(other.content, len(rows), same=True)
+                words = f"a person with {kind.words} in place of one with {other.words}, beside {base.words}"
+                yield (*rows, *before), (*rows, *mine), words, complexity + 1
 
 
 def _values_of(column: Column, beyond: bool) -> list[_Case]:
@@ -499,23 +519,22 @@ def _values_of(column: Column, beyond: bool) -> list[_Case]:
     missing = [_Case(None if column.categories else math.nan, f"a missing {name}", 1)] if column.missing else []
     if column.role == "owner":
         return [_Case(_person(column, 0), f"a person of the data as {name}")]
-    if not column.is_number:
+    if column.categories or column.type in ("boolean", "category"):
         known = column.categories or ((False, True) if column.type == "boolean" else ("a", "b", ""))
         return [_Case(value, f"{name} {value!r}", min(place // 2, 1)) for place, value in enumerate(known)] + missing
-    made: list[tuple[float, str, int]] = []
+    made: list[tuple[float, str, int]]
     if column.bounds is None:
         usual = (1, 1000, 0) if column.role == "weight" else (0, 1, -1)
-        made += [(value, f"{name} {value}", complexity) for value, complexity in zip(usual, (0, 0, 1), strict=True)]
+        made = [(value, f"{name} {value}", complexity) for value, complexity in zip(usual, (0, 0, 1), strict=True)]
     else:
         low, high = column.bounds
-        middle = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0  # of many digits
-        made += [(low, f"the least {name}", 0), (high, f"the greatest {name}", 0)]
+        middle, far = low + (high - low) * (math.sqrt(5.0) - 1.0) / 2.0, FAR * (high - low)  # of many digits
+        made = [(low, f"the least {name}", 0), (high, f"the greatest {name}", 0)]
         made.append((math.floor(middle) if whole else middle, f"a {name} between the bounds", 1))
         made += [(0, f"{name} 0", 1)] if low < 0 < high else []
         if beyond:
-            far = FAR * (high - low)
-            made += [(high + far, f"a {name} beyond the upper bound", 1)]
-            made += [(low - far, f"a {name} beyond the lower bound", 1)]
+            made.append((high + far, f"a {name} beyond the upper bound", 1))
+            made.append((low - far, f"a {name} beyond the lower bound", 1))
     if column.bounds is None or beyond:
         made += [(value, f"{name} {value:.3g}", 3) for value in (INTEGERS if whole else FLOATS)]
     least, greatest = INTEGERS[3], INTEGERS[2]
@@ -529,14 +548,13 @@ def _records_of(values: list[list[_Case]], low: Any, high: Any) -> list[_Case]:
     """List the records that are tried: all columns at an end, then each value of one with the rest at an end."""
     if len(values) == 1:
         least, greatest, *others = values[0]
-        return [replace(case, content=(case.content,)) for case in (greatest, least, *others)]
+        return [case._replace(content=(case.content,)) for case in (greatest, least, *others)]
     found = [_Case(high, "a record of the greatest values"), _Case(low, "a record of the least values")]
     for place, cases in enumerate(values):
-        for case in cases:
+        for value, words, complexity in cases:
             for end, side, more in ((low, "least", 1), (high, "greatest", 0)):
-                row = (*end[:place], case.content, *end[place + 1 :])
-                words = f"a record with {case.words}, the others at their {side}"
-                found.append(_Case(row, words, case.complexity + more))
+                row = (*end[:place], value, *end[place + 1 :])
+                found.append(_Case(row, f"a record with {words}, the others at their {side}", complexity + more))
     return found
 
 
@@ -554,14 +572,14 @@ def _bases_of(table: Table, values: list[list[_Case]], low: Any, high: Any) -> l
         _Case((low, high) * half, f"the least and the greatest value {half} times in turn", 3),
     ]
     for place, cases in enumerate(values):
-        for case in cases:
-            row = (*low[:place], case.content, *low[place + 1 :])
-            if case.words.startswith("a missing"):
-                others = f"{crowd - 1} records with {case.words} and one without"
-                found.append(_Case((row, row), f"two records with {case.words}", 2))
+        for value, words, _ in cases:
+            row = (*low[:place], value, *low[place + 1 :])
+            if words.startswith("a missing"):
+                others = f"{crowd - 1} records with {words} and one without"
+                found.append(_Case((row, row), f"two records with {words}", 2))
                 found.append(_Case((low,) + (row,) * (crowd - 1), others, 3))
-            elif case.words.endswith("upper bound"):
-                found.append(_Case((row,) * crowd, f"{crowd} times {case.words}", 3))
+            elif words.endswith("upper bound"):
+                found.append(_Case((row,) * crowd, f"{crowd} times {words}", 3))
     return found
 
 
@@ -570,59 +588,3 @@ def _person(column: Column, number: int) -> Any:
     if column.categories:
         return column.categories[number % len(column.categories)]
     return number if column.type in ("integer", "float") else f"person {number}"
-
-
-def _added(table: Table, base: _Case, record: _Case) -> Iterator[Change]:
-    rows, row = _owned(table, base.content), _owned(table, (record.content,), len(base.content))[0]
-    words, complexity = f"{record.words} added to {base.words}", base.complexity + record.complexity
-    yield rows, (*rows, row), words, complexity
-    if rows and record.complexity == 0 and repr(base.content[0]) != repr(record.content):
-        for place, where in {len(rows) // 2: "middle", 0: "front"}.items():
-            yield rows, (*rows[:place], row, *rows[place:]), f"{words}, at the {where}", complexity + 1
-    if table.owner is not None and rows and table.most_rows_a_person > 1:
-        mine = _owned(table, (record.content,))[0]
-        words = f"{record.words} of a person of the data added to {base.words}"
-        yield rows, (*rows, mine), words, complexity + 1
-
-
-def _replaced(table: Table, base: _Case, record: _Case) -> Iterator[Change]:
-    rows = _owned(table, base.content)
-    places = {len(rows) - 1: "last"} if rows else {}
-    if record.complexity == 0 and len(rows) == table.size:
-        places |= {0: "first", len(rows) // 2: "middle"}
-    for place, where in places.items():
-        row = _owned(table, (record.content,), place)[0]
-        if repr(row) != repr(rows[place]):
-            which = "" if len(rows) == 1 else f"the {where} record of "
-            complexity = base.complexity + record.complexity + (where != "last")
-            changed = (*rows[:place], row, *rows[place + 1 :])
-            yield rows, changed, f"{record.words} in place of {which}{base.words}", complexity
-
-
-def _persons(table: Table, base: _Case, records: list[_Case]) -> Iterator[Change]:
-    """Changes of all rows of a person: one who comes, with as many as allowed or more, alike or each different."""
-    most, rows = table.most_rows_a_person, _owned(table, base.content)
-    high, low = records[0], records[1]
-    different = [case for case in records if case.complexity <= 1]
-    each = tuple(different[n % len(different)].content for n in range(most))
-    kinds = [_Case((one.content,) * most, f"{most} times {one.words}") for one in (high, low)]
-    kinds.append(_Case(each, f"{most} different records", 1))
-    if table.beyond:
-        kinds.append(_Case((high.content,) * (most * SURPLUS), f"{most * SURPLUS} times {high.words}, too many", 1))
-    for kind in kinds:
-        complexity = base.complexity + kind.complexity + 1
-        mine = _owned(table, kind.content, len(rows), same=True)
-        yield rows, (*rows, *mine), f"a person with {kind.words} added to {base.words}", complexity
-        for other in kinds[:2]:
-            before = _owned(table, other.content, len(rows), same=True)
-            words = f"a person with {kind.words} in place of one with {other.words}, beside {base.words}"
-            yield (*rows, *before), (*rows, *mine), words, complexity + 1
-
-
-def _owned(table: Table, rows: Any, first: int = 0, same: bool = False) -> Any:
-    """Rows of persons of their own, numbered from ``first``, or all of the same one."""
-    place = table.owner
-    if place is None:
-        return rows
-    names = [_person(table.columns[place], first if same else first + number) for number in range(len(rows))]
-    return tuple((*row[:place], name, *row[place + 1 :]) for row, name in zip(rows, names, strict=True))

@@ -10,36 +10,35 @@ successive halving (Jamieson and Talwalkar 2016). It orders candidates and certi
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
+import itertools
 import math
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from epsaudit.adapters.external import in_turns, quickly
-from epsaudit.adapters.functions import Mechanism
+from epsaudit.adapters.external import dataset_to_json, in_turns, quickly
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.fixed import OPTIMISTIC
 from epsaudit.audits.question import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
+from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.provenance import entropy
-from epsaudit.engine.sampling import Section, training_outputs
+from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
+from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
 from epsaudit.errors import AuditError
-from epsaudit.hunting.certifying import Finding, certified
 from epsaudit.hunting.description import Candidate, holds
-from epsaudit.hunting.parameters import Options, Served, Target, Values, description_at
+from epsaudit.hunting.parameters import Options, Served, Values, description_at
 from epsaudit.hunting.shrinking import shrink
-from epsaudit.outputs.normal_form import Outputs, Raised, alike, join, values_of
-from epsaudit.results.result import AuditResult, PairResult
+from epsaudit.outputs.normal_form import Raised, alike, join, values_of
+from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
 
 RUNS = 32, 128, 512
@@ -52,7 +51,7 @@ SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
 """A round keeps one in so many, but at least twice as many as are audited."""
-Audited = TypeVar("Audited", bound=PairResult)
+Audited = TypeVar("Audited", SequentialResult, AuditResult)
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
@@ -65,6 +64,43 @@ pair that was refuted is certified instead."""
 LONG = 1e-3
 """Seconds of a run from which on those of a program take turns. A request for every two runs costs 0.05 ms of processor
 time a run in place of 0.007 (16,384 runs of a Laplace sum), a twentieth of such a run."""
+TO_LEARN = 2_000, MOST_HUNTED
+"""The fewest and the most runs that the event is learnt from: else eight times those that refuted the claim."""
+LEAST_RUNS = LEAST_HUNTED // 2
+"""On each side, that the event is learnt from where time is short; and where the doubling of certifying runs begins:
+as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A refuted claim as it is to be reported."""
+
+    result: AuditResult
+    """The pair and the readable event, certified; where no readable event suffices, a learnt one."""
+    candidate: Candidate = field(compare=False)
+    """What was certified."""
+    steps: int = 0
+    """Tests that shrinking took."""
+
+    @property
+    def pair(self) -> str:
+        """Both datasets, and where they differ if long ones begin alike."""
+        return str(dataclasses.replace(self.candidate.pair, name=""))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object."""
+        return {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json()}
+
+    def as_json(self) -> list[Any] | None:
+        """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
+        pair, parameters = self.candidate.pair, dict(self.candidate.parameters)
+        try:
+            return [dataset_to_json(one) for one in (pair.x, pair.x_prime, parameters)]
+        except AuditError:
+            return None
+
+    def __str__(self) -> str:
+        return str(self.result)
 
 
 @dataclass(frozen=True)
@@ -173,10 +209,6 @@ class Hunt:
         return found
 
 
-class OutOfTime(KeyboardInterrupt):
-    """The time of a hunt is up: raised wherever it is, through all that takes exceptions for outcomes."""
-
-
 def hunt(
     function: Mechanism | Callable[..., Any] | Served,
     candidates: Sequence[Candidate | DatasetPair | tuple[Any, Any]],
@@ -186,9 +218,8 @@ def hunt(
 ) -> Hunt:
     """Look for a pair of datasets, and parameters, that refute a claim; see the module for what is certified.
 
-    A relation under which the claim was refuted is hunted no further.
-
-    `AuditError` if no candidate is a pair of neighbours as the claim is for.
+    A relation under which the claim was refuted is hunted no further. `AuditError` if no candidate is a pair of
+    neighbours as the claim is for.
 
     Parameters
     ----------
@@ -201,7 +232,6 @@ def hunt(
         that the claim is for.
     claim : Claim, or function of the parameters
         What to refute.
-    options : Options, optional
 
     Examples
     --------
@@ -228,18 +258,23 @@ def hunt(
         )
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
-    target = Target(function, claim, name)
-    recorded: contextlib.AbstractContextManager[Checkpoint | None] = contextlib.nullcontext()
-    if options.checkpoint is not None:
-        recorded = Checkpoint(options.checkpoint, {"hunt": target.identity(kept, options)}, options.seed)
-    with recorded as file:
-        hunting = _Hunting(target, options, kept, entropy(options.seed) if file is None else file.seed, until, file)
-        with contextlib.suppress(OutOfTime), _ending_at(until):  # in the screen, or between two audits
-            hunting.screen(started + (until - started) / 3.0)
-            if hunting.ordered and all(one.failure for one in hunting.ordered):
-                first = hunting.ordered[0].failure
-                raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+    hunting = _Hunting(function, claim, name, options, kept, 0, until)
+    with contextlib.ExitStack() as stack:
+        if options.checkpoint is None:
+            hunting.seed = entropy(options.seed)
+        else:
+            hunting.file = stack.enter_context(
+                Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
+            )
+            hunting.seed = hunting.file.seed
+        hunting.screen(started + (until - started) / 3.0)
+        if hunting.ordered and all(one.failure for one in hunting.ordered):
+            first = hunting.ordered[0].failure
+            raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+        try:
             hunting.audit_all()
+        except KeyboardInterrupt:  # between two audits: what is done is kept
+            hunting.interrupted = True
     return Hunt(
         name,
         options,
@@ -266,60 +301,18 @@ class _Screened:
     pace: float = 0.0
     """Seconds of a run."""
     sides: Any = None
-    """What draws outputs of either dataset."""
-    outputs: tuple[Outputs, Outputs] | None = None
+    """What draws outputs of either dataset, and those that were drawn, in so many seconds."""
+    outputs: Any = None
     seconds: float = 0.0
-    """That these took."""
-
-    def run(self, target: Target, options: Options, size: int, turn: int, end: float, waiting: int) -> int:
-        """Draw so many runs on each side and judge by all; return how many were drawn.
-
-        Where time ends, a few are drawn, and as many more as fit an even share of the time.
-        """
-        started, before = time.perf_counter(), 0 if self.outputs is None else len(self.outputs[0])
-        families = CHEAP + tuple(one for one in families_of(options.witnesses) if one not in DEFAULT_FAMILIES)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                claim = target.claim(self.candidate.parameters)
-                if self.sides is None:
-                    mechanism, pairs = target.mechanism(self.candidate.parameters), [self.candidate.pair]
-                    question = Question.of(mechanism, pairs, claim=claim, trials=options.trials)
-                    self.sides = begun(question, self.seed, 1, Section()).sides[0]
-                start = time.perf_counter()
-                self._draw(FEW, len(RUNS) + turn)
-                took = max(time.perf_counter() - start, 1e-9)
-                fit = ((end - start) / waiting - took) * FEW / took
-                if fit >= 1.0:
-                    self._draw(int(min(fit, size - FEW)), turn)
-                assert self.outputs is not None  # at least one block was drawn
-                self.seconds += time.perf_counter() - started
-                self.pace = self.seconds / (2 * len(self.outputs[0]))
-                values = [one for side in self.outputs for one in values_of(side)]
-                if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
-                    raise AuditError(f"every run {values[0]!r}")
-                objective = Bound(claim, options.trials, options.confidence)
-                choice = best_of(candidate_scores(families, *self.outputs), objective, OPTIMISTIC)
-                self.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
-        except AuditError as error:
-            self.rank, self.failure = (0.0, 0.0), str(error)
-        return 0 if self.outputs is None else 2 * (len(self.outputs[0]) - before)
-
-    def _draw(self, size: int, turn: int) -> None:
-        more = training_outputs(self.sides, size, self.seed, turn)
-        self.outputs = more if self.outputs is None else alike(*map(join, zip(self.outputs, more, strict=True)))
-
-    @property
-    def seen(self) -> bool:
-        """Whether there was time for it."""
-        return bool(self.failure) or self.outputs is not None
 
 
 @dataclass
 class _Hunting:
     """What a hunt has by now, what is left of its time, and how many runs it took."""
 
-    target: Target
+    function: Any
+    claimed: Claim | Callable[[Values], Claim]
+    name: str
     options: Options
     candidates: Sequence[Candidate]
     seed: int
@@ -329,6 +322,8 @@ class _Hunting:
     ordered: list[_Screened] = field(default_factory=list)
     """The candidates for which there was time in the screen, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
+    made: dict[str, Mechanism] = field(default_factory=dict)
+    """The mechanism at values of the parameters: a child or a cache belongs to it."""
     runs: int = 0
     certified: int = 0
     interrupted: bool = False
@@ -336,17 +331,14 @@ class _Hunting:
     def screen(self, until: float) -> None:
         """Order the candidates."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
-
-        def ordered(known: dict[str, Any]) -> list[_Screened]:
-            self.runs = known["runs"]
-            for place, rank, failure, pace in known["ordered"]:
-                one = everyone[place]
-                one.rank, one.failure, one.pace = tuple(rank), failure, pace
-            return [everyone[place] for place, *_ in known["ordered"]]
-
         record = self.section("hunt")
-        if (known := record.once("choice", ordered)) is not None:
-            self.ordered = known
+        if (known := record.once("choice", dict)) is not None:
+            with record.making_sense("choice"):
+                for place, rank, failure, pace in known["ordered"]:
+                    one = everyone[place]
+                    one.rank, one.failure, one.pace = tuple(rank), failure, pace
+                    self.ordered.append(one)
+                self.runs = known["runs"]
             return
         remaining, started = everyone, time.perf_counter()
         for turn, size in enumerate(RUNS):
@@ -355,10 +347,16 @@ class _Hunting:
                 if (done or turn) and time.perf_counter() > (end if turn else until):  # the first round is for all
                     break
                 self.options.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
-                self.runs += one.run(self.target, self.options, size, turn, end, len(remaining) - done)
-            known = sorted((one for one in remaining if one.seen), key=lambda one: one.rank, reverse=True)
+                try:
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        self.look(one, size, turn, end, len(remaining) - done)
+                except AuditError as error:
+                    one.rank, one.failure = (0.0, 0.0), str(error)
+            seen = [one for one in remaining if one.failure or one.outputs is not None]  # there was time for it
             most = max(2 * self.options.audits, len(remaining) // KEPT)
-            remaining = [one for one in known if not one.failure][:most]
+            seen.sort(key=lambda one: one.rank, reverse=True)
+            remaining = [one for one in seen if not one.failure][:most]
 
         def worth(one: _Screened) -> tuple[float, ...]:
             promises, slowness = one.rank[0] > 1.0, 0
@@ -366,12 +364,41 @@ class _Hunting:
                 slowness = max(0, round(math.log(max(one.pace, 1e-6) / SLOW, 4.0)))
             return (one in remaining, promises, -slowness, *one.rank)
 
-        self.ordered = sorted((one for one in everyone if one.seen), key=worth, reverse=True)
+        self.ordered = [one for one in everyone if one.failure or one.outputs is not None]
+        self.ordered.sort(key=worth, reverse=True)
+        rows = [(everyone.index(one), one.rank, one.failure, one.pace) for one in self.ordered]
+        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
         for one in self.ordered:
             one.sides = one.outputs = None
-        places = {id(one): place for place, one in enumerate(everyone)}
-        rows = [(places[id(one)], one.rank, one.failure, one.pace) for one in self.ordered]
-        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
+
+    def look(self, one: _Screened, size: int, turn: int, end: float, waiting: int) -> None:
+        """Draw so many runs on each side, where time ends a few and as many more as fit an even share, and judge."""
+        started, claim = time.perf_counter(), self.claim(one.candidate)
+        if one.sides is None:
+            mechanism, pairs = self.mechanism(one.candidate), [one.candidate.pair]
+            question = Question.of(mechanism, pairs, claim=claim, trials=self.options.trials)
+            one.sides = begun(question, one.seed, 1, Section()).sides[0]
+        start = time.perf_counter()
+        self.draw(one, FEW, len(RUNS) + turn)
+        took = max(time.perf_counter() - start, 1e-9)
+        fit = ((end - start) / waiting - took) * FEW / took
+        if fit >= 1.0:
+            self.draw(one, int(min(fit, size - FEW)), turn)
+        one.seconds += time.perf_counter() - started
+        one.pace = one.seconds / (2 * len(one.outputs[0]))
+        values = [value for side in one.outputs for value in values_of(side)]
+        if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
+            raise AuditError(f"every run {values[0]!r}")
+        families = CHEAP + tuple(kind for kind in families_of(self.options.witnesses) if kind not in DEFAULT_FAMILIES)
+        objective = Bound(claim, self.options.trials, self.options.confidence)
+        choice = best_of(candidate_scores(families, *one.outputs), objective, OPTIMISTIC)
+        one.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
+
+    def draw(self, one: _Screened, size: int, turn: int) -> None:
+        """Draw more outputs on each side."""
+        more = training_outputs(one.sides, size, one.seed, turn)
+        one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
+        self.runs += 2 * size
 
     def section(self, name: str) -> Section:
         """What the checkpoint holds of one step, nothing without one."""
@@ -379,15 +406,12 @@ class _Hunting:
 
     def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
         """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
-
-        def read(known: dict[str, Any]) -> Audited:
+        record = self.section(name)
+        if (known := record.once("result", dict)) is not None:
             if "failure" in known:
                 raise AuditError(known["failure"])
-            return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
-
-        record = self.section(name)
-        if (known := record.once("result", read)) is not None:
-            return known
+            with record.making_sense("result"):
+                return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
         try:
             result = audit()
         except AuditError as error:
@@ -396,6 +420,27 @@ class _Hunting:
             raise
         record.record_once("result", lambda: {"result": result.to_dict(), "seconds": result.seconds})
         return result
+
+    def identity(self) -> Identity:
+        """What a checkpoint knows the hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
+        mechanism = self.mechanism(self.candidates[0])
+        check_restart(mechanism)
+        claims = []
+        for one in self.candidates:
+            try:
+                claims.append(repr(self.claim(one)))
+            except AuditError as error:
+                claims.append(str(error))
+        options, tried = self.options, self.candidates
+        return {
+            "mechanism": self.name,
+            "candidates": digest([(o.pair.x, o.pair.x_prime, dict(o.parameters), str(o.adjacencies)) for o in tried]),
+            **{name: str(getattr(options, name)) for name in ("adjacency", "confidence", "audits", "trials", "steps")},
+            "witnesses": options.witnesses if isinstance(options.witnesses, str) else digest(list(options.witnesses)),
+            "claim": claims[0] if len(set(claims)) == 1 else digest(claims),
+            "version of epsaudit": provenance()["epsaudit"],
+            **fingerprint(mechanism, options.describe),
+        }
 
     def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
@@ -437,10 +482,9 @@ class _Hunting:
                 finding = self.finding(number, found, result)
         except AuditError as error:  # after a refutation what only many runs on the smaller pair show, as kept draws
             failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
-        except KeyboardInterrupt as error:
-            self.until, self.interrupted = -math.inf, not isinstance(error, OutOfTime)
-            ended = "interrupted" if self.interrupted else "out of time"
-            failure = f"{'refuted; ' if result is not None else ''}{ended} before {stage}"
+        except KeyboardInterrupt:
+            self.until, self.interrupted = -math.inf, True
+            failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
         return Attempt(candidate, result, failure, finding)
 
     def finding(self, number: int, found: _Screened, first: SequentialResult) -> Finding | None:
@@ -452,22 +496,62 @@ class _Hunting:
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
             self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
-            certify = functools.partial(
-                certified,
-                self.mechanism(candidate, pace),
-                candidate,
-                self.target.claim(candidate.parameters),
-                self.options,
-                confidence=self.options.share(self.certified),
-                seed=entry_seed(self.seed, f"certify {self.certified}"),
-                least=first.runs * 4 ** (attempt % TRIES),
-                affordable=self.left(0.25) / max(pace, 1e-6),
-            )
+            certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4 ** (attempt % TRIES))
             result = self.once(f"certify {self.certified}", AuditResult, certify)
             self.runs += result.trials
             if result.violates_claim:
                 return Finding(result, candidate, steps)
         return None
+
+    def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
+        """Choose an event on runs of their own, and certify it on fresh ones.
+
+        It is the best event of at most two thresholds or outputs, on the fewest runs that suffice; where none of these
+        does, the best of any kind. About ``least`` runs are known to be enough; at most four times the trials of an
+        audit are counted, and as many as there is time for.
+        """
+        mechanism, affordable = self.mechanism(candidate, pace), self.left(0.25) / max(pace, 1e-6)
+        claim, options, number = self.claim(candidate), self.options, self.certified
+        most, confidence = 4 * options.trials, options.share(number)
+        seed = entry_seed(self.seed, f"certify {number}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            question = Question.of(
+                mechanism,
+                [candidate.pair],
+                claim=claim,
+                trials=most,
+                confidence=confidence,
+                witnesses=options.witnesses,
+            )
+            run = begun(question, seed, options.n_jobs, Section())
+            sides = run.sides[0]
+            size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
+            size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))
+            outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
+            run.look.at(sides, outputs)
+            scores = list(candidate_scores(question.families, *outputs))
+        doubled = [*itertools.takewhile(lambda runs: runs < most, (LEAST_RUNS << k for k in itertools.count())), most]
+        doubled = [runs for runs in doubled if runs <= max(affordable, LEAST_RUNS)]
+        for readable, runs in itertools.product((True, False), doubled):
+            choice = best_of(scores, Bound(claim, runs, confidence), readable=readable)
+            if choice.predicted > claim.parameter:
+                break
+        runs = min(2 * runs, most)  # for luck
+        counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
+        chosen = "the pair and the event were chosen by earlier runs, none of which counts"
+        shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, chosen])
+        result = AuditResult(
+            **{**shared, "trials": 2 * size + runs, "seed": seed},
+            training_runs=2 * size,
+            certificate=choice.certificate,
+            witness=choice.witness,
+            counts=counts,
+            families="hunt",
+        )
+        if result.lower_bound > 0.0:
+            run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
+        return result
 
     def shrunk(self, number: int, found: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
         """Return the simplest pair that audits still refute, seconds of a run on it, and how many were tested."""
@@ -480,7 +564,7 @@ class _Hunting:
             self.options.say(f"shrinking, step {steps}: {one.pair}")
             name, seconds = f"shrink {number} {steps}", (end - time.perf_counter()) / 4.0  # as others are to come
             try:
-                mechanism = quickly(self.target.mechanism(one.parameters))
+                mechanism = quickly(self.mechanism(one))
                 tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, name, seconds)
             except AuditError:
                 return False
@@ -507,55 +591,55 @@ class _Hunting:
         self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float
     ) -> SequentialResult:
         """Audit one pair, without a word of warning: it is one of many."""
+        say = self.options.say
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
                 audit_sequentially,
                 mechanism,
                 [candidate.pair],
-                claim=self.target.claim(candidate.parameters),
+                claim=self.claim(candidate),
                 trials=trials,
                 seconds=None if math.isinf(seconds) else max(seconds, 0.1),
                 confidence=confidence,
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.options.n_jobs,
                 witnesses=self.options.witnesses,
-                progress=lambda done: self.options.say(
-                    f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"
-                ),
+                progress=lambda done: say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
             result = self.once(name, SequentialResult, audited)
         self.runs += result.runs
         return result
 
-    def mechanism(self, candidate: Candidate, pace: float) -> Mechanism:
-        """The mechanism that may refute a claim, with the safeguards that suit runs of so many seconds."""
-        mechanism = self.target.mechanism(candidate.parameters)
-        return in_turns(mechanism) if pace > LONG else mechanism
+    def mechanism(self, candidate: Candidate, pace: float = 0.0) -> Mechanism:
+        """The mechanism at the candidate's parameters; runs of many seconds take turns, which needs fewer of them."""
+        parameters = dict(candidate.parameters)
+        if (key := digest(parameters)) not in self.made:  # repr cuts long arrays
+            if isinstance(self.function, Served):
+                made: Mechanism = self.function(parameters)
+            else:
+                own = copy.deepcopy(parameters)
+                made = mechanism_of(functools.partial(self.function, **own) if own else self.function)
+                if isinstance(made, FunctionMechanism):
+                    made = dataclasses.replace(made, name=self.name)
+            self.made[key] = made
+        return in_turns(self.made[key]) if pace > LONG else self.made[key]
+
+    def claim(self, candidate: Candidate) -> Claim:
+        """The claim at its parameters; what a function of the user raises is an error of this candidate alone."""
+        if isinstance(self.claimed, Claim):
+            return self.claimed
+        parameters = dict(candidate.parameters)
+        try:
+            return self.claimed(parameters)
+        except AuditError:
+            raise
+        except Exception as error:
+            raise AuditError(f"The claim for {parameters!r} raises {type(error).__name__}: {error}.") from error
 
     def left(self, share: float = 1.0) -> float:
         """Seconds that are left, or a share of them."""
         return (self.until - time.perf_counter()) * share
-
-
-@contextmanager
-def _ending_at(until: float) -> Iterator[None]:
-    """Raise `OutOfTime` in the main thread at a time, and every second after in case somebody's code swallowed it."""
-    here = threading.current_thread() is threading.main_thread()
-    if math.isinf(until) or not here or not hasattr(signal, "setitimer"):
-        yield
-        return
-
-    def stop(*_: Any) -> None:
-        raise OutOfTime
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, max(until - time.perf_counter(), 1e-3), 1.0)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:

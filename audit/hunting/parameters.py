@@ -5,7 +5,6 @@ A schema file says what data and parameters are; a function served in another en
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import itertools
@@ -16,19 +15,16 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.adapters.external import CommandMechanism, command
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.question import trials_of
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
-from epsaudit.engine.checkpoint import Identity
-from epsaudit.engine.provenance import digest, fingerprint, provenance
-from epsaudit.engine.sampling import check_restart
+from epsaudit.engine.provenance import digest
 from epsaudit.errors import AuditError, confidence_of, meant, whole_at_least
 from epsaudit.hunting.description import (
     Answers,
@@ -42,8 +38,6 @@ from epsaudit.hunting.description import (
 )
 from epsaudit.witnesses import Family
 
-PARTS = ("data", "parameters", "adjacency")
-"""Of a schema."""
 FILE = Path(__file__).parents[1] / "serve.py"
 """Run by path, so that it needs nothing of this environment."""
 
@@ -69,17 +63,10 @@ def candidates(
 ) -> list[Candidate]:
     """List what a hunt tries: pairs of datasets, each with values of the mechanism's parameters, simplest first.
 
-    The first value of each parameter is its usual one; every parameter that has another makes a candidate as much more
-    complex as another record does. All combinations are listed.
-
-    Parameters
-    ----------
-    description : Table, Answers, or function
-        The data; a function makes it of the values, where bounds for instance are a parameter.
-    parameters : mapping of str to list, optional
-        Values of each argument of the mechanism besides the dataset.
-    adjacency : Adjacency, optional
-        Keep pairs of this relation alone.
+    The data are described by a `Table`, by `Answers`, or by a function of the values, where bounds for instance are a
+    parameter. Of the values of each parameter the first is its usual one; every parameter that has another makes a
+    candidate as much more complex as another record does. All combinations are listed. With ``adjacency`` pairs of
+    this relation alone are.
 
     Examples
     --------
@@ -99,18 +86,6 @@ def candidates(
 def description_at(description: Description | Callable[[Values], Description], values: Values) -> Description:
     """Return the description of the data at values of the parameters."""
     return description(values) if callable(description) else description
-
-
-def ranges(width: float = 1.0) -> list[tuple[float, float]]:
-    """List bounds to try: from zero, around it, and far from it on both sides, by a thousand widths.
-
-    Examples
-    --------
-    >>> ranges()
-    [(0.0, 1.0), (-0.5, 0.5), (1000.0, 1001.0), (-1001.0, -1000.0)]
-    """
-    far = 1000.0 * width
-    return [(0.0, width), (-width / 2.0, width / 2.0), (far, far + width), (-far - width, -far)]
 
 
 def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
@@ -168,17 +143,17 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     if kind is None:
         says = ", ".join(told) or "nothing"
         raise AuditError(f"The data of the schema says {says}; it needs one of numbers, symbols, columns, answers.")
-    first, of_table = told.pop(kind), [name for name in Table.__match_args__ if name != "columns"]
-    more = {"answers": [], "numbers": ["integer", "missing", *of_table]}.get(kind, of_table)
+    first, of_table = told.pop(kind), Table.__match_args__[1:]
+    more = {"answers": (), "numbers": ("integer", "missing", *of_table)}.get(kind, of_table)
     _known(told, more, f"data of {kind}")
     if kind == "answers":
         return Answers(**_known(first, Answers.__match_args__, "answers"))
     if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
         of_two = " of two" * (kind == "numbers")
         raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
-    if kind != "columns":
-        return (numbers if kind == "numbers" else symbols)(*first, **told)
-    return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **told)
+    if kind == "columns":
+        return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **told)
+    return (numbers if kind == "numbers" else symbols)(*first, **told)
 
 
 def _known(told: Any, accepted: Sequence[str], what: str) -> dict[str, Any]:
@@ -205,13 +180,7 @@ def _put_in(told: Any, values: Values) -> Any:
 
 @dataclass(frozen=True)
 class Served:
-    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt.
-
-    Examples
-    --------
-    >>> Served("mine.py:count")({"scale": 0.5}).name
-    'mine.py:count'
-    """
+    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt."""
 
     function: str
     """'module:function', or 'FILE.py:function'."""
@@ -237,19 +206,11 @@ class Served:
 def stated_claims(
     function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
 ) -> Callable[[Mapping[str, Any]], Claim]:
-    """Ask a library for its claim at each of the parameters, where it is installed.
+    """Ask a library for its claim at each of the parameters that a hunt will try, where it is installed.
 
-    Parameters
-    ----------
-    function : str
-        As for `Served`, of the parameters by name. It returns what `epsaudit.claims.stated.numbers_of` reads: a
-        measurement, an accountant, or numbers. `AuditError` if anything that it states is no claim.
-    environment : str, optional
-        As for `Served`.
-    parameters : sequence of mapping
-        Values that the hunt will try.
-    timeout : float
-        Seconds until it must have answered.
+    The function is given as for `Served`, takes the parameters by name, and returns what
+    `epsaudit.claims.stated.numbers_of` reads: a measurement, an accountant, or numbers. `AuditError` if anything that
+    it states is no claim, or if it has not answered after ``timeout`` seconds.
     """
     asked = json.dumps([dict(one) for one in parameters])
     words = [python_of(environment), stated.__file__, str(FILE), function, asked]
@@ -288,53 +249,34 @@ def python_of(environment: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a hunt is done; raises `AuditError` for what is out of range.
-
-    Attributes
-    ----------
-    adjacency : Adjacency, optional
-        The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them.
-    describe : Table, Answers, or function of the parameters, optional
-        The description that candidates were made of, by which records are taken away and simplified. Without it the
-        items of lists, tuples and arrays are, their numbers within those of the pair.
-    confidence : float
-        That no claim that holds is refuted, in the whole hunt.
-    audits : int
-        How many candidates are audited at most.
-    trials : int
-        Runs of each audit at most.
-    seconds : float, optional
-        For the whole hunt: a third of them at most for the screen. What has begun by then is given up, and the hunt
-        returns what it has; not in a thread, nor where a mechanism has a time limit of its own, where what has begun
-        is ended.
-    steps : int
-        Tests of each shrinking at most; 0 leaves pairs as they are.
-    witnesses : 'auto', 'all' or families
-        As for `epsaudit.audit`: 'all' looks at the last bits of floating-point numbers, too.
-    seed, n_jobs
-        As for `epsaudit.audit`.
-    progress : callable, optional
-        Is told, in a sentence, what begins.
-    checkpoint : path, optional
-        A file from which the same hunt goes on after an interruption. Not with ``seconds``, as what there is time for
-        differs each time.
-    name : str, optional
-        What the function is called; by default as it is named.
-    """
+    """How a hunt is done; raises `AuditError` for what is out of range."""
 
     adjacency: Relation | None = None
+    """The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them."""
     describe: Description | Callable[[Values], Description] | None = None
+    """The description that candidates were made of, by which records are taken away and simplified. Without it the
+    items of lists, tuples and arrays are, their numbers within those of the pair."""
     confidence: float = 0.95
+    """That no claim that holds is refuted, in the whole hunt."""
     audits: int = 6
+    """How many candidates are audited at most."""
     trials: int = 50_000
+    """Runs of each audit at most."""
     seconds: float | None = None
+    """For the whole hunt: a third of them at most for the screen. What has begun by then is ended first."""
     steps: int = MOST_STEPS
+    """Tests of each shrinking at most; 0 leaves pairs as they are."""
     witnesses: str | Sequence[Family] = "auto"
+    """As for `epsaudit.audit`, as seed and n_jobs: 'all' looks at the last bits of floating-point numbers, too."""
     seed: int | None = None
     n_jobs: int | None = None
     progress: Callable[[str], None] | None = None
+    """Is told, in a sentence, what begins."""
     checkpoint: str | os.PathLike[str] | None = None
+    """A file from which the same hunt goes on after an interruption. Not with ``seconds``, as what there is time for
+    differs each time."""
     name: str | None = None
+    """What the function is called; by default as it is named."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", adjacency_of(self.adjacency))
@@ -353,61 +295,3 @@ class Options:
     def share(self, number: int) -> float:
         """The confidence of the k-th audit, and of the j-th certification: all together err with 1 - confidence."""
         return 1.0 - 3.0 * (1.0 - self.confidence) / (math.pi * number) ** 2
-
-
-@dataclass(frozen=True)
-class Target:
-    """The function that is hunted, and what is claimed of it."""
-
-    function: Mechanism | Callable[..., Any] | Served
-    claimed: Claim | Callable[[Values], Claim]
-    name: str
-    _made: dict[str, Mechanism] = field(default_factory=dict)
-
-    def mechanism(self, parameters: Values) -> Mechanism:
-        """The mechanism at these values, made once: a child or a cache belongs to it."""
-        key = digest(dict(parameters))  # repr cuts long arrays
-        if key not in self._made:
-            given: Any = self.function
-            if isinstance(given, Served):
-                found: Mechanism = given(parameters)
-            else:
-                found = mechanism_of(
-                    functools.partial(given, **copy.deepcopy(dict(parameters))) if parameters else given
-                )
-                if isinstance(found, FunctionMechanism):
-                    found = dataclasses.replace(found, name=self.name)
-            self._made[key] = found
-        return self._made[key]
-
-    def claim(self, parameters: Values) -> Claim:
-        """The claim at these values; what a function of the user raises is an `AuditError`, of this candidate alone."""
-        if isinstance(self.claimed, Claim):
-            return self.claimed
-        try:
-            return self.claimed(parameters)
-        except AuditError:
-            raise
-        except Exception as error:
-            raise AuditError(f"The claim for {dict(parameters)!r} raises {type(error).__name__}: {error}.") from error
-
-    def identity(self, tried: Sequence[Candidate], options: Options) -> Identity:
-        """What a checkpoint knows a hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
-        mechanism = self.mechanism(tried[0].parameters)
-        check_restart(mechanism)
-        pairs = [(one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)) for one in tried]
-        claims: list[str] = []
-        for one in tried:
-            try:
-                claims.append(repr(self.claim(one.parameters)))
-            except AuditError as error:
-                claims.append(str(error))
-        return {
-            "mechanism": self.name,
-            "candidates": digest(pairs),
-            **{name: str(getattr(options, name)) for name in ("adjacency", "confidence", "audits", "trials", "steps")},
-            "witnesses": options.witnesses if isinstance(options.witnesses, str) else digest(list(options.witnesses)),
-            "claim": claims[0] if len(set(claims)) == 1 else digest(claims),
-            "version of epsaudit": provenance()["epsaudit"],
-            **fingerprint(mechanism, options.describe),
-        }

@@ -36,22 +36,10 @@ def shrink(
 ) -> tuple[Candidate, int]:
     """Return the simplest candidate found that passes the test ``still``, and how many were tested.
 
-    Parameters
-    ----------
-    candidate : Candidate
-        Where it begins.
-    still : callable
-        The test.
-    describe : callable
-        The description of the data at values of the parameters. Where it is None, records are the items of lists,
-        tuples and arrays, and numbers stay between the least and the greatest of their column: what else is in the
-        claim's domain is not known.
-    values : mapping, optional
-        Values of each parameter, the simplest first.
-    until : float
-        The time of `time.perf_counter` at which it stops.
-    most_steps : int
-        Tests at most.
+    ``describe`` returns the description of the data at values of the parameters. Where it is None, records are the
+    items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column: what else is
+    in the claim's domain is not known. ``values`` are those of each parameter, the simplest first. It stops after so
+    many tests, or when `time.perf_counter` is at ``until``.
 
     Examples
     --------
@@ -105,19 +93,18 @@ def _simpler(
         if sides is not None and candidate.rows is not None and (description := describe(parameters)) is not None:
             made = description.candidate(sides[0], sides[1], candidate.tries)
         elif sides is not None:
-            pair = [_like(*both) for both in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True)]
+            pair = list[Any]()
+            for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
+                if isinstance(dataset, np.ndarray):
+                    shape = len(records), *dataset.shape[1:]
+                    pair.append(np.array(records, dtype=dataset.dtype).reshape(shape))
+                else:
+                    pair.append(type(dataset)(records))
             held = tuple(one for one in relations if holds(one, *pair))
-            made = Candidate(DatasetPair(*pair), held, candidate.tries)
+            made = Candidate(DatasetPair(pair[0], pair[1]), held, candidate.tries)
         if made is not None and {*relations} <= {*made.adjacencies}:
             pair_alone = dataclasses.replace(made.pair, name="")
             yield dataclasses.replace(made, pair=pair_alone, adjacencies=relations, parameters=parameters)
-
-
-def _like(rows: Rows, dataset: Any) -> Any:
-    """Records as a dataset of the kind of another."""
-    if isinstance(dataset, np.ndarray):
-        return np.array(rows, dtype=dataset.dtype).reshape(len(rows), *dataset.shape[1:])
-    return type(dataset)(rows)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
@@ -171,10 +158,6 @@ def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> I
                     yield tuple(map(replaced, x)), tuple(map(replaced, x_prime))
 
 
-def _cells(row: Any) -> Sequence[Any]:
-    return row if isinstance(row, (list, tuple)) else (row,)
-
-
 def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
     """The values at each place within records; a record that is no list is one value."""
     found: dict[int, list[Any]] = {}
@@ -184,11 +167,13 @@ def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
     return found
 
 
+def _cells(row: Any) -> Sequence[Any]:
+    return row if isinstance(row, (list, tuple)) else (row,)
+
+
 def simpler_values(value: Any) -> list[Any]:
     """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
 
-    Examples
-    --------
     >>> simpler_values(-120), simpler_values(2.5), simpler_values("a")
     ([0, 1, -60, -119, 120], [0.0, 1.0, 2.0, 1.5], [])
     """

@@ -11,9 +11,8 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -54,6 +53,8 @@ NEAR = np.geomspace(1e-4, 0.3, 12)
 """Distances from a claimed epsilon, as shares of it, at which profiles are drawn besides: there they bend most."""
 LEAST_DELTA = 1e-9
 """Where a logarithmic axis for delta ends at the latest."""
+CLAIMED: dict[str, Any] = {"color": BLUE, "linestyle": "--"}
+EXACT: dict[str, Any] = {"color": "black", "linestyle": ":", "label": "exact for the pair"}
 EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
 
 
@@ -101,27 +102,24 @@ def render(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-@dataclass(frozen=True)
-class Shares:
-    """A result as shares of its claim, or of the claim's delta where its epsilon is 0."""
+class Shares(NamedTuple):
+    """A result as shares of its claim, or of the claim's delta where its epsilon is 0, which its name says."""
 
+    result: Result
     bound: float
     exact: float | None
-    in_delta: bool = False
-
-
-Rows = Sequence[tuple["Result", Shares]]
+    name: str
 
 
 def shares(result: Result) -> Shares:
     """Divide a result by its claim; of a claim that is 0 altogether every bound above 0 is an infinite share."""
-    if result.proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
+    name, proven = words(result.mechanism), result.proven
+    if proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
         delta_lower = getattr(result, "delta_lower", None)  # which audits of fixed size have
         if delta_lower is not None:
-            return Shares(delta_lower / result.claim.delta, None, in_delta=True)
-    values = result.lower_bound, result.exact
-    bound, exact = (value and (value / result.proven if result.proven else math.inf) for value in values)
-    return Shares(bound or 0.0, exact)
+            return Shares(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
+    bound, exact = (value and (value / proven if proven else math.inf) for value in (result.lower_bound, result.exact))
+    return Shares(result, bound or 0.0, exact, name)
 
 
 @styled()
@@ -132,28 +130,28 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     an infinite exact value or any bound on a claim that is 0, stands at its end, exact values as arrows.
     The figure is as wide as a column of a paper, unless names are long or results many.
     """
-    shown = [(result, shares(result)) for result in results]
-    groups = [[row for row in shown if row[0].violates_claim == violated] for violated in (False, True)]
+    shown = list(map(shares, results))
+    groups = [[share for share in shown if share.result.violates_claim == violated] for violated in (False, True)]
     rows = [[group] for group in groups if group] or [[[]]]
     if len(shown) > ROWS:
         rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for [group] in rows]
-    short = max((len(shown_name(*row)) for row in shown), default=0) <= LONGEST_NAME
+    short = max((len(share.name) for share in shown), default=0) <= LONGEST_NAME
     width = ONE_COLUMN if len(shown) <= ROWS and short else TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
     figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
-            beside = [row for other in panels for row in other]
-            greatest = max([1.0, *(share.bound for _, share in beside if math.isfinite(share.bound))])
+            beside = [share for other in panels for share in other]
+            greatest = max([1.0, *(share.bound for share in beside if math.isfinite(share.bound))])
             left, right = 0.0, 1.15 * greatest
-            if panel and panel[0][0].violates_claim:
+            if panel and panel[0].result.violates_claim:
                 left, right = 0.8, 1.5 * max(2.0, greatest)
                 logarithmic(axes)
-            for height, row in enumerate(panel):
-                draw_row(axes, height, *row, right)
+            for height, share in enumerate(panel):
+                draw_row(axes, height, share, right)
             axes.axvline(1.0, clip_on=False, **PROVEN)
-            axes.set_yticks(range(len(panel)), [shown_name(*row) for row in panel])
+            axes.set_yticks(range(len(panel)), [share.name for share in panel])
             axes.set(xlim=(left, right), ylim=(most - 0.4, -0.6))
             if place == len(rows) - 1:
                 axes.set_xlabel("certified / proven")
@@ -166,29 +164,9 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
     return figure
 
 
-def shown_name(result: Result, share: Shares) -> str:
-    """Write the name of a row."""
-    return words(result.mechanism) + " (in δ)" * share.in_delta
-
-
-def name_marks(axes: Axes, shown: Rows) -> None:
-    """Name the marks that occur, and no others."""
-    for verdict in dict.fromkeys(result.verdict for result, _ in shown):
-        colour, marker = STYLE[verdict]
-        axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
-    marks = [line.get_marker() for panel in axes.figure.axes for line in panel.lines]
-    if "|" in marks:
-        axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
-    if ">" in marks:
-        infinite = sum(share.exact is not None and math.isinf(share.exact) for _, share in shown)
-        where = "infinite" if marks.count(">") == infinite else "infinite, or beyond the axis"
-        axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: {where}")
-    axes.plot([], [], label="proven", **PROVEN)
-
-
-def draw_row(axes: Axes, height: float, result: Result, share: Shares, right: float) -> None:
+def draw_row(axes: Axes, height: float, share: Shares, right: float) -> None:
     """Draw one result: its bound, the interval up to the right end, and the exact value."""
-    colour, marker = STYLE[result.verdict]
+    colour, marker = STYLE[share.result.verdict]
     bound = min(share.bound, right)
     axes.plot([bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
     axes.plot(bound, height, marker=marker, color=colour, linestyle="none", clip_on=False)
@@ -196,6 +174,21 @@ def draw_row(axes: Axes, height: float, result: Result, share: Shares, right: fl
         axes.plot(share.exact, height, marker="|", markersize=8, markeredgewidth=1.4, color="black")
     elif share.exact is not None:
         axes.plot(right, height, marker=">", color="black", linestyle="none", clip_on=False)
+
+
+def name_marks(axes: Axes, shown: Sequence[Shares]) -> None:
+    """Name the marks that occur, and no others."""
+    for verdict in dict.fromkeys(share.result.verdict for share in shown):
+        colour, marker = STYLE[verdict]
+        axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
+    marks = [line.get_marker() for panel in axes.figure.axes for line in panel.lines]
+    if "|" in marks:
+        axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
+    if ">" in marks:
+        all_infinite = marks.count(">") == sum(share.exact == math.inf for share in shown)
+        where = "infinite" if all_infinite else "infinite, or beyond the axis"
+        axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: {where}")
+    axes.plot([], [], label="proven", **PROVEN)
 
 
 def logarithmic(axes: Axes) -> None:
@@ -249,21 +242,17 @@ def trade_off(result: AuditResult, exact: Any = None) -> Figure:
     axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
     axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
     errors = with_bends(ERRORS, result.claim)
-    allowed = allowed_trade_off(result.claim, errors)
-    axes.plot(errors, allowed, color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+    axes.plot(errors, allowed_trade_off(result.claim, errors), label=f"claimed: {result.claim}", **CLAIMED)
     if exact is not None:
         p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
         points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # of Neyman and Pearson's tests
-        mirrored = [(b, a) for a, b in points]
-        envelope = lower_hull([*points, *mirrored, (0.0, 1.0), (1.0, 0.0)])
-        axes.plot(*envelope.T, color="black", linestyle=":", label="exact for the pair")
+        envelope = lower_hull([*points, *((b, a) for a, b in points), (0.0, 1.0), (1.0, 0.0)])
+        axes.plot(*envelope.T, **EXACT)
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     axes.set_xlabel("P[M(x′) in E]: says x, wrongly")
     axes.set_ylabel("P[M(x) not in E]: says x′, wrongly")
-    axes.set_title(_title(result))
-    legend_below(figure)
-    return figure
+    return _finished(figure, result)
 
 
 @styled()
@@ -274,37 +263,32 @@ def privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
     point, corners = result.point, certified_polygon(result)[1:-1]
     ends = [math.log((1.0 - beyond) / error) for error, beyond in corners if 0.0 < error < 1.0 - beyond]
     root = max(ends, default=0.0)  # where what is certified reaches 0
-    widest = max(1.6 * point[0], 1.3 * root, 0.5)
-    even = np.linspace(0.0, widest, 121)
+    even = np.linspace(0.0, max(1.6 * point[0], 1.3 * root, 0.5), 121)
     epsilons = np.union1d(even, root * (1.0 - NEAR))  # where what is excluded ends
     sparse = even[::3]
     if result.claim.claimed_point is not None:  # else it is smooth
         bend = result.claim.claimed_point[0]
-        sparse = np.union1d(sparse, np.concatenate([[bend], bend * (1.0 - NEAR), bend * (1.0 + NEAR)]))
+        sparse = np.union1d(sparse, bend * np.concatenate([[1.0], 1.0 - NEAR, 1.0 + NEAR]))
     claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in sparse])
     shown = certified_profile(result, epsilons)
-    logarithmic = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
-    floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if logarithmic else 0.0
-    some = shown > floor
+    in_logs = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
+    floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if in_logs else 0.0
+    some, level = shown > floor, percent(result.confidence)
     if some.any():
-        excluded = f"excluded at {percent(result.confidence)}"
-        axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=excluded, **EXCLUDED)
+        axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=f"excluded at {level}", **EXCLUDED)
         axes.plot(epsilons[some], shown[some], color=VERMILION, linestyle="-", label="at least")
     else:
-        axes.plot([], [], linestyle="none", label=f"nothing excluded at {percent(result.confidence)}")
-    axes.plot(sparse, np.maximum(claimed, floor), color=BLUE, linestyle="--", label=f"claimed: {result.claim}")
+        axes.plot([], [], linestyle="none", label=f"nothing excluded at {level}")
+    axes.plot(sparse, np.maximum(claimed, floor), label=f"claimed: {result.claim}", **CLAIMED)
     if exact is not None:
-        deltas = np.array([exact.delta(float(epsilon)) for epsilon in sparse])
-        axes.plot(sparse, np.maximum(deltas, floor), color="black", linestyle=":", label="exact for the pair")
-    if not logarithmic or point[1] > floor:
+        axes.plot(sparse, [max(exact.delta(float(epsilon)), floor) for epsilon in sparse], **EXACT)
+    if not in_logs or point[1] > floor:
         axes.plot(*point, color=BLUE, marker="D", linestyle="none", label="tested point")
-    if logarithmic:
+    if in_logs:
         axes.set_yscale("log")
-    axes.set(xlim=(0.0, widest), xlabel="ε (nats)", ylabel="δ(ε), a probability")
+    axes.set(xlim=(0.0, even[-1]), xlabel="ε (nats)", ylabel="δ(ε), a probability")
     axes.set_ylim(bottom=floor)
-    axes.set_title(_title(result))
-    legend_below(figure)
-    return figure
+    return _finished(figure, result)
 
 
 @styled()
@@ -330,6 +314,8 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     return figure
 
 
-def _title(result: AuditResult) -> str:
+def _finished(figure: Figure, result: AuditResult) -> Figure:
     name = result.mechanism if len(result.mechanism) <= 44 else f"{result.mechanism[:41]}..."
-    return f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
+    figure.axes[0].set_title(f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence")
+    legend_below(figure)
+    return figure

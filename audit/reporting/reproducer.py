@@ -65,14 +65,6 @@ class Function:
         head, dot, path = self.name.rpartition(":")[2].partition(".")
         return f"{'audited' if head in NAMES else head}{dot}{path}"
 
-    def imported(self) -> list[str]:
-        """The lines of a script that import it."""
-        module, _, name = self.name.rpartition(":")
-        head, called = name.partition(".")[0], self.called.partition(".")[0]
-        if module.endswith(".py"):
-            return ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
-        return [f"from {module} import {head}{'' if called == head else f' as {called}'}"]
-
     def inline(self) -> list[str]:
         """The lines of its module, none where they need the module's place or have names of the script's own."""
         if "__" in self.source or "from ." in self.source:
@@ -146,7 +138,7 @@ class Reproducer:
             f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
             f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
         ]
-        lines, fresh = ["import math", "from collections import Counter"], []
+        lines, fresh = ["import math", "from collections import Counter"], list[str]()
         own: list[list[str]] = [[]]
         if reasons:
             said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
@@ -157,7 +149,12 @@ class Reproducer:
                 lines.append("import pandas as pd")
             if function.data == "array" or "rng" in function.takes.values():
                 lines.append("import numpy as np")
-            own = [function.inline(), function.imported()] if function.inline() else [function.imported()]
+            module, _, name = function.name.rpartition(":")
+            head, called = name.partition(".")[0], function.called.partition(".")[0]
+            imported = [f"from {module} import {head}{'' if called == head else f' as {called}'}"]
+            if module.endswith(".py"):
+                imported = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
+            own = [one for one in (function.inline(), imported) if one]
             fresh = [
                 *self._body(),
                 "counts = Counter()",
@@ -167,14 +164,18 @@ class Reproducer:
                 'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
             ]
         about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
-        share = self.game.share
-        test = [*lines, *(CURVED if delta else PURE).format(share=share, events=result.counts.events).splitlines()]
+        seen, share = result.counts.to_dict(), self.game.share
+        test = [*lines, *(CURVED if delta else PURE).format(share=share, events=seen["events"]).splitlines()]
         constants = [f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"]
         if self.stored:
-            constants.append(f"STORED = {_stored(result.counts)}  # (dataset, guess): runs")
+            sides = "x", "x_prime"
+            cells: dict[Any, int] = {(s, g): seen[f"guess_{g}_on_{s}"] for s in sides for g in sides}
+            cells |= {(side, None): seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"] for side in sides}
+            stored = {key: value for key, value in cells.items() if value}
+            constants.append(f"STORED = Counter({stored})  # (dataset, guess): runs")
             fresh.insert(0, 'print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
-        for module in own:
-            text = "\n".join([about, *test, *constants, *module, *fresh]) + "\n"
+        for part in own:
+            text = "\n".join([about, *test, *constants, *part, *fresh]) + "\n"
             if len(text.splitlines()) <= MOST_LINES:
                 return text
         raise AuditError(f"The script of {result.mechanism} has over {MOST_LINES} lines.")
@@ -275,15 +276,6 @@ def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     if excess(least) > 0.0:
         return math.exp(least)
     return math.exp(float(brentq(excess, least, most)))
-
-
-def _stored(counts: Counts) -> str:
-    """The counts by dataset and guess."""
-    seen = counts.to_dict()
-    sides = "x", "x_prime"
-    cells: dict[tuple[str, str | None], int] = {(s, g): seen[f"guess_{g}_on_{s}"] for s in sides for g in sides}
-    cells |= {(side, None): seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"] for side in sides}
-    return f"Counter({ {key: value for key, value in cells.items() if value} })"
 
 
 PURE = """\

@@ -188,11 +188,6 @@ def results_to_markdown(results: Sequence[Result], family: float) -> str:
     return f"{to_markdown(result_rows(results), PAPER)}\n{caption(results, family)}\n"
 
 
-def results_to_csv(results: Sequence[Result]) -> str:
-    """Return all fields of results as CSV text, numbers in full precision."""
-    return to_csv([result.row() for result in results])
-
-
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 

@@ -24,24 +24,13 @@ from epsaudit.adapters.functions import Mechanism, mechanism_of
 from epsaudit.audits.question import pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
-from epsaudit.claims.definitions import Claim, claim_given
+from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
 from epsaudit.engine.provenance import digest, provenance
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.reporting.tables import WIDTH, told_apart
 from epsaudit.testing import frozen
-from epsaudit.testing.plugin import (
-    ALARM,
-    FALSE_ALARM,
-    PROPERTY,
-    RUNS,
-    SECONDS,
-    Asker,
-    asking,
-    certified,
-    option,
-    read,
-)
+from epsaudit.testing.plugin import ALARM, ASKER, CERTIFIED, FALSE_ALARM, PROPERTY, RUNS, SECONDS, option, read
 from epsaudit.text import lower
 
 LEAST_TELLING = 0.1
@@ -91,15 +80,8 @@ class PrivacyAudit:
             A frozen test (`epsaudit freeze`), which holds a claim and most often the datasets, and is counted in place
             of an audit: nothing is learnt. It takes the runs of the file unless the terms say others.
 
-        Returns
-        -------
-        SequentialResult, or `epsaudit.testing.frozen.Verdict` with ``witness``
-
-        Raises
-        ------
-        AuditError
-            If the claim, the pairs or the terms make no sense, or if nothing was tested, because the first thousand
-            runs on both datasets raised the same exception, which is shown as the cause.
+        Raises `AuditError` if the claim, the pairs or the terms make no sense, or if nothing was tested, because the
+        first thousand runs on both datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
         asked = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
@@ -127,35 +109,43 @@ class PrivacyAudit:
     ) -> SequentialResult | frozen.Verdict:
         """Audit or count, report it, and fail or warn; an error shows the user's code alone."""
         __tracebackhide__ = True
-        asker = asking(self._config)
-        given = {name: asked.pop(name, None) for name in ("runs", "seconds", "false_alarm")}
+        asker, hypothesis = self._config.stash[ASKER], sys.modules.get("hypothesis")
+        name = plain(asker.item.nodeid)
+        given = {term: asked.pop(term, None) for term in ("runs", "seconds", "false_alarm")}
         try:
-            if witness is not None and (beside := [name for name, value in asked.items() if value]):
+            if witness is not None and (beside := [argument for argument, value in asked.items() if value]):
                 raise AuditError(
                     f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
                 )
             test = None if witness is None else frozen.read(witness)
-            number = number_of(asker, (mechanism, pairs, asked))
-            terms = terms_of(self._config, asker, number, given, RUNS if test is None else test.runs)
-            command = command_of(asker, terms)
+            number = asker.checks = asker.checks + 1
+            if hypothesis is not None and hypothesis.currently_in_test_context():  # the different examples count
+                number = asker.examples.setdefault(digest((mechanism, pairs, asked)), len(asker.examples) + 1)
+            terms = terms_of(self._config, asker.item, number, given, RUNS if test is None else test.runs)
+            options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
+            options += [f"--privacy-seconds={terms.seconds:g}"] * (terms.seconds != SECONDS)
+            options += [f"--privacy-seed={terms.salt}"] * bool(terms.salt)
+            command = shlex.join(["pytest", name, *options])  # that runs the test again on the same terms
             if test is None:
                 told = _audited(terms, must_fail, mechanism, pairs, **asked)
             else:
                 told = _counted(test, Path(str(witness)), terms, mechanism, pairs, must_fail)
-            if isinstance(told.result, SequentialResult):
-                ran = {**told.result.execution, "command": command}
-                name = plain(asker.name) + terms.which
-                certified(self._config, dataclasses.replace(told.result, mechanism=name, execution=ran))
         except AuditError as error:
             raise without_internals(error) from error.__cause__
 
-        print(line := f"{asker.name}{terms.which}: {told.said}")  # captured: -rP shows it, as a failure does
+        if isinstance(told.result, SequentialResult):
+            ran = {**told.result.execution, "command": command}
+            kept = dataclasses.replace(told.result, mechanism=name + terms.which, execution=ran)
+            self._config.stash[CERTIFIED][kept.mechanism] = kept
+        print(line := f"{asker.item.nodeid}{terms.which}: {told.said}")  # captured: -rP shows it, as a failure does
         alarm = 0.0 if must_fail else terms.false_alarm  # a control fails if a bad mechanism gets by
         asker.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
         if told.caught != must_fail:
             # indented by four columns, so that it pastes into an issue: Markdown shows the lines as they stand
             how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
-            lines = [textwrap.fill(text, WIDTH, initial_indent=f"    {name:<10} ", **how) for name, text in told.lines]
+            lines = [
+                textwrap.fill(text, WIDTH, initial_indent=f"    {label:<10} ", **how) for label, text in told.lines
+            ]
             lines.append(f"    {'reproduce':<10} {command}")  # in one line, for copying
             pytest.fail("\n".join([textwrap.fill(told.failure, WIDTH), "", *lines]), pytrace=False)
         if told.doubt and not must_fail:
@@ -180,27 +170,14 @@ def _audited(
     must_fail: bool,
     mechanism: Any,
     pairs: Any,
-    *,
     fresh: Callable[[], Callable[..., Any]] | None = None,
-    claim: Claim | None = None,
-    epsilon: float | None = None,
-    delta: float = 0.0,
     adjacency: Relation | None = None,
-    near: float | None = None,
-    **numbers: float | None,
+    **claimed: Any,
 ) -> _Outcome:
     mechanism = mechanism_of(mechanism, adjacency, fresh)
     pairs = pairs_of(mechanism, pairs)
-    result = audit_sequentially(
-        mechanism,
-        pairs,
-        claim=claim_given(claim, epsilon, delta, **numbers),
-        near=near,
-        trials=terms.runs,
-        seconds=terms.seconds,
-        confidence=terms.confidence,
-        seed=terms.seed,
-    )
+    asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
+    result = audit_sequentially(mechanism, pairs, **claimed, **asked)
     verdict = "caught" if result.violates_claim else result.describe_detectable()
     sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
     if must_fail:
@@ -294,9 +271,9 @@ class Terms:
         return confidence if 1.0 - confidence <= self.false_alarm else math.nextafter(confidence, 1.0)
 
 
-def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[str, Any], runs: int = RUNS) -> Terms:
+def terms_of(config: pytest.Config, item: pytest.Item, number: int, given: Mapping[str, Any], runs: int) -> Terms:
     """The call's terms before the marker's before the command line's before ``runs``; the least false alarms."""
-    marker = asker.node.get_closest_marker("privacy_audit")
+    marker = item.get_closest_marker("privacy_audit")
     marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
     if unknown := sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others:
         raise pytest.UsageError(
@@ -320,19 +297,10 @@ def terms_of(config: pytest.Config, asker: Asker, number: int, given: Mapping[st
         float(said.get("seconds") or option(config, "seconds") or SECONDS),
         test_alarm,
         alarm,
-        seed_of(asker.name, number, salt),
+        seed_of(item.nodeid, number, salt),
         number,
         salt,
     )
-
-
-def number_of(asker: Asker, asked: object) -> int:
-    """Number of this check among those of its test; under hypothesis, among the different ones."""
-    hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is not None and hypothesis.currently_in_test_context():
-        return asker.examples.setdefault(digest(asked), len(asker.examples) + 1)
-    asker.checks += 1
-    return asker.checks
 
 
 def seed_of(name: str, check: int, salt: int) -> int:
@@ -345,13 +313,3 @@ def plain(node_id: str) -> str:
     """The node id without the '@group' that pytest-xdist's loadgroup adds to it; folders and parameters keep theirs."""
     name = max(node_id.rfind("::"), node_id.rfind("]"), 0)
     return node_id[:name] + node_id[name:].partition("@")[0]
-
-
-def command_of(asker: Asker, terms: Terms) -> str:
-    """Write the command that runs a test again on the same terms."""
-    options = [f"--privacy-runs={terms.runs}", f"--privacy-false-alarm={terms.test_false_alarm!r}"]
-    if terms.seconds != SECONDS:
-        options.append(f"--privacy-seconds={terms.seconds:g}")
-    if terms.salt:
-        options.append(f"--privacy-seed={terms.salt}")
-    return shlex.join(["pytest", plain(asker.item.nodeid), *options])

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit import codec
-from epsaudit.adapters.external import dataset_to_json
+from epsaudit.adapters.external import dataset_to_json, with_tuples
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.audits.question import Question, begun
 from epsaudit.audits.sequential import betting, refuse_if_irrefutable
@@ -34,9 +34,10 @@ from epsaudit.engine.provenance import entropy, stream, write_whole
 from epsaudit.engine.sampling import Section, draw_by_coins, training_outputs
 from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
+from epsaudit.serve import decoded
 from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.witnesses.events import Additive, Combined, Coordinate, Event, Feature, Interval, Reduced, Region, Value
-from epsaudit.witnesses.selection import RANK, Monotone, PiecewiseRatio, Score
+from epsaudit.witnesses.selection import RANK, Monotone, PiecewiseRatio
 
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]
@@ -44,7 +45,6 @@ VERSION = 1
 """Of the file; clients know this one."""
 STALE = 5.0
 """Standard errors between the rates of guesses now and when the test was frozen, beyond which it is called stale."""
-LISTS = ("terms", "bets", "learnt")
 LOOK = 64
 """Runs between two looks at the wealth."""
 SOON = 0.1
@@ -175,10 +175,9 @@ class FrozenTest:
     def counted(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
         """Do what `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
-        pairs = pairs if pairs is not None else [(_dataset(self.x), _dataset(self.x_prime))]
-        question = Question.of(
-            mechanism, pairs, claim=ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
-        )
+        pairs = pairs if pairs is not None else [(with_tuples(decoded(self.x)), with_tuples(decoded(self.x_prime)))]
+        claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
+        question = Question.of(mechanism, pairs, claim=claim)
         run = begun(question, entropy(seed), 1, Section())
         sides, started, first = run.sides[0], time.monotonic(), list[Outputs]()
         refuse = partial(refuse_if_all_failed, run.mechanism.name, first, run.mechanism, question.pairs[0].x)
@@ -217,25 +216,15 @@ def read(path: str | Path) -> FrozenTest:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
         codec.check(data, "frozen-test")
         for name in ("guess_x", "guess_x_prime"):
-            data[name] = tuple((from_json(low), from_json(high), a, b) for low, high, a, b in data[name])
-        data |= {name: tuple(map(tuple, data[name])) if name == "bets" else tuple(data[name]) for name in LISTS}
-        test = FrozenTest(**{name: value for name, value in data.items() if name not in ("epsaudit", "version")})
+            data[name] = [[from_json(low), from_json(high), a, b] for low, high, a, b in data[name]]
+        fields = {name: value for name, value in data.items() if name not in ("epsaudit", "version")}
+        test = FrozenTest(**codec.read_fields(FrozenTest, fields))
         test.guesses(np.zeros((1, test.coordinates)))
     except (OSError, ValueError, TypeError, KeyError, IndexError, AuditError) as error:
         raise AuditError(f"{path} is not a frozen test of version {VERSION} ({error}).") from None
     if sum(weight for _, weight in test.bets) > 1.0 + 1e-9:
         raise AuditError(f"{path} bets what no claim allows: the weights of the bets sum to 1.")
     return test
-
-
-def _dataset(data: Any) -> Any:
-    """A dataset of JSON, arrays as tuples, with the numbers that JSON lacks."""
-    if isinstance(data, list):
-        return tuple(map(_dataset, data))
-    if isinstance(data, dict):
-        lacked = list(data) == ["float"] and isinstance(data["float"], str)
-        return float(data["float"]) if lacked else {key: _dataset(part) for key, part in data.items()}
-    return data
 
 
 def _value(term: dict[str, Any], x: Floats) -> Floats:
@@ -274,10 +263,7 @@ def freeze(
     false_alarm : float
         Probability at most that the test refutes a mechanism that satisfies the claim.
 
-    Raises
-    ------
-    AuditError
-        If outputs are neither numbers nor vectors of numbers, or no event can be written down in the test's terms.
+    `AuditError` if outputs are neither numbers nor vectors of numbers, or no event can be written in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
     question = Question.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta, order, rho, mu), trials=trials)
@@ -295,7 +281,10 @@ def freeze(
         )
     soon, best = Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm), Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
-        for choice in soon.choices(one) if _is_portable(one.score) else ():
+        atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
+        numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # NaN lies in no interval
+        in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _terms(one.score.feature)[1]
+        for choice in soon.choices(one) if in_terms else ():
             better = RANK(choice) > (best.predicted * (1.0 + one.margin), best.significance)
             if better and isinstance(choice.certificate, MembershipGame):
                 best = choice
@@ -326,13 +315,6 @@ def freeze(
     on_x, on_x_prime = (test.guesses(side) for side in training_outputs(run.sides[0], size, run.seed, 1))
     correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
     return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
-
-
-def _is_portable(score: Score) -> bool:
-    """Whether a frozen test can write down the events of a score; NaN lies in no interval."""
-    atoms = score.atoms if isinstance(score, PiecewiseRatio) else ()
-    numbers = all(isinstance(one, float) and one == one for one in atoms)
-    return isinstance(score, Monotone | PiecewiseRatio) and numbers and bool(_terms(score.feature)[1])
 
 
 def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:

@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import sys
-from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,18 +40,18 @@ REPORT = "write what this session's checks certified to FILE, for epsaudit repor
 
 @dataclass
 class Asker:
-    """Who asks for audits: a test, or a fixture that many tests share; seeds come from its name."""
+    """The test that asks for audits, itself or by a fixture; seeds come from its name."""
 
-    node: pytest.Item | pytest.Collector
-    name: str
     item: pytest.Item
     checks: int = 0
     examples: dict[str, int] = field(default_factory=dict)
     """Numbers of the checks under hypothesis, which runs an example again: the same check is then to do the same."""
 
 
-_ASKERS = pytest.StashKey[list[Asker]]()
-_CERTIFIED = pytest.StashKey["dict[str, Result]"]()
+ASKER = pytest.StashKey[Asker]()
+"""Who asks just now."""
+CERTIFIED = pytest.StashKey[dict[str, "Result"]]()
+"""What checks certified; a mechanism has the check's name. One that is made again takes its place."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,8 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse what the options cannot be, and register the marker."""
     for name in OPTIONS:
         option(config, name)
-    config.stash[_ASKERS] = []
-    config.stash[_CERTIFIED] = {}
+    config.stash[CERTIFIED] = {}
     config.addinivalue_line(
         "markers",
         "privacy_audit(runs=None, seconds=None, false_alarm=None): budget and false-alarm probability of a test's "
@@ -88,11 +86,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             test._hypothesis_internal_use_settings = hypothesis.settings(chosen, deadline=None)
 
 
-def certified(config: pytest.Config, result: Result) -> None:
-    """Note what a check certified; its mechanism has the check's name. One that is made again takes its place."""
-    config.stash[_CERTIFIED][result.mechanism] = result
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write what was certified; a worker of pytest-xdist hands it over."""
     config = session.config
@@ -100,7 +93,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from epsaudit.results import result as results
 
-    found = list(config.stash[_CERTIFIED].values())
+    found = list(config.stash[CERTIFIED].values())
     if hasattr(config, "workeroutput"):
         config.workeroutput[PROPERTY] = results.text(found)
         return
@@ -118,7 +111,7 @@ def pytest_testnodedown(node: Any) -> None:
         from epsaudit.audits.sequential import SequentialResult
 
         for item in json.loads(text)["results"]:
-            certified(node.config, SequentialResult.from_dict(item))
+            node.config.stash[CERTIFIED][item["mechanism"]] = SequentialResult.from_dict(item)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -141,44 +134,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"The suite's total false-alarm probability is at most {total:.2g}.")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Remember which test is running."""
-    with _asks(item.config, Asker(item, item.nodeid, item)):
-        return (yield)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Count anew where a plugin runs a test again."""
-    asker = asking(item.config)
-    asker.checks, asker.examples = 0, {}
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: Any, request: Any) -> Generator[None, object, object]:
-    """Remember that it is not the test that asks, but a fixture of a class, a module or the session."""
-    askers = request.config.stash[_ASKERS]
-    if fixturedef.scope == "function" or not askers:
-        return (yield)
-    parameter = f"[{request.param_index}]" if hasattr(request, "param") else ""
-    name = f"{request.node.nodeid}::{fixturedef.argname}{parameter}".lstrip(":")
-    with _asks(request.config, Asker(request.node, name, askers[0].item)):
-        return (yield)
-
-
-def asking(config: pytest.Config) -> Asker:
-    """Return who asks just now."""
-    return config.stash[_ASKERS][-1]
-
-
-@contextlib.contextmanager
-def _asks(config: pytest.Config, asker: Asker) -> Iterator[None]:
-    config.stash[_ASKERS].append(asker)
-    try:
-        yield
-    finally:
-        config.stash[_ASKERS].pop()
+    """Remember which test is running, and count its checks anew where a plugin runs it again."""
+    item.config.stash[ASKER] = Asker(item)
 
 
 @pytest.fixture(scope="session")
@@ -221,6 +180,4 @@ def read(name: str, value: Any, what: str) -> Any:
         return trials_of(value, what)
     if name == "seed":
         return whole_at_least(value, 0, what)
-    if name == "seconds":
-        return seconds_of(value, what)
-    return fraction(value, what, open_below=True)
+    return seconds_of(value, what) if name == "seconds" else fraction(value, what, open_below=True)

@@ -139,7 +139,7 @@ class TestNamesStayAsTheyAre:
             assert html.escape(name) in result._repr_html_()
 
     def test_in_csv(self, results):
-        rows = csv.DictReader(io.StringIO(tables.results_to_csv(results)))
+        rows = csv.DictReader(io.StringIO(tables.to_csv([one.row() for one in results])))
         assert [row["mechanism"] for row in rows] == NAMES
 
     def test_in_figures(self, results):

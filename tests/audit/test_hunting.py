@@ -262,6 +262,15 @@ def test_a_checkpoint_is_of_one_hunt(change, refusal, kept):
         hunted(**{**ASKED, **change}, checkpoint=kept)
 
 
+def test_what_failed_before_an_interruption_fails_alike_after_it(tmp_path, monkeypatch):
+    def cannot(*arguments, **options):
+        raise AuditError("not this one")
+
+    monkeypatch.setattr(hunting, "audit_sequentially", cannot)
+    asked = {**ASKED, "checkpoint": tmp_path / "kept"}
+    assert [[one.failure for one in hunted(**asked).attempts] for _ in range(2)] == [["not this one"]] * 2
+
+
 def test_what_always_fails_is_a_sentence():
     def fails(values, rng):
         raise OSError("no disk")
@@ -343,8 +352,7 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     (result,) = load(Path("found/refuted-1.json"))
     assert (result.x, result.x_prime) == ("[]", "[2]")
     assert "--pair '[]' '[2]'" in result.execution["command"]
-    asked = "--epsilon 1.0 --adjacency add-remove --witnesses auto --confidence 0.95 --trials 50000"
-    assert f" {asked} " in result.execution["command"]
+    assert "mine.py:clipped_sum --epsilon 1 --seed 1" in result.execution["command"]
     assert main(["verify", "found/refuted-1.json", "--quiet"]) == 0
     assert main(["verify", "found/audited.json", "--quiet"]) == 0
     assert "mine.py:clipped_sum: refuted under" in Path("found/hunt.md").read_text()

@@ -19,7 +19,7 @@ NOISY = """
     import pytest
     from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
     from epsaudit.testing.fixture import terms_of
-    from epsaudit.testing.plugin import asking
+    from epsaudit.testing.plugin import ASKER, RUNS
 
     def noisy(scale):
         def count(people, size, rng):
@@ -126,16 +126,16 @@ def test_positive_controls(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", terms_of(request.config, asking(request.config), 3, {}))
+        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 3, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", terms_of(request.config, asking(request.config), 1, {}))
+        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
         given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
-        print("TERMS", terms_of(request.config, asking(request.config), 1, given))
+        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, given, RUNS))
 """
 
 

@@ -34,7 +34,7 @@ from epsaudit.reporting.figures import (
     privacy_profile,
     trade_off,
 )
-from epsaudit.reporting.methods import methods
+from epsaudit.reporting.page import methods
 from epsaudit.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
 from epsaudit.results.result import save
 from epsaudit.text import lower, percent, upper

@@ -27,15 +27,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
-"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out."""
+"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out.
+Sums of 1,000 to 100,000 canaries under four claims, with the noise claimed and with half of it (20 seeds from 7000 on,
+of 100,000 canaries 5), certify 89 % of the claim on average; with every other share, twice as many, or two below 0.005
+as much within 0.4 %, with the first four 6 % less."""
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
-"""Shares that 'bonferroni' tries at once, each with a quarter of the error."""
+"""Shares that 'bonferroni' tries at once, each with a quarter of the error: 83 % of the claim in these sums, where two
+shares certify 84 %, and all eight 81 %."""
 FEWEST = 8
-"""Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
+"""Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79. In these sums 4, 16 and
+32 certify the same."""
 SPARE = 1.25
-"""Times the claim that right guesses throughout should be able to certify."""
+"""Times the claim that right guesses throughout should be able to certify. In these sums 1, 1.1 and 2 certify 0.6 to
+0.9 % less, 1.5 as much."""
 WORTH = 0.9
-"""Share of the best predicted bound that this is worth giving up for."""
+"""Share of the best predicted bound that this is worth giving up for. In these sums 0.8 certifies as much, 0.5, 0.7 and
+1 between 0.8 and 1.1 % less."""
 Sizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
 
@@ -150,7 +157,7 @@ class SeparateHalf(GuessRule):
         choosing, guessing = slice(0, None, 2), slice(1, None, 2)
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
         seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
-        merits = [bound.of(counts, decided_by_output=True) for counts in seen]
+        merits = list(map(bound.of, seen))
         return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
@@ -237,7 +244,7 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
 
     def shown(guesses: int, accuracy: float) -> float:
         counts = GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0)
-        return bound.of(counts, decided_by_output=False)
+        return bound.of(counts)
 
     numbers = symmetric(canaries, FRACTIONS)
     accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
@@ -266,8 +273,7 @@ class CanaryMechanism(Protocol):
     """A mechanism that can be run on any subset of its canaries, and scores all of them from what it released."""
 
     @property
-    def name(self) -> str:
-        """What it is called."""
+    def name(self) -> str: ...
 
     @property
     def claim(self) -> Claim:
@@ -339,10 +345,6 @@ def audit_one_run(
     ------
     AuditError
         Before the run if an argument is out of range; after it if the scores are not m numbers.
-
-    References
-    ----------
-    docs/explanation/theory.md states the theorems; `epsaudit.audits.one_run.bounds` computes them.
 
     Examples
     --------
@@ -417,18 +419,8 @@ def audit_scores(
         What to call the mechanism.
     seed : int, optional
         Root of the random order; a fresh one by default, which the result keeps: with it the same coins and scores
-        give the same result. The confidence is over this order, too. So give a seed to repeat a result, or one that
-        was drawn; one number for all audits is as good only where the order of the canaries has nothing to do with
-        the coins, and one chosen for the bound that it gives voids it.
-
-    Returns
-    -------
-    OneRunResult
-
-    Raises
-    ------
-    AuditError
-        If an argument is out of range or the shapes differ.
+        give the same result. The confidence is over this order, too: one number for all audits is as good only where
+        the order of the canaries has nothing to do with the coins, and one chosen for the bound that it gives voids it.
 
     Examples
     --------
@@ -474,8 +466,9 @@ def _terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: fl
         method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
     elif method not in METHODS:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
-    claim = bounds.check_method(claim, method, decided_by_output=rule.decided_by_output)
-    return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
+    decided = rule.decided_by_output
+    bound = GuessBound(claim, method, confidence, decided)  # type: ignore[arg-type]  # it refuses None
+    return {"claim": bound.claim, "rule": rule, "method": method, "confidence": confidence}
 
 
 def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
@@ -489,8 +482,9 @@ def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str,
     if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
     order = places(canaries, seed)
-    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"])
-    counts = tuple(terms["rule"].count(included[order], values[order], bound))
+    rule = terms["rule"]
+    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"], rule.decided_by_output)
+    counts = tuple(rule.count(included[order], values[order], bound))
     more |= {"seed": seed, "provenance": provenance(), **terms}
     return OneRunResult(mechanism=name, canaries=canaries, counts=counts, **more)
 
@@ -501,26 +495,18 @@ class OneRunResult(Result):
 
     There is no pair, and no exact value. The seed is that of the order of the canaries only, where the coins and scores
     were given.
-
-    Attributes
-    ----------
-    canaries : int
-        How many flipped a coin.
-    rule : GuessRule
-        How the number of guesses was decided.
-    method : 'sharp', 'binomial' or 'trade-off'
-        How counts become a bound.
-    counts : tuple of GuessCounts
-        What the guesses came to; several sets share the error probability equally.
-    given : bool
-        Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`.
     """
 
     canaries: int
+    """How many flipped a coin."""
     rule: GuessRule
+    """How the number of guesses was decided."""
     method: Method
+    """How counts become a bound: 'sharp', 'binomial' or 'trade-off'."""
     counts: tuple[GuessCounts, ...]
+    """What the guesses came to; several sets share the error probability equally."""
     given: bool = False
+    """Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`."""
 
     _kind = "one-run"
     _written = (
@@ -532,12 +518,12 @@ class OneRunResult(Result):
     @property
     def lower_bound(self) -> float:
         """Certified lower bound on the claim's parameter: epsilon or mu."""
-        return max(self._bounds(self.claim))
+        return max(map(self._bound(self.claim).of, self.counts))
 
     @property
     def best(self) -> GuessCounts:
         """The set of guesses that certified most."""
-        return self.counts[int(np.argmax(self._bounds(self.claim)))]
+        return max(self.counts, key=self._bound(self.claim).of)
 
     @property
     def delta_lower(self) -> float | None:
@@ -545,8 +531,7 @@ class OneRunResult(Result):
         point = self.claim.claimed_point
         if point is None:
             return None
-        bound, decided = GuessBound(self.claim, self.method, self.shared_confidence), self.rule.decided_by_output
-        return max(bound.delta(counts, point[0], decided_by_output=decided) for counts in self.counts)
+        return max(self._bound(self.claim).delta(counts, point[0]) for counts in self.counts)
 
     @property
     def epsilon_lower(self) -> float | None:
@@ -558,44 +543,17 @@ class OneRunResult(Result):
         if isinstance(self.claim, GaussianDP):
             raise AuditError(
                 f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
-                "delta. implied_epsilon(delta) says what the certified mu would imply; audit the claim "
-                "claim.approximate(delta) to have a bound."
+                "delta. Audit the claim claim.approximate(delta) to have a bound."
             )
-        return max(self._bounds(ApproxDP(self.proven, delta) if delta > 0.0 else PureDP(self.proven)))
-
-    def implied_epsilon(self, delta: float) -> float:
-        """Epsilon at ``delta`` of the Gaussian curve with the certified mu; of a claim of Gaussian DP only.
-
-        A bound on the mechanism's own epsilon only if its privacy profile is Gaussian: the certified mu says that the
-        profile is above that curve somewhere, not that it is at this delta.
-
-        Raises
-        ------
-        AuditError
-            If the claim is not Gaussian DP.
-
-        Examples
-        --------
-        Randomised response is 1-DP, and so (1, 1e-5)-DP, yet the mu that it breaks implies more:
-
-        >>> import numpy as np
-        >>> from epsaudit import audit_one_run
-        >>> def response(included, rng):
-        ...     return np.where(rng.random(len(included)) < 0.731, included, ~included)
-        >>> result = audit_one_run(response, 20_000, claim=GaussianDP(0.2), guesses=20_000, seed=0)
-        >>> result.violates_claim, result.implied_epsilon(1e-5) > 1.0
-        (True, True)
-        """
-        if not isinstance(self.claim, GaussianDP):
-            raise AuditError(f"{self.claim} is no claim of Gaussian DP; epsilon_at(delta) is a bound.")
-        return GaussianDP(self.lower_bound).approximate(delta).epsilon
+        bound = self._bound(ApproxDP(self.proven, delta) if delta > 0.0 else PureDP(self.proven))
+        return max(map(bound.of, self.counts))
 
     def by(self, method: Method) -> OneRunResult:
         """The same counts, turned into bounds by another method; raises `AuditError` if that has no theorem about them.
 
         For comparison: the best of several methods' bounds does not hold at the confidence of each.
         """
-        bounds.check_method(self.claim, method, decided_by_output=self.rule.decided_by_output)
+        GuessBound(self.claim, method, self.confidence, self.rule.decided_by_output)
         return replace(self, method=method)
 
     @property
@@ -610,7 +568,7 @@ class OneRunResult(Result):
     @property
     def limits(self) -> str | None:
         """A sentence if not even right guesses throughout could have refuted the claim; else None."""
-        most = max(replace(self, counts=tuple(counts.all_right() for counts in self.counts))._bounds(self.claim))
+        most = max(self._bound(self.claim).of(counts.all_right()) for counts in self.counts)
         if most > self.proven:
             return None
         return (
@@ -647,6 +605,5 @@ class OneRunResult(Result):
 
         return certified_against_proven([self], self.confidence)
 
-    def _bounds(self, claim: Claim) -> list[float]:
-        bound = GuessBound(claim, self.method, self.shared_confidence)
-        return [bound.of(counts, decided_by_output=self.rule.decided_by_output) for counts in self.counts]
+    def _bound(self, claim: Claim) -> GuessBound:
+        return GuessBound(claim, self.method, self.shared_confidence, self.rule.decided_by_output)

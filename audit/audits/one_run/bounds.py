@@ -91,47 +91,49 @@ class GuessCounts:
 
 @dataclass(frozen=True)
 class GuessBound:
-    """What counts of guesses bound, by which method, and at which confidence."""
+    """What counts of guesses bound, by which method, and at which confidence.
+
+    Raises `AuditError` if the method has no theorem about the claim, or about a number of guesses that the run's output
+    decides.
+    """
 
     claim: Claim
     method: Method
     confidence: float
+    decided_by_output: bool = False
 
-    def of(self, counts: GuessCounts, *, decided_by_output: bool) -> float:
-        """Lower bound on the claim's parameter from one set of guesses; raises `AuditError` as `check_method` does."""
-        check_method(self.claim, self.method, decided_by_output=decided_by_output)
+    def __post_init__(self) -> None:
+        claim, decided = self.claim, self.decided_by_output
+        if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+            raise AuditError(
+                f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition "
+                "implies one of them: claim.approximate(1e-5), for instance."
+            )
+        if isinstance(claim, GaussianDP) and (self.method != "trade-off" or decided):
+            raise AuditError(
+                f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses "
+                "that the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
+            )
+        if self.method == "trade-off" and decided:
+            raise AuditError(
+                "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' "
+                "or method='binomial'."
+            )
+
+    def of(self, counts: GuessCounts) -> float:
+        """Lower bound on the claim's parameter from one set of guesses."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
-        share = LEAK_SHARE if decided_by_output else None
+        share = LEAK_SHARE if self.decided_by_output else None
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
-    def delta(self, counts: GuessCounts, epsilon: float, *, decided_by_output: bool) -> float:
+    def delta(self, counts: GuessCounts, epsilon: float) -> float:
         """Lower bound on delta at ``epsilon`` from one set of guesses."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
-        return delta_bound(*numbers, self.method, LEAK_SHARE if decided_by_output else None)
-
-
-def check_method(claim: Claim | None, method: str, *, decided_by_output: bool) -> Claim:
-    """Return the claim, or raise `AuditError` if the method has no theorem about it, or about so many guesses."""
-    if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
-        raise AuditError(
-            f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition implies "
-            "one of them: claim.approximate(1e-5), for instance."
-        )
-    if isinstance(claim, GaussianDP) and (method != "trade-off" or decided_by_output):
-        raise AuditError(
-            f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses that "
-            "the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
-        )
-    if method == "trade-off" and decided_by_output:
-        raise AuditError(
-            "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' or "
-            "method='binomial'."
-        )
-    return claim
+        return delta_bound(*numbers, self.method, LEAK_SHARE if self.decided_by_output else None)
 
 
 def delta_of(claim: Claim) -> float:
@@ -332,9 +334,12 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
     >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
     0.61
     """
+    inverse: Inverse = gaussian_inverse
+    if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
+        inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
     # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
     high = 2.0 * math.log(canaries + 1.0) + 10.0
-    return largest_rejected(_inverse_of(claim), high, canaries, guesses, correct, 1.0 - confidence)
+    return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -349,12 +354,3 @@ def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: flo
         return approximate_inverse(rare, np.full_like(delta, epsilon), delta)
 
     return largest_rejected(inverse, 1.0, canaries, guesses, correct, 1.0 - confidence)
-
-
-def _inverse_of(claim: Claim) -> Inverse:
-    """G of the claim's definition as a function of its parameter."""
-    if isinstance(claim, GaussianDP):
-        return gaussian_inverse
-    if isinstance(claim, PureDP | ApproxDP):
-        return lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))
-    raise AuditError(f"{claim} has no trade-off curve here; a one-run audit takes PureDP, ApproxDP or GaussianDP.")
