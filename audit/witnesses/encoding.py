@@ -212,9 +212,11 @@ def least(chances: Floats, most: int) -> list[int]:
 
 def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
     """Return the features that are least likely by chance, if fewer than `FALSE_FINDS` of so many would be."""
-    ranked = sorted(found, key=itemgetter(0))[:most]
-    limit = math.log(FALSE_FINDS / max(len(found), 1))
-    return [feature for chance, feature in ranked if chance < limit] if ranked else []
+    kept, limit = [], math.log(FALSE_FINDS / max(len(found), 1))
+    for chance, feature in sorted(found, key=itemgetter(0))[:most]:
+        if chance < limit:
+            kept.append(feature)
+    return kept
 
 
 def shrunk(seen: NDArray[Any]) -> Floats:

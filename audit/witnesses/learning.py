@@ -194,7 +194,9 @@ class Tails(FromTable):
                 found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, errors=errors)
                 if found is not None and len(found.thresholds) > 1:
                     yield found
-                    yield found.mirrored(Monotone(feature, -1))
+                    upper, lower = found.lower[:, ::-1], found.upper[:, ::-1]
+                    negative, thresholds = Monotone(feature, -1), -found.thresholds[::-1]
+                    yield replace(found, score=negative, thresholds=thresholds, upper=upper, lower=lower)
 
 
 @dataclass(frozen=True)

@@ -191,12 +191,6 @@ class CandidateScore:
         size = options.pop("size", float(weight[group % 2 == 0].sum()))
         return cls(score, thresholds, upper, lower, size, **options)
 
-    def mirrored(self, score: Score) -> CandidateScore:
-        """Return the candidate of ``score``, the negative of this one's."""
-        return replace(
-            self, score=score, thresholds=-self.thresholds[::-1], upper=self.lower[:, ::-1], lower=self.upper[:, ::-1]
-        )
-
     def counting(self, outputs: Outputs, outputs_prime: Outputs) -> CandidateScore:
         """Add the counts of fresh outputs, equally many a side."""
         upper, lower = self.upper.copy(), self.lower.copy()
