@@ -129,6 +129,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     else:
         count = "1 privacy audit" if len(lines) == 1 else f"{len(lines)} privacy audits"
         terminalreporter.write_line(f"{count}; -rP or -v says what each would have caught.")
+    if late := sum("that fitted into" in line for line in lines):
+        terminalreporter.write_line(f"{late} of them ended at the limit of seconds, with fewer runs than were allowed.")
     total = sum(float(alarm) for name, alarm in told if name == ALARM)
     if total:  # more than controls
         terminalreporter.write_line(f"The suite's total false-alarm probability is at most {total:.2g}.")
