@@ -7,7 +7,7 @@ import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, black_box, vectorized
 
-PAIR = (["ann"], ["ann", "bob"])
+PAIR = ([1], [1, 2])
 
 
 def made(epsilon):

@@ -25,7 +25,7 @@ COUNT = """
     def leak(people, size, rng):
         return len(people) + rng.laplace(scale=0.4, size=size)
 
-    PAIR = (["ann"], ["ann", "bob"])
+    PAIR = ([1], [1, 2])
 """
 
 
