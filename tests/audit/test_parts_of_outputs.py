@@ -102,8 +102,8 @@ def some_daily(kinds):
 @pytest.mark.parametrize("kind", some_daily(LEAKY))
 def test_what_lies_beside_the_values_is_read(kind):
     leaky = black_box(LEAKY[kind], claim=PureDP(1.0))
-    assert audit(leaky, VOTES, trials=2_000, seed=1, n_jobs=1).violates_claim
-    assert not audit(leaky, BLIND, trials=2_000, confidence=0.999, seed=1, n_jobs=1).violates_claim
+    assert audit(leaky, VOTES, trials=1_000, seed=1, n_jobs=1).violates_claim
+    assert not audit(leaky, BLIND, trials=1_000, confidence=0.999, seed=1, n_jobs=1).violates_claim
 
 
 def shuffled(votes, rng):

@@ -63,7 +63,13 @@ def test_the_telling_feature_is_looked_at(name):
     assert SEEN[name] in labels
 
 
-@pytest.mark.parametrize("name", ["number in XML text", "arrays of several shapes", "tensor"])  # all are slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tensor",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("number in XML text", "arrays of several shapes")),
+    ],
+)
 def test_leaky_boxes_are_refuted_and_their_sound_counterparts_are_not(name):
     """At 8,000 runs an expert certifies 1.05; a sound one is refuted with probability 1e-4 / 2 at most."""
     assert measure(BOXES[name], 8_000, seed=1)["verdict"] == "violated"
