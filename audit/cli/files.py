@@ -165,13 +165,13 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
-def recount(old: Path, *, out: Path, seed: int | None, jobs: int | None, quiet: bool) -> int:
+def recount(old: Path, *, out: Path, mechanism: str | None, seed: int | None, jobs: int | None, quiet: bool) -> int:
     """Count the events of old results on today's code."""
     root = entropy(seed)
     known = [result for result in load(old) if isinstance(result, AuditResult)]
     if not known:
         raise AuditError(f"{old} has no result of an audit of fixed size; only their events are counted again.")
-    entries = {result.mechanism: chosen([result.mechanism])[0] for result in known}
+    entries = {result.mechanism: chosen([mechanism or result.mechanism])[0] for result in known}
     counted = []
     for result in known:
         entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
