@@ -66,7 +66,7 @@ def bisect(
     quiet: bool,
 ) -> int:
     """Search the versions of a library for those that are affected, and print what was found."""
-    from epsaudit.audits.question import jobs_of, trials_of
+    from epsaudit.audits.fixed import jobs_of, trials_of
     from epsaudit.experiments.libraries import bisecting
     from epsaudit.reporting.tables import Column, print_table
 

@@ -19,6 +19,7 @@ installed, and three sound mechanisms alone are hunted.
 
 from __future__ import annotations
 
+import math
 import resource
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -185,6 +186,7 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
     first = found.findings[0] if found.findings else None
     rows = rows_of(first.candidate) if first and first.candidate else None
     best = max((one.lower_bound for one in (*(one.result for one in found.findings), *found.audits)), default=None)
+    parts = parts_of(first.result.witness) if first else math.inf
     return {
         **{name: getattr(found, name) for name in names},
         "audits": len(found.audits),
@@ -192,7 +194,7 @@ def _facts(found: Hunt | None) -> dict[str, Any]:
         "pair": first.pair if first else None,
         "event": first.result.describe_event() if first else None,
         "records": max(map(len, rows)) if rows else None,
-        "parts": parts_of(first.result.witness) if first else None,
+        "parts": parts if math.isfinite(parts) else None,
         "steps": first.steps if first else None,
         "verdict": "refuted" if found.refuted else "not refuted" if found.audits else f"not audited: {failure}",
     }

@@ -1,6 +1,7 @@
-"""The audit of fixed size: train, choose, certify on fresh runs, report.
+"""The audit of fixed size, and what audits on pairs of datasets have in common: ask, begin, train, certify, report.
 
-The order of the steps is what makes the bound valid.
+A `Question` is what was given, checked; `begun` prepares the mechanism, its output laws and what guards them. Training
+chooses the pair, the event and the certificate, which fresh runs certify: that order is what makes the bound valid.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import functools
 import itertools
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,24 +20,41 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from epsaudit import codec
-from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.question import Question, begun, recording
+from epsaudit.adapters.external import CommandDistribution
+from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, exact_parameter, is_claim, mechanism_of
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.data.neighbours import Pairs, Relation
-from epsaudit.engine.independence import Rates, refuse_if_all_failed
+from epsaudit.data.neighbours import (
+    DatasetPair,
+    Pairs,
+    Relation,
+    adjacency_of,
+    far_apart,
+    given,
+    listed,
+    refuse_if_consumed,
+    same,
+    shorten,
+)
+from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.independence import Look, Rates, refuse_if_all_failed, refuse_if_drawn_before
+from epsaudit.engine.provenance import digest, entropy, execution, fingerprint, provenance
 from epsaudit.engine.sampling import (
     BLOCK,
     Progress,
     ProgressCallback,
     Section,
+    Workers,
     certification_counts,
+    check_restart,
     notes_on,
     training_outputs,
 )
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.outputs.normal_form import Outputs, alike, join, like
 from epsaudit.results.result import AuditResult
 from epsaudit.witnesses import (
+    ALL_FAMILIES,
+    DEFAULT_FAMILIES,
     Bound,
     CandidateScore,
     Choice,
@@ -45,9 +65,14 @@ from epsaudit.witnesses import (
     encode,
 )
 from epsaudit.witnesses.encoding import MOST_NUMBERS, most_read
-from epsaudit.witnesses.events import reads_well
-from epsaudit.witnesses.selection import RANK, Objective
+from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.witnesses.selection import RANK
 
+LEAST_TRIALS = 100
+"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
+MOST_TRIALS = 7 * 10**13
+"""Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
+million runs a second."""
 MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
 """[time] Runs that choose, at most, and that judge a choice that is uncertain."""
 LEAST_TO_VALIDATE = 100_000
@@ -166,6 +191,220 @@ def audit(
         return certified(question, *means)
 
 
+# What is asked, and how audits begin
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: everything that a result depends on apart from the seed."""
+
+    mechanism: Mechanism
+    claim: Claim
+    pairs: Sequence[DatasetPair]
+    trials: int
+    confidence: float
+    witnesses: str | Sequence[Family]
+    families: Sequence[Family]
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism | Callable[..., Any] | None,
+        pairs: Pairs | None = None,
+        *,
+        fresh: Callable[[], Callable[..., Any]] | None = None,
+        claim: Claim | None = None,
+        adjacency: Relation | None = None,
+        trials: int = 1_000_000,
+        confidence: float = 0.95,
+        witnesses: str | Sequence[Family] = "auto",
+    ) -> Question:
+        """Check the arguments of an audit; raises `AuditError` for the first that cannot be."""
+        mechanism = mechanism_of(mechanism, adjacency, fresh)
+        claim, trials = is_claim(mechanism.claim if claim is None else claim, mechanism.name), trials_of(trials)
+        confidence, families = confidence_of(confidence), families_of(witnesses)
+        return cls(mechanism, claim, pairs_of(mechanism, pairs), trials, confidence, witnesses, families)
+
+    @functools.cached_property
+    def look(self) -> Look:
+        """What a few runs of copies say of the mechanism's randomness and memory; `AuditError` if it keeps anything."""
+        return Look(self.mechanism, self.pairs[0], self.trials)
+
+    def identity(self, kind: str, near: float | None = None) -> Identity:
+        """The same by name, as a checkpoint remembers it, with all code of the user's that the mechanism reaches."""
+        return {
+            "kind of audit": kind,
+            **({"near": near} if kind == "sequential" else {}),
+            "mechanism": self.mechanism.name,
+            "claim": repr(self.claim),
+            "pair": "; ".join(str(pair) for pair in self.pairs),
+            "the datasets of the pair": digest([(pair.x, pair.x_prime) for pair in self.pairs]),
+            "trials": self.trials,
+            "confidence": self.confidence,
+            "witnesses": self.witnesses if isinstance(self.witnesses, str) else digest(list(self.witnesses)),
+            "chunks": Workers.suited_to(self.mechanism, None).least,
+            **fingerprint(self.mechanism, self.claim, [] if isinstance(self.witnesses, str) else list(self.witnesses)),
+            **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy", "scikit-learn")},
+        }
+
+
+@contextmanager
+def recording(
+    question: Question,
+    seed: int | None,
+    n_jobs: Any,
+    progress: Any,
+    path: str | os.PathLike[str] | None,
+    kind: str = "fixed size",
+    near: float | None = None,
+) -> Iterator[tuple[int, int | None, ProgressCallback | None, Section]]:
+    """Open the checkpoint of one audit, if a path is given; yield its seed, workers, callback, and what it holds.
+
+    Raises `AuditError` for what is none of these, as `Checkpoint`, or if the mechanism might repeat its noise after a
+    restart.
+    """
+    if progress is not None and (isinstance(progress, type) or not callable(progress)):
+        raise AuditError(
+            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
+            "epsaudit.reporting.progress.Lines() is."
+        )
+    if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
+        raise AuditError(f"checkpoint is {path!r}; it must be the path of a file.")
+    n_jobs = jobs_of(n_jobs)
+    if path is None:
+        yield entropy(seed), n_jobs, progress, Section()
+        return
+    if not os.path.exists(path):  # before anything is written
+        check_restart(question.look.mechanism)
+    name = question.mechanism.name
+    with Checkpoint(path, {name: question.identity(kind, near)}, seed) as opened:
+        yield opened.seed, n_jobs, progress, Section(opened, name)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An audit that has begun: its mechanism, output laws, workers, and what looks for draws that it keeps."""
+
+    question: Question
+    seed: int
+    mechanism: Mechanism
+    sides: list[Sides]
+    workers: Workers
+    look: Look
+    started: float
+
+    def shared(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
+        """Return the fields that results of every kind of audit on pairs have alike."""
+        asked, chosen = self.question, self.question.pairs[pair]
+        apart = filter(None, [far_apart(chosen, asked.claim.symbol)] if asked.mechanism.adjacency is None else [])
+        seconds = time.perf_counter() - self.started
+        return {
+            "mechanism": asked.mechanism.name,
+            "claim": asked.claim,
+            "pair": str(chosen),
+            "x": shorten(chosen.x),
+            "x_prime": shorten(chosen.x_prime),
+            "pair_digest": digest((chosen.x, chosen.x_prime)),
+            "trials": asked.trials,
+            "confidence": asked.confidence,
+            "exact": exact_parameter(asked.claim, self.sides[pair]),
+            "seed": self.seed,
+            "reproducible": bool(getattr(self.mechanism, "reproducible", True))
+            and (self.look.elsewhere is None or self.look.elsewhere.result()),
+            "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
+            "provenance": provenance(),
+            "seconds": seconds,
+            "execution": execution(seconds),
+        }
+
+
+def begun(question: Question, seed: int, n_jobs: int | None, record: Section) -> Begun:
+    """Begin an audit: find out whose randomness the mechanism draws, and prepare both laws of every pair."""
+    started = time.perf_counter()
+    provenance()  # asks git, which may hang: now, and not when the runs are done
+    look = question.look
+    mechanism = look.mechanism
+    workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
+    if record.kept:
+        check_restart(mechanism)
+    sides: list[Sides] = []
+    for pair in question.pairs:
+        # a function's distribution copies what it is given
+        ours = pair if isinstance(mechanism, FunctionMechanism) else given(pair)
+        try:
+            first, second = mechanism(ours.x), mechanism(ours.x_prime)
+        except AuditError:
+            raise
+        except Exception as error:
+            raise AuditError(
+                f"{mechanism.name} raised {type(error).__name__} ({error}) while it prepared the pair {ours}."
+            ) from error
+        if (
+            isinstance(first, CommandDistribution)
+            and isinstance(second, CommandDistribution)
+            and first.dataset == second.dataset
+        ):
+            raise AuditError(
+                f"Both datasets of the pair {ours} are {shorten(first.dataset)} once they are written as JSON, as a "
+                "program gets them (tuples, sets and arrays are lists), so that nothing could tell them apart."
+            )
+        sides.append((first, second))
+    if not isinstance(mechanism, FunctionMechanism):
+        refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
+    return Begun(question, seed, mechanism, sides, workers, look, started)
+
+
+def trials_of(trials: Any, what: str = "trials") -> int:
+    """Return a number of runs that an audit can make."""
+    number = whole_at_least(trials, LEAST_TRIALS, what)
+    if number > MOST_TRIALS:
+        raise AuditError(f"{what} is {trials!r}; no audit ends that has more than {MOST_TRIALS:,} runs.")
+    return number
+
+
+def pairs_of(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
+    """Return the pairs to audit, the mechanism's own for None; datasets differ, are adjacent, can be reread."""
+    adjacency = adjacency_of(mechanism.adjacency)
+    found = listed(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
+    if not found:
+        raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[(x, x_prime)].")
+    for pair in found:
+        for dataset in (pair.x, pair.x_prime):
+            refuse_if_consumed(dataset)
+        if same(pair.x, pair.x_prime):
+            raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
+        if adjacency is not None:
+            adjacency.check(pair)
+    return found
+
+
+def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
+    """Return the families that a ``witnesses`` argument names."""
+    families: Any = witnesses
+    if isinstance(families, str) and families in ("auto", "all"):
+        return DEFAULT_FAMILIES if families == "auto" else ALL_FAMILIES
+    if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
+        raise AuditError(
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
+        )
+    for family in families:
+        if isinstance(family, type) or not callable(getattr(family, "fit", None)):
+            raise AuditError(
+                f"{family!r} among the witnesses is no family: an object with fit(outputs, outputs_prime), as Tails()."
+            )
+    return families
+
+
+def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
+    """Return a number of workers as joblib takes it: None, 1 or more, or negative to count from all cores."""
+    if n_jobs is None or (isinstance(n_jobs, (int, np.integer)) and not isinstance(n_jobs, bool) and n_jobs != 0):
+        return None if n_jobs is None else int(n_jobs)
+    raise AuditError(f"{what} is {n_jobs!r}; it must be a whole number of at least 1, or -1 for every core.")
+
+
+# Certify and report
+
+
 def certified(
     question: Question,
     seed: int,
@@ -253,16 +492,13 @@ def _recorded(data: dict[str, Any]) -> Training | None:
 
 # Training: choose the pair, the event and the certificate on runs that certify nothing
 
-Draw = Callable[..., tuple[Outputs, Outputs]]
-"""As `epsaudit.engine.sampling.training_outputs`, with what else that takes filled in."""
-
 
 @dataclass(frozen=True)
 class Training:
     """What training chose: the place of the ``pair`` among the candidates, and witness and certificate.
 
-    It took so many ``runs``, on both datasets of all pairs. ``notes`` say what they showed and certification cannot
-    show, ``rates`` what certification is compared with.
+    It took so many ``runs``, on both datasets of all pairs; ``notes`` say what they showed, and ``rates`` what
+    certification is compared with.
     """
 
     pair: int
@@ -297,28 +533,49 @@ def train(
     trials: int,
     confidence: float,
     seed: int,
-    draw: Draw = training_outputs,
+    draw: Callable[..., tuple[Outputs, Outputs]] = training_outputs,
     looked: int = 0,
 ) -> Training:
     """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
 
-    Candidate pairs are compared on a tenth of the runs; where the best choice is uncertain, the best pair and its
-    rivals get a fifth more, and everything is learnt again. So many of the runs as ``looked`` see whether a function
-    keeps anything, and certify nothing either.
+    Candidate pairs are compared on a tenth of the runs: a few in one round, more by successive halving (Jamieson and
+    Talwalkar 2016), in rounds of equal cost, after each of which the quarter with the largest optimistic bounds goes
+    on. Where the best choice is uncertain, the best pair and its rivals get a fifth more, and everything is learnt
+    again. ``looked`` runs see whether a function keeps anything, and certify nothing either.
 
     Raises `AuditError` if the trials are too few for so many pairs.
     """
-    size = training_runs(trials) // (2 * len(sides))
+    pairs = len(sides)
+    size, fresh = training_runs(trials) // (2 * pairs), validation_runs(trials)
     if size < 8:
-        raise AuditError(f"{trials} trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-    spent, fresh = 2 * size * len(sides), validation_runs(trials)
+        raise AuditError(f"{trials} trials are too few for {pairs} pairs; give fewer pairs or more trials.")
+    spent = 2 * size * pairs
     with threadpool_limits(1):  # the matrices are small, and the machine may be busy with other audits
         objective = Bound(claim, trials - spent - looked, confidence)
-        best, *others = _compared(sides, families, objective, size, seed, draw)
+        rounds = 1 if pairs <= FEW_PAIRS else 1 + math.ceil(math.log(pairs / FEW_PAIRS, FEW_PAIRS))
+        remaining: Sequence[int] = range(pairs)
+        drawn: dict[int, tuple[Outputs, Outputs]] = {}
+        for number in range(rounds):
+            each = size * pairs // (rounds * len(remaining))
+            if each < 2:
+                raise AuditError(f"The trials are too few for {pairs} pairs; give fewer pairs or more trials.")
+            found = []
+            for index in remaining:
+                more = draw(sides[index], each, seed, index + number * pairs)
+                if number:
+                    more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
+                drawn[index] = more
+                found.append(_learnt(index, families, more))
+            errors = OPTIMISTIC if number < rounds - 1 else None
+            if len(found) > 1:
+                found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
+            if number < rounds - 1:
+                remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
+        best = found[0]
         choice = best_of(best.candidates, objective)
         # more outputs may gain more than they cost: by a learnt score, another event, or another pair
         least, hopeful = OPTIMISTIC_GAIN * choice.predicted, []
-        for one in (best, *others) if fresh else ():
+        for one in found if fresh else ():
             if best_of(one.candidates, objective, OPTIMISTIC).predicted > least:
                 hopeful.append(one)
         if hopeful or (fresh and choice.learnt):
@@ -326,16 +583,27 @@ def train(
             each = fresh // (2 * len(again))
             spent += 2 * each * len(again)
             known = []
-            for rank, one in enumerate(again):
-                blocks = _blocks(sides[one.pair], each, seed, rank, draw)
-                known.append(_validated(one, blocks, families, objective))
+            for rank, one in enumerate(again):  # what memory does not hold is counted for a shortlist of scores
+                first, kept = one.outputs[0], [one.outputs]
+                room = MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
+                for number, start in enumerate(range(0, each, BLOCK), rank * -(-each // BLOCK)):
+                    block = draw(sides[one.pair], min(BLOCK, each - start), seed, number, "validation")
+                    if room > 0:
+                        kept.append(block)
+                        room -= len(block[0])
+                        continue
+                    if len(kept) > 1:
+                        one, kept = _learnt_again(one, kept, families, objective), []
+                    counted = tuple(candidate.counting(*block) for candidate in _shortlist(one, objective))
+                    one = replace(one, candidates=counted)
+                known.append(_learnt_again(one, kept, families, objective) if len(kept) > 1 else one)
             objective = Bound(claim, trials - spent - looked, confidence)
             best = max(known, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
             choice = best_of(best.candidates, objective)
-    notes, kept = list(best.features.notes), len(best.outputs[0])
-    if 2 * kept < size:
-        notes.append(f"outputs are so large that {kept:,} of {size:,} training runs a side were looked at")
-    if not reads_well(choice.witness):
+    notes, looked_at = list(best.features.notes), len(best.outputs[0])
+    if 2 * looked_at < size:
+        notes.append(f"outputs are so large that {looked_at:,} of {size:,} training runs a side were looked at")
+    if parts_of(choice.witness) > PARTS:
         simple = best_of(best.candidates, objective, readable=True)
         if simple.predicted > 0.0:
             worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
@@ -365,68 +633,10 @@ def _learnt(
     return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
 
 
-def _compared(
-    sides: Sequence[Sides], families: Sequence[Family], objective: Objective, size: int, seed: int, draw: Draw
-) -> list[_Learnt]:
-    """Compare pairs with ``size`` runs a side and pair on average; those of the last round, largest bound first.
-
-    A few pairs are compared in one round. More go through successive halving (Jamieson and Talwalkar 2016): rounds of
-    equal cost, after each of which the quarter with the largest optimistic bounds goes on, and keeps its outputs.
-    """
-    remaining, budget = list(range(len(sides))), size * len(sides)
-    rounds = 1 if len(sides) <= FEW_PAIRS else 1 + math.ceil(math.log(len(sides) / FEW_PAIRS, FEW_PAIRS))
-    drawn: dict[int, tuple[Outputs, Outputs]] = {}
-    found: list[_Learnt] = []
-    for number in range(rounds):
-        each = budget // (rounds * len(remaining))
-        if each < 2:
-            raise AuditError(f"The trials are too few for {len(sides)} pairs; give fewer pairs or more trials.")
-        found = []
-        for index in remaining:
-            more = draw(sides[index], each, seed, index + number * len(sides))
-            if number:
-                more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
-            drawn[index] = more
-            found.append(_learnt(index, families, more))
-        errors = OPTIMISTIC if number < rounds - 1 else None
-        if len(found) > 1:
-            found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
-        if number < rounds - 1:
-            remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
-    return found
-
-
-def _blocks(sides: Sides, size: int, seed: int, rank: int, draw: Draw) -> Iterator[tuple[Outputs, Outputs]]:
-    """Draw ``size`` more outputs a side, in the blocks of the pair at this ``rank`` among all."""
-    for number, start in enumerate(range(0, size, BLOCK), rank * -(-size // BLOCK)):
-        yield draw(sides, min(BLOCK, size - start), seed, number, "validation")
-
-
-def _validated(
-    known: _Learnt, blocks: Iterator[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Objective
-) -> _Learnt:
-    """Learn from all outputs again, while memory allows; what does not fit is counted for a shortlist of scores."""
-    first = known.outputs[0]
-    kept, room = [known.outputs], MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
-    for block in blocks:
-        if room > 0:
-            kept.append(block)
-            room -= len(block[0])
-            continue
-        if len(kept) > 1:
-            known, kept = _learnt_again(known, kept, families, objective), []
-        counted = tuple(candidate.counting(*block) for candidate in _shortlist(known, objective))
-        known = replace(known, candidates=counted)
-    return _learnt_again(known, kept, families, objective) if len(kept) > 1 else known
-
-
 def _learnt_again(
-    known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Objective
+    known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
 ) -> _Learnt:
-    """Learn from all that was kept, looking one by one only at features of the shortlist.
-
-    Outputs unlike those of training, which saw arrays of numbers alone, are left out.
-    """
+    """Learn from all that was kept and is like training's outputs, one by one from features of the shortlist."""
     x, x_prime = (np.concatenate([like(block[side], known.outputs[side]) for block in kept]) for side in (0, 1))
     size = min(len(x), len(x_prime))
     read = {getattr(one.score, "feature", None) for one in _shortlist(known, objective)}
@@ -434,7 +644,7 @@ def _learnt_again(
     return _learnt(known.pair, families, (x[:size], x_prime[:size]), replace(known.features, alone=alone))
 
 
-def _shortlist(known: _Learnt, objective: Objective) -> list[CandidateScore]:
+def _shortlist(known: _Learnt, objective: Bound) -> list[CandidateScore]:
     """The best few candidates, in their order."""
     ranks = [RANK(best_of([one], objective, OPTIMISTIC)) for one in known.candidates]
     order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)[:SHORTLISTED]

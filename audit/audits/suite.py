@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.fixed import certified
-from epsaudit.audits.question import Question, jobs_of
+from epsaudit.audits.fixed import Question, certified, jobs_of
 from epsaudit.audits.sequential import certified_in_rounds, refuse_if_irrefutable
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.provenance import command, entropy, provenance

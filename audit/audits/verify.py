@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.fixed import audit, training_runs, validation_runs
+from epsaudit.audits.fixed import LEAST_TRIALS, audit, training_runs, validation_runs
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound
-from epsaudit.audits.question import LEAST_TRIALS
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.audits.sequential.record import StrategyRecord

@@ -22,7 +22,7 @@ from epsaudit.adapters import registry
 from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.audits import suite
-from epsaudit.audits.question import jobs_of, trials_of
+from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import Adjacency, DatasetPair

@@ -23,8 +23,7 @@ from typing import Any, TypeVar
 
 from epsaudit.adapters.external import dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.audits.fixed import OPTIMISTIC
-from epsaudit.audits.question import Question, begun, families_of
+from epsaudit.audits.fixed import OPTIMISTIC, Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED

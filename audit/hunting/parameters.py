@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.adapters.external import CommandMechanism, command
-from epsaudit.audits.question import trials_of
+from epsaudit.audits.fixed import trials_of
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten

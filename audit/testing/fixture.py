@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from epsaudit.adapters.functions import Mechanism, mechanism_of
-from epsaudit.audits.question import LEAST_TRIALS, pairs_of
+from epsaudit.audits.fixed import LEAST_TRIALS, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim

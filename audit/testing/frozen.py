@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsaudit import codec
 from epsaudit.adapters.external import dataset_to_json, with_tuples
 from epsaudit.adapters.functions import Mechanism
-from epsaudit.audits.question import Question, begun
+from epsaudit.audits.fixed import Question, begun
 from epsaudit.audits.sequential import betting, refuse_if_irrefutable
 from epsaudit.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given

@@ -175,7 +175,7 @@ def option(config: pytest.Config, name: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.audits.question import trials_of
+    from epsaudit.audits.fixed import trials_of
     from epsaudit.errors import seconds_of
 
     if name == "runs":

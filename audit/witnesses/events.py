@@ -899,30 +899,19 @@ PARTS = 2
 """[chosen] Thresholds and single outputs of an event that reads well, both events of a witness together."""
 
 
-def reads_well(witness: Witness) -> bool:
-    """Whether events have at most two thresholds or outputs, and are short conditions.
+def parts_of(witness: Witness) -> float:
+    """Count thresholds and single outputs of both events; infinity where one of them is no short condition.
 
-    Examples
-    --------
-    >>> from epsaudit.witnesses import Interval
-    >>> reads_well(Witness(Region(intervals=(Interval(low=1.0),), included=(None,)), None))
-    True
-    >>> reads_well(Witness(Region(intervals=(Interval(1.0, 2.0),), included=(None,)), None))
-    False
+    >>> parts_of(Witness(Region(intervals=(Interval(low=1.0),), included=(None,)), None))
+    2
     """
-    parts = parts_of(witness)
-    return parts is not None and parts <= PARTS
-
-
-def parts_of(witness: Witness) -> int | None:
-    """Count thresholds and single outputs of both events; None where one of them is no short condition."""
     parts = 0
     for event in (witness.guess_x, witness.guess_x_prime):
         if event is not None:
             try:
                 condition(event)
             except NotShort:
-                return None
+                return math.inf
             assert isinstance(event, Region)  # of others there is no short condition
             parts += len(event.included) + len(event.excluded)
             for one in event.intervals:

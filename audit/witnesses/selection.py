@@ -20,7 +20,7 @@ from scipy.special import expit, logit, rel_entr
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Codes, Floats, Outputs, find_atoms, number
-from epsaudit.witnesses.events import Event, Feature, Interval, Region, Witness, reads_well
+from epsaudit.witnesses.events import PARTS, Event, Feature, Interval, Region, Witness, parts_of
 
 SURE = 6.0
 """[formula] Standard deviations of chance beyond which a remainder or a bit is taken to tell something, and an event to
@@ -326,7 +326,7 @@ def best_of(
         for choice in sorted(objective.choices(candidate, errors), key=RANK, reverse=True):
             if RANK(choice) <= (best.predicted * (1.0 + candidate.margin), best.significance):
                 break
-            if not readable or reads_well(choice.witness):
+            if not readable or parts_of(choice.witness) <= PARTS:
                 best = choice
                 break
     return best

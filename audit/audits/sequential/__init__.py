@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.question import Begun, Question, begun, recording
+from epsaudit.audits.fixed import Begun, Question, begun, recording
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.sequential.betting import Accounts
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, simpler_event
@@ -45,7 +45,7 @@ from epsaudit.engine.sampling import Chunk, Progress, ProgressCallback, Section,
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.witnesses import Family, Witness
-from epsaudit.witnesses.events import reads_well
+from epsaudit.witnesses.events import PARTS, parts_of
 
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
@@ -278,7 +278,7 @@ def certified_in_rounds(
     result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
     more: list[str] = []
     if stopped == "refuted":
-        if not reads_well(result.witness):
+        if parts_of(result.witness) > PARTS:
             x, x_prime = alike(*map(join, last.outputs))
             simpler = simpler_event(x, x_prime, claim)
             said = []
