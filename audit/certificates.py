@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -37,37 +38,34 @@ class Counts:
     guess_x_prime_on_x_prime: float | Floats
     events: int = 2
     """In play, 1 or 2; a witness with one event abstains everywhere else."""
+    runs: Floats = field(init=False, compare=False, repr=False)
+    correct: Floats = field(init=False, compare=False, repr=False)
+    wrong: Floats = field(init=False, compare=False, repr=False)
+    """All certification runs, and those that were guessed correctly or wrongly."""
+
+    def __post_init__(self) -> None:
+        for name, one, other in (
+            ("runs", self.runs_x, self.runs_x_prime),
+            ("correct", self.guess_x_on_x, self.guess_x_prime_on_x_prime),
+            ("wrong", self.guess_x_on_x_prime, self.guess_x_prime_on_x),
+        ):
+            object.__setattr__(self, name, np.add(one, other, dtype=float))
 
     def __add__(self, other: Counts) -> Counts:
         """What both saw together, of the same events."""
-        numbers = (mine + theirs for mine, theirs in zip(vars(self).values(), vars(other).values(), strict=True))
-        return dataclasses.replace(Counts(*numbers), events=self.events)
-
-    @property
-    def runs(self) -> Floats:
-        """All certification runs."""
-        return np.add(self.runs_x, self.runs_x_prime, dtype=float)
-
-    @property
-    def correct(self) -> Floats:
-        """Correct guesses."""
-        return np.add(self.guess_x_on_x, self.guess_x_prime_on_x_prime, dtype=float)
-
-    @property
-    def wrong(self) -> Floats:
-        """Wrong guesses."""
-        return np.add(self.guess_x_on_x_prime, self.guess_x_prime_on_x, dtype=float)
+        mine, theirs = (dataclasses.astuple(one)[:6] for one in (self, other))
+        return dataclasses.replace(Counts(*map(operator.add, mine, theirs)), events=self.events)
 
     def to_dict(self) -> dict[str, int]:
         """Return the fields as a JSON object."""
-        return {name: int(value) for name, value in dataclasses.asdict(self).items()}
+        return {one.name: int(getattr(self, one.name)) for one in dataclasses.fields(self) if one.init}
 
 
 class Certificate(Tagged, ABC):
     """A rule that turns counts into lower bounds; every method broadcasts over arrays in the counts.
 
-    Each bound holds with probability at least ``confidence`` on its own; bounds computed from the same counts
-    for several definitions do not hold jointly at that level unless the docstring of the rule says so.
+    Each bound holds with probability at least ``confidence`` on its own; several from the same counts do not hold
+    jointly at that level unless the docstring of the rule says so.
     """
 
     _what = "not a certificate"
@@ -148,7 +146,6 @@ class MembershipGame(Certificate):
         return claim.claimed_point or (self._tangent(claim), claim.profile(self._tangent(claim)))
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """With m events, (2 / m) s times the limits on correct and on wrong guesses."""
         correct_low, leak_per_delta = self._limits(counts, confidence, 1.0)
         with np.errstate(divide="ignore"):
             guessed = np.where(np.isfinite(leak_per_delta), 1.0 / leak_per_delta, 0.0)
@@ -197,7 +194,6 @@ class Box(Certificate):
             raise AuditError(f"split of the box is {self.split!r}; it must be strictly between 0 and 1.")
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """Lower limit on the likelier side's probability, upper limit on the other's."""
         alpha = 1.0 - confidence
         likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
         if self.event == "x_prime":
@@ -251,7 +247,7 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
 def reach(claim: Claim, runs: int, confidence: float) -> float:
     """Largest bound on the claim's parameter that ``runs`` certification runs can show, whatever the mechanism.
 
-    This is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
+    It is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)

@@ -1,9 +1,8 @@
 """A mechanism in another process or language: datasets go out as JSON lines, outputs come back as lines or blocks.
 
-docs/how-to/other-languages.md says what a program is sent and answers: the protocol, version 1. Programs are started
-once, lent to whoever asks, and never left running: each leads a process group of its own (POSIX only), which a watchdog
-kills when this process ends, for whatever reason. One that ends, is killed, answers what is no output, is silent for
-``timeout`` seconds, or computes for an audit that is over, is ended with all that it started, and said in a sentence.
+The protocol, version 1: docs/how-to/other-languages.md. Programs are started once, lent to whoever asks, and never left
+running: each leads a process group of its own (POSIX only), which a watchdog kills when this process ends. One that
+fails, is silent, or computes for an audit that is over, is ended with all that it started, and said in a sentence.
 """
 
 from __future__ import annotations
@@ -43,31 +42,20 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of
 from epsaudit.errors import AuditError, OwnCodeError, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen, values_of
 
-SEEDS = 1 << 53
-"""Seeds are below this, so that languages whose numbers are doubles read them exactly."""
-LARGEST_BLOCK = 1 << 31
-"""Bytes of one block at most: a greater number is taken for garbage, not for memory to reserve."""
-PROMISES = ("seeded", "single")
-"""What a program may say of itself when it says hello."""
+SEEDS = 1 << 53  # below which languages whose numbers are doubles read them exactly
+LARGEST_BLOCK = 1 << 31  # bytes; a greater number is taken for garbage, not for memory to reserve
+LONGEST_LINE = 1 << 24  # bytes without a newline that are taken for garbage
+NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no line of JSON has
+PROMISES = ("seeded", "single")  # what a program may say of itself when it says hello
 PLAIN = (int, float, str, bool, type(None))
-PIECE = 1 << 18
-"""Bytes read or written at a time, so that a slow child never blocks the rest. Set by hand, not measured."""
-LONGEST_LINE = 1 << 24
-"""Bytes without a newline that are taken for garbage."""
-NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Characters that no line of JSON has."""
-LAST_WORDS, LAST_LINES = 300, 3
-"""Characters and lines of standard error that a sentence quotes."""
-LONGEST_WORD = 40
-"""Characters of a word of the command line that a sentence quotes."""
-IDLE_SECONDS = 30.0
-"""A child that nobody asks for so long is closed when the next is lent."""
-GREETING_SECONDS = 5.0
-"""Of silence after which somebody is told that a program has not said hello. Set by hand, not measured."""
-GRACE_SECONDS = 0.5
-"""What a child has to end by itself once it is told to, before it is killed. Set by hand, not measured."""
-LOOK_SECONDS = 0.25
-"""Between two looks at whether an audit still waits for the answer. Set by hand, not measured."""
+LAST_WORDS, LAST_LINES, LONGEST_WORD = 300, 3, 40
+"""Characters and lines of standard error, and characters of a word of the command line, that a sentence quotes."""
+# set by hand, not measured
+PIECE = 1 << 18  # bytes read or written at a time, so that a slow child never blocks the rest
+IDLE_SECONDS = 30.0  # a child that nobody asks for so long is closed when the next is lent
+GREETING_SECONDS = 5.0  # of silence after which somebody is told that a program has not said hello
+GRACE_SECONDS = 0.5  # what a child has to end by itself once it is told to, before it is killed
+LOOK_SECONDS = 0.25  # between two looks at whether an audit still waits for the answer
 LAUNCH = """lifeline=$1; shift; trap '' TERM
 { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 &
 trap - TERM; exec "$@"
@@ -78,13 +66,11 @@ group is told to end, for the program may not."""
 LIFELINES: set[int] = set()
 """These other ends; a fork closes its copies, which would keep children alive."""
 
-
 Ends = tuple[threading.Event, ...]
 """One for each job of which a part is a job of its own, the outermost first. Nothing in Python stops the threads of a
 job's workers, so each part of their work carries an event, set once nobody waits for results any more."""
 _ends: ContextVar[Ends] = ContextVar("ends", default=())
 ends = _ends.get
-"""Returns the events of the jobs that the calling thread works for."""
 
 
 @contextmanager
@@ -105,22 +91,12 @@ class Program:
     folder: str | None = None
     timeout: float = 300.0
 
-    def files(self) -> Iterator[str]:
-        """Yield the paths of the words that are files, or FILE:FUNCTION; the first is found as a shell would."""
-        yield shutil.which(self.words[0]) or self.words[0]
-        yield from self.words
-        yield from (word.rpartition(":")[0] for word in self.words if ":" in word)
-
     def __str__(self) -> str:
         return shlex.join(word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}..." for word in self.words)
 
 
 class Child:
-    """One running process of a program that has said hello.
-
-    Every method raises `AuditError` if the process cannot be started, ends, or is silent for too long. It is dead then,
-    with everything that it started in its process group.
-    """
+    """One running process of a program that has said hello; where a method raises `AuditError`, it is dead."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -128,13 +104,13 @@ class Child:
         self.idle_since = 0.0
         self.folder = os.path.abspath(program.folder or "")
         self.files: dict[str, Any] = {}
-        self.made_of(program.files())
+        first, functions = program.words[0], [word.rpartition(":")[0] for word in program.words if ":" in word]
+        self.made_of([shutil.which(first) or first, *program.words, *functions])
         self._unsent = memoryview(b"")
         self._lifeline: int | None = None
         self._words = bytearray()
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
-        first = program.words[0]
         if not shutil.which(first) and not shutil.which(os.path.join(self.folder, first)):
             raise AuditError(f"The command {program} cannot be started: there is no program {first!r} that may be run.")
         pipe = subprocess.PIPE
@@ -145,7 +121,8 @@ class Child:
             how: dict[str, Any] = {"cwd": program.folder, "start_new_session": True, "pass_fds": (lifeline,)}
             self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, **how)
         except OSError as error:
-            self._let_go(self._lifeline)
+            LIFELINES.discard(self._lifeline)
+            os.close(self._lifeline)
             raise AuditError(f"The command {program} cannot be started ({error.strerror or error}).") from error
         finally:
             os.close(lifeline)
@@ -250,20 +227,20 @@ class Child:
         raise OwnCodeError(f"The command {self.program} {what}.{said}")
 
     def close(self) -> None:
-        """End the process, whatever it started in its group, and its watchdog; once is enough.
-
-        They are told to end, and killed if the process has not after `GRACE_SECONDS`, or if Ctrl-C cuts these short.
-        """
+        """Tell the process and its group to end, and kill them after `GRACE_SECONDS`, or if Ctrl-C cuts these short."""
         if self._lifeline is None:
             return
         lifeline, self._lifeline = self._lifeline, None
+        gone = contextlib.suppress(ProcessLookupError, PermissionError, subprocess.TimeoutExpired)
         try:
-            self._signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with gone:
+                os.killpg(self._process.pid, signal.SIGTERM)
                 self._process.wait(GRACE_SECONDS)
         finally:
-            self._signal(signal.SIGKILL)
-            self._let_go(lifeline)
+            with gone:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            LIFELINES.discard(lifeline)
+            os.close(lifeline)
             self._process.wait()
             with contextlib.suppress(OSError, ValueError):
                 while more := os.read(self._streams[2].fileno(), PIECE):
@@ -271,15 +248,6 @@ class Child:
             for stream in self._streams:
                 with contextlib.suppress(OSError):
                     stream.close()
-
-    def _signal(self, how: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, how)
-
-    @staticmethod
-    def _let_go(lifeline: int) -> None:
-        LIFELINES.discard(lifeline)
-        os.close(lifeline)
 
     def made_of(self, paths: Iterable[str]) -> None:
         """Remember what is a file of these paths, from the program's folder, and that it is as it is now."""
@@ -310,6 +278,7 @@ class Child:
             ready.register(stderr, selectors.EVENT_READ)
             if self._unsent:
                 ready.register(stdin, selectors.EVENT_WRITE)
+            over = False
             while not done():
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
@@ -320,29 +289,27 @@ class Child:
                         try:
                             self._unsent = self._unsent[os.write(key.fd, self._unsent[:PIECE]) :]
                         except BrokenPipeError:
-                            self._ended(so_far)
+                            over = True
                     elif not (more := os.read(key.fd, PIECE)):
                         ready.unregister(key.fileobj)
-                        if key.fileobj is stdout:
-                            self._ended(so_far)
+                        over |= key.fileobj is stdout
                     elif key.fileobj is stderr:
                         self._words = (self._words + more)[-4 * LAST_WORDS :]
                         continue
                     else:
                         self.received += more
                     deadline = time.monotonic() + self.program.timeout
+                if over and not done():
+                    how = "closed its standard input or output"
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        status = self._process.wait(timeout=1.0)
+                        how = f"ended with exit status {status}"
+                        if status < 0:
+                            how = f"was killed by {signal.Signals(-status).name}"
+                    self.fail(f"{how} after it {so_far()}")
                 if time.monotonic() >= deadline and not done():
                     silent = f"was silent for {self.program.timeout:g} seconds after it {so_far()}"
                     self.fail(f"{silent}; raise the time limit if it is only slow")
-
-    def _ended(self, so_far: Callable[[], str]) -> NoReturn:
-        """Say how the process came to its end, and when."""
-        try:
-            status = self._process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            self.fail(f"closed its standard input or output after it {so_far()}")
-        how = f"ended with exit status {status}" if status >= 0 else f"was killed by {signal.Signals(-status).name}"
-        self.fail(f"{how} after it {so_far()}")
 
 
 def _state(path: str) -> tuple[int, ...] | None:
@@ -355,10 +322,7 @@ def _state(path: str) -> tuple[int, ...] | None:
 
 
 class Pool:
-    """Idle children of this process by program, which are all closed at exit.
-
-    One whose files changed since it was started is closed, too, and another lent: it is another program.
-    """
+    """Idle children of this process, all closed at exit; one whose files have changed since is another program."""
 
     def __init__(self) -> None:
         atexit.register(self.close)
@@ -436,8 +400,7 @@ def command(
     folder : path, optional
         Where to run it; by default the current folder.
     fresh : bool
-        Whether it is started anew for every run, as whatever it keeps from one to the next then cannot matter. A start
-        takes tens of milliseconds.
+        Whether it is started anew for every run, in tens of milliseconds, so that nothing is kept.
 
     Raises
     ------
@@ -459,15 +422,8 @@ def command(
     files = [word for word in parts[1:] if not word.startswith("-") and "." in Path(word).name and "\n" not in word]
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
-    law = _Restarted if fresh else CommandDistribution
-    return CommandMechanism(
-        program,
-        name or Path(files[0] if files else parts[0]).name,
-        claim,
-        relation,
-        tuple(listed(pairs, relation)),
-        law=law,
-    )
+    name, law = name or Path([*files, parts[0]][0]).name, _Restarted if fresh else CommandDistribution
+    return CommandMechanism(program, name, claim, relation, tuple(listed(pairs, relation)), law=law)
 
 
 @dataclass(frozen=True)
@@ -518,11 +474,12 @@ class CommandMechanism:
     @property
     def fingerprint(self) -> dict[str, Any]:
         """The program's words, versions, and a digest of each of its files: what a checkpoint remembers of it."""
+        found: dict[str, Any] = {"words": list(self.program.words)}
         with CHILDREN.borrow(self.program) as child:
-            files = {os.path.relpath(path, child.folder): Path(path) for path in child.files}
-            versions = child.versions
-        digests = {path: hashlib.sha256(file.read_bytes()).hexdigest() for path, file in files.items()}
-        return {"words": list(self.program.words), "versions": versions, **digests}
+            found["versions"] = child.versions
+            for path in child.files:
+                found[os.path.relpath(path, child.folder)] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return found
 
     def __call__(self, dataset: Any) -> CommandDistribution:
         """Write the dataset as JSON, and start the program once to see that it says hello."""
@@ -538,28 +495,21 @@ class CommandMechanism:
 @contextmanager
 def in_a_new_process(*laws: CommandDistribution) -> Iterator[list[CommandDistribution]]:
     """Yield output laws of one program that ask a child of their own, which is started for this and ended after it."""
-    child = Child(laws[0].program)
-    try:
+    with contextlib.closing(Child(laws[0].program)) as child:
         yield [dataclasses.replace(law, child=child) for law in laws]
-    finally:
-        child.close()
 
 
 def quickly(mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism for tests that certify nothing; of what is no program it is the same one.
-
-    An audit asks a program for thousands of runs more, to see whether outputs of one call depend on each other.
-    """
+    """Return a mechanism for tests that certify nothing: a program's outputs are taken to be independent."""
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
     return dataclasses.replace(mechanism, trusted=True, law=CommandDistribution)
 
 
 def in_turns(mechanism: Mechanism) -> Mechanism:
-    """Return a mechanism whose runs on x and on x' take turns, of a program that says that each is a call of its own.
+    """Let runs on x and on x' take turns, of a program that says that each is a call of its own; else change nothing.
 
-    What lasts from one run to the next then tells nothing of the coins, as in `epsaudit.black_box`, and the audit asks
-    for 512 runs more in place of 4,096. It costs a request for every two runs. Of others it is the same one.
+    What lasts from run to run then tells nothing of the coins, for a request every two runs: 512 runs more, not 4,096.
     """
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
@@ -571,14 +521,9 @@ class _Restarted(CommandDistribution):
     """Of a program that is started anew for every run."""
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
-        """Ask a process of its own for each output, some of them side by side."""
-
         def one(seed: int) -> Any:
-            child = Child(self.program)
-            try:
+            with contextlib.closing(Child(self.program)) as child:
                 return values_of(child.outputs(self.dataset, 1, seed))[0]
-            finally:
-                child.close()
 
         seeds = [int(seed) for seed in rng.integers(SEEDS, size=size)]
         contexts = [copy_context() for _ in seeds]  # so that they end with the audit

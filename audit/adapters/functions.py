@@ -52,9 +52,8 @@ from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 class OutputDistribution(Protocol):
     """The law of a mechanism's output on one dataset, prepared so that sampling is cheap.
 
-    A distribution that knows its law says so by further members, see `forms`. One of which every output is a call of
-    its own has ``take_turns(other, coins, rng)``: it makes them in the order of the coins, for each 0 one on this
-    dataset, for each 1 on the other's.
+    One that is known says so by further members, see `forms`. One of which every output is a call of its own has
+    ``take_turns(other, coins, rng)``: outputs in the order of the coins, on this dataset for 0, on the other's for 1.
     """
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
@@ -110,10 +109,7 @@ class Takes:
 
 
 def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
-    """Say how a function takes the last of these arguments, an rng, or that it takes the others only.
-
-    `AuditError` if it does not take the others, or takes its randomness by two parameters, or as what is unclear.
-    """
+    """Say how a function takes the last of these arguments, an rng, or that it takes the others only."""
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         raise AuditError(
             f"{function!r} is asynchronous; give a function that runs it to its end, as "
@@ -191,23 +187,18 @@ def wrong_call(function: Any, many: bool = False) -> str:
 # what functions draw from: generators that they carry, which copies would repeat, and the global ones
 
 CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-DEPTH = 4
-"""Functions within functions, attributes of attributes: so far is looked."""
-MOST_PARTS = 64
-"""Parts of a container that are looked at."""
+DEPTH, MOST_PARTS = 4, 64
+"""Functions within functions, attributes of attributes, and parts of a container: so far is looked."""
 LOCK = threading.RLock()
-"""The global generators of numpy and of Python's random belong to the whole process, threads included, so that only one
-block of runs at a time may use them; they are seeded for it, and given back untouched."""
-_NUMPY: Any = np.random
-"""As numpy's types do not know all of it."""
+"""Only one block of runs at a time may use the global generators, which belong to all threads of the process."""
+_NUMPY: Any = np.random  # whose types do not know all of it
 Drawn = TypeVar("Drawn")
 
 
 def carries_a_generator(function: Any, arguments: int) -> bool:
-    """Say whether a function carries a generator that is copied with it; one of the operating system's is not.
+    """Say whether a function names or holds a generator that is copied with it; one of the operating system's is not.
 
-    It is looked for in what functions name and hold, without the defaults of the so many ``arguments`` that they are
-    given, in items of containers, and in attributes and own classes of objects.
+    Defaults of the so many ``arguments`` that functions are given do not count.
     """
     left, seen = [(function, 0)], dict[int, Any]()
     for thing, depth in left:  # which grows
@@ -254,8 +245,7 @@ class Habits:
     draws_globally: bool | None = None
     """Whether it was seen to use a global generator; None before its first block."""
     repeatable: bool = True
-    """Whether the generator passed to it, and the global ones, are all its randomness as far as can be seen, so that a
-    block can be drawn again."""
+    """Whether a block can be drawn again: it was seen to have no randomness but its rng and the global generators."""
     left: Any = None
     """Where the global generators stood after the last block that was drawn with them seeded."""
 
@@ -263,11 +253,9 @@ class Habits:
 def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits | None) -> Drawn:
     """Draw a block so that the global generators, if it uses them, depend on the state of ``rng`` alone.
 
-    The first block is drawn with the global generators seeded. If it left them alone, later blocks are drawn without
-    that (it would cost time, and keep threads from working side by side), but are looked at: one that does use them is
-    thrown away and drawn again, as it would have been in the first place. `AuditError` if it has other randomness, so
-    that it cannot be. What promises to draw from the rng alone has no ``habits``. A block is drawn again, too, where
-    runs shared a dataset that one of them changed: then each has a copy of its own.
+    The first block is drawn with the global generators seeded. If it left them alone, later blocks are not, for that
+    keeps threads from working side by side; one that does use them is drawn again. What promises to draw from the rng
+    alone has no ``habits``. A block is drawn again, too, where runs shared a dataset that one of them changed.
     """
     habits = Habits(draws_globally=False) if habits is None else habits
     known, state, before = habits.draws_globally, rng.bit_generator.state, _states()
@@ -297,10 +285,7 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
 
 @contextmanager
 def seeded(rng: np.random.Generator) -> Iterator[Any]:
-    """Seed the global generators from the state of ``rng``, a PCG64, which stays as it is; afterwards put them back.
-
-    Yields their state.
-    """
+    """Seed the global generators from the state of ``rng``, a PCG64, yield their state, and put them back."""
     state: dict[str, Any] = {**rng.bit_generator.state}
     numbers = [*state["state"].values(), state["has_uint32"], state["uinteger"]]
     words = np.random.SeedSequence(numbers).generate_state(8)  # hashed, so that they are not what it will draw
@@ -340,7 +325,7 @@ class FunctionMechanism:
     takes: Takes = field(default=Takes(), repr=False)
     fresh_randomness: bool = False
     fresh: bool = False
-    """Whether ``function`` makes what is called: anew for every run, or every block of runs where it is stateless."""
+    """Whether ``function`` makes what is called."""
     draws_globally: bool = False
     draws_elsewhere: bool = False
     """Whether it was seen to draw from the global generators, or from neither these nor its rng."""
@@ -350,7 +335,7 @@ class FunctionMechanism:
     copies_repeat: bool = field(init=False, repr=False, compare=False)
     """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
     releases_the_interpreter: bool = field(init=False, repr=False, compare=False)
-    """Whether threads run it in parallel; not a Python function called once a run, global generators, a buffer."""
+    """Whether threads run it in parallel."""
     wants_many_calls = True
 
     def __post_init__(self) -> None:
@@ -358,8 +343,8 @@ class FunctionMechanism:
         owns = not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
         object.__setattr__(self, "reproducible", not owns)
         object.__setattr__(self, "copies_repeat", owns and not self.fresh_randomness)
-        threads = not (self.one_by_one or self.draws_globally or self.fills_a_buffer)
-        object.__setattr__(self, "releases_the_interpreter", threads)
+        alone = self.one_by_one or self.draws_globally or self.fills_a_buffer
+        object.__setattr__(self, "releases_the_interpreter", not alone)
 
     def __call__(self, dataset: Any) -> OutputDistribution:
         """Bind the function to a dataset, of which every run sees what is given here."""
@@ -415,8 +400,7 @@ def black_box(
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
     """
-    given = {"fresh": fresh, "fresh_randomness": fresh_randomness}
-    return _wrap(function, True, claim, adjacency, pairs, name, given)
+    return _wrap(True, **locals())
 
 
 def vectorized(
@@ -447,8 +431,7 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    given = {"fresh": fresh, "fresh_randomness": fresh_randomness}
-    return _wrap(function, False, claim, adjacency, pairs, name, given)
+    return _wrap(False, **locals())
 
 
 def called(function: Callable[..., Any]) -> str:
@@ -469,13 +452,7 @@ def called(function: Callable[..., Any]) -> str:
 
 
 def _wrap(
-    function: Callable[..., Any],
-    one_by_one: bool,
-    claim: Claim | None,
-    adjacency: Relation | None,
-    pairs: Pairs,
-    name: str | None,
-    given: dict[str, Any],
+    one_by_one: bool, function: Any, claim: Any, adjacency: Any, pairs: Pairs, name: Any, fresh: bool, **promised: bool
 ) -> FunctionMechanism:
     arguments = (_OneByOne if one_by_one else _Vectorized).arguments
     if claim is not None:
@@ -487,25 +464,20 @@ def _wrap(
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     title, relation = name or called(function), adjacency_of(adjacency)
     neighbours = tuple(listed(pairs, relation))
-    takes = takes_of(_made(function) if given["fresh"] else function, arguments)
-    return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, **given)
+    takes = takes_of(_made(function) if fresh else function, arguments)
+    return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, fresh=fresh, **promised)
 
 
 def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
-    """What a factory makes; `AuditError` if that is not called as a function is."""
+    takes = "fresh= takes what makes a function of (dataset, rng), as lambda: Client(epsilon=1.0).release."
     try:
-        made = factory()
+        made: Callable[..., Any] = factory()
     except Exception as error:
-        raise AuditError(
-            f"{factory!r} raised {type(error).__name__} ({error}) when it was called without arguments; fresh= takes a "
-            "class or a function that makes what is audited, as lambda: Client(epsilon=1.0).release."
-        ) from error
+        how = f"raised {type(error).__name__} ({error}) when it was called without arguments"
+        raise AuditError(f"{factory!r} {how}; {takes}") from error
     if not callable(made):
-        raise AuditError(
-            f"{factory!r} made {with_article(type(made).__name__)}, which is not callable; fresh= takes what makes a "
-            "function of (dataset, rng), as lambda: Client().release."
-        )
-    return made  # type: ignore[no-any-return]  # it is callable, as was just seen
+        raise AuditError(f"{factory!r} made {with_article(type(made).__name__)}, which is not callable; {takes}")
+    return made
 
 
 def is_claim(claim: Any, name: str) -> Claim:
@@ -520,16 +492,12 @@ def mechanism_of(
     adjacency: Relation | None = None,
     fresh: Callable[[], Callable[..., Any]] | None = None,
 ) -> Mechanism:
-    """Return a mechanism as it is, or wrap a function: by `vectorized` if it takes a size, else by `black_box`.
-
-    In place of it, ``fresh`` makes the function that is called, anew for every run.
-    """
+    """Return a mechanism as it is, or wrap a function, or ``fresh``, by `vectorized` if it takes a size."""
+    if fresh is not None and (mechanism is not None or not callable(fresh)):
+        beside = "" if mechanism is None else f", beside {mechanism!r}"
+        it = "give either a mechanism, or by fresh= the class or function that makes it"
+        raise AuditError(f"fresh is {fresh!r}{beside}; {it}.")
     if fresh is not None:
-        if mechanism is not None or not callable(fresh):
-            raise AuditError(
-                f"fresh is {fresh!r}{'' if mechanism is None else f', beside {mechanism!r}'}; give either a mechanism, "
-                "or by fresh= the class or function that makes it."
-            )
         return (vectorized if takes_size(_made(fresh)) else black_box)(fresh, adjacency=adjacency, fresh=True)
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         if adjacency is not None:
@@ -538,18 +506,13 @@ def mechanism_of(
     if isinstance(mechanism, type) and hasattr(mechanism, "worst_pairs"):
         raise AuditError(f"{mechanism.__name__} is a class of mechanisms; give one of them, {mechanism.__name__}(...).")
     if not callable(mechanism):
-        raise AuditError(
-            f"{mechanism!r} is not a mechanism; give one, or function(dataset, rng), or function(dataset, size, rng)."
-        )
+        forms = "function(dataset, rng), or function(dataset, size, rng)"
+        raise AuditError(f"{mechanism!r} is not a mechanism; give one, or {forms}.")
     return (vectorized if takes_size(mechanism) else black_box)(mechanism, adjacency=adjacency)
 
 
 def move_on(rng: np.random.Generator) -> None:
-    """Draw a number that nobody uses, between two calls of a function.
-
-    A function that draws from global generators alone, which are seeded from where ``rng`` stands, leaves it there: the
-    next call, on the other dataset perhaps, would have the same noise.
-    """
+    """Draw a number that nobody uses: else two calls that leave ``rng`` alone would be seeded alike."""
     rng.integers(1 << 53)
 
 
@@ -558,9 +521,8 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
     if getattr(distribution, "tossed", False):
         move_on(rng)
     try:
-        outputs = draw_reproducibly(
-            functools.partial(distribution.sample, size, rng), rng, getattr(distribution, "habits", None)
-        )
+        sample = functools.partial(distribution.sample, size, rng)
+        outputs = draw_reproducibly(sample, rng, getattr(distribution, "habits", None))
     except (AuditError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -600,25 +562,28 @@ class _OneByOne(_FunctionDistribution):
     def take_turns(
         self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """Call the function once for each coin, in their order: on this dataset for 0, on the other's for 1.
+        """See `OutputDistribution`. Runs share a dataset until one has changed it; then each has a copy.
 
-        Runs share a dataset for as long as they leave it alone, which is looked at after the first run, the second,
-        the next two, the next four and so on, and later at the end of every block; after that each run has a copy.
+        This is looked at after the first run, the second, the next two, four and so on, and then after every block.
         """
         values: tuple[list[Any], list[Any]] = ([], [])
-        coins, start, sides = side.tolist(), 0, (self, other)
+        coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
         while start < len(coins):
             part = coins[start : 2 * start or 1] if new else coins
             start += len(part)
-            shared, runs = [], []
+            shared, runs = [], list[Callable[[], Any]]()
             for law in sides:
                 shared.append(None if law.dataset.changes else law.dataset.shared)
-                runs.append(law._run_on(shared[-1], rng))
-            on_x, on_x_prime = runs
+                own = law.fresh and not getattr(law.function, "stateless", False)  # an object for every run
+                call = None if own else law.takes.of(law.function() if law.fresh else law.function)
+                if call is None or shared[-1] is None:
+                    runs.append(functools.partial(law._run_alone, call, shared[-1], *more))
+                else:
+                    runs.append(functools.partial(call, shared[-1], *more))
             for which in part:
                 try:
-                    value = on_x_prime() if which else on_x()
+                    value = runs[which]()
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
@@ -639,14 +604,10 @@ class _OneByOne(_FunctionDistribution):
                 )
         return values
 
-    def _run_on(self, data: Any, rng: np.random.Generator) -> Callable[[], Any]:
-        """Return what makes a run, on the dataset that runs share, or where that is None on a copy of its own."""
-        more = (rng,) if self.takes.what else ()
-        if self.fresh and not getattr(self.function, "stateless", False):
-            of = self.takes.of
-            return lambda: of(self.function())(self.dataset.copy() if data is None else data, *more)
-        call = self.takes.of(self.function() if self.fresh else self.function)
-        return (lambda: call(self.dataset.copy(), *more)) if data is None else functools.partial(call, data, *more)
+    def _run_alone(self, call: Callable[..., Any] | None, data: Any, *more: np.random.Generator) -> Any:
+        """Make a run, by an object of its own where there is no ``call``, on a copy where no dataset is shared."""
+        call = call or self.takes.of(self.function())
+        return call(self.dataset.copy() if data is None else data, *more)
 
 
 class _Vectorized(_FunctionDistribution):

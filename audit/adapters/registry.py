@@ -56,11 +56,10 @@ class Listed(Protocol):
     """A mechanism of a library as it is listed, without anything installed."""
 
     name: str
-    """Version and mechanism, 'opendp-0.16.0/laplace'."""
+    """Version and mechanism, 'opendp-0.16.0/laplace'; the rest is as for `Entry`."""
     expected: Expected
     source: str
     reason: str
-    """The verdict that is expected, where mechanism and claim come from, and what is known to be wrong, if anything."""
 
     @property
     def stated_claim(self) -> Claim:
@@ -76,7 +75,6 @@ class Library:
     version: str
     """Name and version: 'opendp-0.16.0'."""
     rows: tuple[Listed, ...]
-    """Its mechanisms."""
     built: Callable[[], Path | None]
     """Returns the path of its Python, None if it is not installed yet."""
     entries: Callable[[Sequence[Listed]], Sequence[Entry]]
@@ -142,10 +140,8 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
         elif matches := fnmatch.filter(known, name):
             entries.update({match: known[match] for match in matches})
         else:
-            raise AuditError(
-                f"{name!r} is not registered.{meant(name, known)} 'epsaudit list' shows what is, and "
-                "package.module:object names your own."
-            )
+            own = "'epsaudit list' shows what is, and package.module:object names your own."
+            raise AuditError(f"{name!r} is not registered.{meant(name, known)} {own}")
     return list(entries.values())
 
 
@@ -192,10 +188,8 @@ def _own(name: str, by_value: bool) -> Entry:
     if isinstance(found, Entry):
         return found
     if not isinstance(found, Mechanism):
-        raise AuditError(
-            f"{name!r} is of type {type(found).__name__}, not a mechanism; wrap a function by epsaudit.black_box or "
-            "epsaudit.vectorized."
-        )
+        by = "wrap a function by epsaudit.black_box or epsaudit.vectorized"
+        raise AuditError(f"{name!r} is of type {type(found).__name__}, not a mechanism; {by}.")
     if not isinstance(found.claim, Claim):
         raise AuditError(f"{name!r} has no claim to audit; give it one, for instance claim=PureDP(1.0).")
     named = not isinstance(found, FunctionMechanism) or found.name != called(found.function)

@@ -465,6 +465,7 @@ def certified(
         bound=lambda counts: float(choice.certificate.parameter(claim, counts, confidence)),
         rates=training.rates,
     )
+    refuted = bool(choice.certificate.parameter(claim, counts, confidence) > claim.parameter)
     result = AuditResult(
         **run.shared(training.pair, training.notes),
         training_runs=training.runs,
@@ -474,8 +475,8 @@ def certified(
         families=question.witnesses if isinstance(question.witnesses, str) else "own",
     )
     if look.copies:
-        look.again(sides, choice.witness, counts, seed, result.violates_claim)
-    if result.violates_claim:
+        look.again(sides, choice.witness, counts, seed, refuted)
+    if refuted:
         result = replace(result, notes=(*result.notes, *look.of_a_refutation()))
     if record.kept:
         record.record_once("result", result.to_dict)

@@ -53,8 +53,8 @@ CHUNKS = 256
 LARGEST_CHUNK = 1 << 20
 """Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
 LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
-"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, which do not. A
-small audit of these has many chunks so that dependence on the call shows; and a run of theirs may take seconds."""
+"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, of which
+dependence on the call must show in a small audit, and a run may take seconds."""
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -99,10 +99,9 @@ Part = TypeVar("Part")
 class Workers:
     """Who runs the parts, and how small chunks may be.
 
-    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. ``prefer`` is what suits
-    the mechanism when no joblib backend is active: threads for numpy code, processes for Python. ``least`` is the
-    fewest runs in a chunk; results depend on it, and on nothing else here. If ``recorded``, a checkpoint keeps what is
-    finished, and parts go out singly; else joblib puts fast ones together.
+    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. ``prefer`` holds where
+    no joblib backend is active. Results depend on ``least``, the fewest runs in a chunk, and on nothing else here. If
+    ``recorded``, a checkpoint keeps what is finished, and parts go out singly; else joblib puts fast ones together.
     """
 
     n_jobs: int | None = None
@@ -112,24 +111,15 @@ class Workers:
 
     @classmethod
     def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
-        """Read off a mechanism whether threads run it in parallel, and whether it wants many calls.
-
-        Where copies of it might repeat each other's noise, and no bound would hold, there is one job, in this process:
-        `AuditError` if more were asked for.
-        """
-        threads = getattr(mechanism, "releases_the_interpreter", True)
-        many = getattr(mechanism, "wants_many_calls", False)
+        """Read off a mechanism what suits it: one job where copies might repeat each other's noise."""
+        prefer: Any = "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
+        least = LEAST_CHUNK_OF_CALLS if getattr(mechanism, "wants_many_calls", False) else LEAST_CHUNK
         if getattr(mechanism, "copies_repeat", False):
             if n_jobs not in (None, 1):
                 name = getattr(mechanism, "name", mechanism)
                 raise AuditError(f"{REPEATS.format(name)} and then no bound holds. Use one job, {PROMISE}")
             n_jobs = 1
-        return cls(
-            n_jobs,
-            "threads" if threads else "processes",
-            LEAST_CHUNK_OF_CALLS if many else LEAST_CHUNK,
-            recorded,
-        )
+        return cls(n_jobs, prefer, least, recorded)
 
     def each(
         self,
@@ -170,14 +160,12 @@ def check_restart(mechanism: object) -> None:
         raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
 
 
-MOST_CHUNKS = 1 << 26
-"""A chunk's number is below this: 7e13 runs of the largest chunks."""
+MOST_CHUNKS = 1 << 26  # a chunk's number is below this: 7e13 runs of the largest chunks
 LARGEST_BLOCK = 1 << 24
 """Bytes of a chunk's outputs beyond which they are drawn again instead of recorded."""
 WORTH_WRITING = 50
 """Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
-"""What reading a record raises that says nothing; `AuditError` is one, too."""
 Found = TypeVar("Found")
 
 
@@ -225,7 +213,6 @@ class Section:
         self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
 
     def record_count(self, index: int, tally: Tally) -> None:
-        """Remember the tally of a certification chunk."""
         if self._file is not None:
             self._file.write(self.name, "counts", str(index), tally.tolist())
 
@@ -248,7 +235,6 @@ class Section:
             self.refuse_other_events()
 
     def refuse_other_events(self) -> None:
-        """Raise `AuditError`: what was drawn again is not what the recorded counts rest on."""
         raise AuditError(
             f"Training came to another event than the one that {self._file and self._file.path} has counts of, because "
             "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
@@ -299,9 +285,9 @@ def draw_by_coins(
 ) -> tuple[Outputs | None, Outputs | None]:
     """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
 
-    Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next, such
-    as a cache or a pool of noise, then tells nothing of the coins. Functions and programs that make many outputs a call
-    are asked in an order that is tossed; other distributions promise independent outputs, and make those on x first.
+    Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next then
+    tells nothing of these. What makes many outputs a call is asked in an order that is tossed, unless it promises
+    independent outputs.
     """
     first, second = cast(Any, sides)
     found: list[Outputs | None] = [None, None]
@@ -323,12 +309,10 @@ def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> l
     return calls
 
 
-def changed(sides: Sides) -> tuple[bool, ...]:
+def changed(sides: Sides) -> tuple[bool, bool]:
     """Say of both sides whether a run was seen to change its dataset."""
-    found: list[bool] = []
-    for side in sides:
-        found.append(bool(getattr(getattr(side, "dataset", None), "changes", False)))
-    return tuple(found)
+    first, second = (getattr(side, "dataset", None) for side in sides)
+    return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
 def learn(sides: Any, seen: Sequence[bool], unread: Sequence[Unread | None] = (None, None)) -> None:
@@ -360,8 +344,7 @@ def training_outputs(
 ) -> tuple[Outputs, Outputs]:
     """Draw ``size`` outputs on each dataset of a pair, from the stage's streams with this index.
 
-    Other arguments are as for `certification_counts`; without workers, this process draws. Raises `AuditError` if the
-    outputs show that runs depend on one another.
+    Other arguments are as for `certification_counts`. `AuditError` if outputs show that runs depend on one another.
     """
     workers, record = workers or Workers(n_jobs=1), record or Section()
     chunks = list(training_chunks(size, stage, index, workers.least))
@@ -408,9 +391,9 @@ def certification_counts(
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
-    Chunks that the ``record`` holds are not run again, and those that are run are recorded. ``progress`` is called in
-    this process after every chunk; ``bound`` is what `Progress.lower_bound` makes of the counts so far; ``rates`` are
-    those of training. Raises `AuditError` if the tallies show that runs depend on one another, or rates have moved.
+    Chunks that the ``record`` holds are not run again. ``progress`` is called in this process after every chunk;
+    ``bound`` is what `Progress.lower_bound` makes of the counts so far; ``rates`` are those of training. `AuditError`
+    if the tallies show that runs depend on one another, or rates have moved.
     """
     workers, record = workers or Workers(), record or Section()
     total, before, events = np.zeros(6, np.int64), 0, witness.events
@@ -503,10 +486,9 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
 
 
 def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    """Ask for all outputs on x before those on x', or functions and programs for both in turn.
+    """Ask for all outputs on x before those on x', or functions and programs for both in turn, in a tossed order.
 
-    These make many outputs a call, in an order that is tossed each time. The first chunk of training asks each side
-    twice, so that what calls have in common shows.
+    The first chunk of training asks each side twice, so that what calls have in common shows.
     """
     certifying, tossed = chunk.key[0] == STAGES["certification"], any(getattr(side, "tossed", False) for side in sides)
     most = chunk.size
