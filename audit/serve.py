@@ -19,6 +19,7 @@ import inspect
 import itertools
 import json
 import math
+import operator
 import os
 import pickle
 import random
@@ -115,8 +116,7 @@ class Server:
     """A function, or any other object that is called with a dataset and returns one output.
 
     With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
-    takes of randomness it is given; where both take any, outputs depend on seeds alone. If ``fresh``, it is what makes
-    the function, anew for every run.
+    takes of randomness it is given. If ``fresh``, it is what makes the function, anew for every run.
     """
 
     def __init__(
@@ -148,10 +148,8 @@ class Server:
             try:
                 outputs = call(self.many, size)
             except (Exception, SystemExit) as error:
-                raise ValueError(
-                    f"many raised {raised(error)}; a block that fails as a whole says nothing of its runs, so let it "
-                    "return, or leave it out"
-                ) from error
+                advice = "a block that fails as a whole says nothing of its runs, so let it return, or leave it out"
+                raise ValueError(f"many raised {raised(error)}; {advice}") from error
             if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
                 raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
             if len(outputs) != size:
@@ -164,7 +162,7 @@ class Server:
             except (Exception, SystemExit) as error:
                 encoded.append({"raises": raised(error)})
             else:
-                encoded.append(float(output) if isinstance(output, float) else plain(output))
+                encoded.append(known(output))
         return answered(encoded)
 
 
@@ -194,15 +192,13 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
 def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
     """Say which parameters behind the first ``others`` a function is given, and what, "seed" or "rng".
 
-    What they set is left alone, and what has a default that is neither a whole number where a seed is, nor None, nor a
-    generator: epsilon=1.0 is no rng, random_state=0 no seed that is to be kept.
+    What has a default of its own is left alone; that of a seed is a whole number, None or a generator.
     """
     try:
         names = list(inspect.signature(function).parameters.values())[others:]
     except (TypeError, ValueError):  # of C
         return {}
-    found = {}
-    bound = {*parameters, *function.keywords} if isinstance(function, partial) else parameters
+    found, bound = {}, {*parameters, *(function.keywords if isinstance(function, partial) else ())}
     for one in names:
         if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
@@ -249,11 +245,16 @@ def written(outputs: Any) -> bytes:
     if getattr(dtype, "kind", "") in tuple("biuf") and dtype.itemsize <= 8 and not hasattr(outputs, "mask"):
         array_of = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
         return block(array_of.dtype.str, array_of.shape, array_of.tobytes())
-    return answered([float(output) if isinstance(output, float) else plain(output) for output in outputs])
+    return answered(list(map(known, outputs)))
+
+
+def known(output: Any) -> Any:
+    """Return a float as it is, and anything else as `plain` does."""
+    return float(output) if isinstance(output, float) else plain(output)
 
 
 def answered(values: list[Any]) -> bytes:
-    """Write floats and what `plain` returned."""
+    """Write what `known` returned."""
     vectors = set(map(type, values)) == {list} and len(set(map(len, values))) == 1
     numbers = list(itertools.chain.from_iterable(values)) if vectors else values
     if set(map(type, numbers)) == {float}:
@@ -305,8 +306,7 @@ def plain(value: Any) -> Any:
 def unfolded(value: Any) -> Any:
     """Return what an object of another library holds: text, a list, a mapping, an array; itself where none is known.
 
-    It is known by its members alone, as nothing is imported: `HOLDERS`, frames and series of pandas and polars, whose
-    index is left out where it counts the rows, and last whatever has attributes.
+    It is known by its members alone, as nothing is imported; an index that counts the rows is left out.
     """
     kind = type(value)
     if isinstance(value, (type, type(sys))):
@@ -359,19 +359,19 @@ HOLDERS: dict[str, Any] = {
     "__fspath__": os.fspath,
     "exploded version": str,
     "categories codes ordered": with_categories,
-    "as_py cast": lambda value: value.as_py(),
-    "toarray nnz": lambda value: value.toarray(),
+    "as_py cast": operator.methodcaller("as_py"),
+    "toarray nnz": operator.methodcaller("toarray"),
     "__dataclass_fields__": lambda value: {
         one.name: getattr(value, one.name) for one in dataclasses.fields(value) if hasattr(value, one.name)
     },
-    "left right closed overlaps": lambda value: (value.left, value.right, value.closed),
-    "start_time freqstr": lambda value: (value.start_time, value.freqstr),
+    "left right closed overlaps": operator.attrgetter("left", "right", "closed"),
+    "start_time freqstr": operator.attrgetter("start_time", "freqstr"),
     "__attrs_attrs__": lambda value: {one.name: getattr(value, one.name) for one in value.__attrs_attrs__},
-    "model_dump": lambda value: value.model_dump(),
-    "to_pydict": lambda value: value.to_pydict(),
-    "to_pylist": lambda value: value.to_pylist(),
+    "model_dump": operator.methodcaller("model_dump"),
+    "to_pydict": operator.methodcaller("to_pydict"),
+    "to_pylist": operator.methodcaller("to_pylist"),
     "detach cpu resolve_conj": of_tensor,
-    "__array__": lambda value: value.__array__(),
+    "__array__": operator.methodcaller("__array__"),
     "__reversed__ __getitem__ __len__": tuple,
 }
 """UUIDs, paths, addresses, categoricals, scalars of Arrow, sparse matrices, dataclasses, intervals and periods of

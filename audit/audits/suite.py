@@ -33,12 +33,10 @@ def run(
 
     Each of k audits is run at confidence 1 - (1 - family_confidence) / k, so that all k bounds hold together with
     probability at least ``family_confidence``, in [0.5, 1) (Bonferroni). Several entries run side by side, one a
-    worker; one entry, or entries with a checkpoint, have all workers to themselves. The results are the same, and each
-    audit alone is reproduced by its own seed and confidence. ``trials`` and ``n_jobs`` are as for `epsaudit.audit`, for
-    each entry; audits that ``stop_early`` are those of `epsaudit.audit_sequentially`.
+    worker; one entry, or entries with a checkpoint, have all workers to themselves, with the same results.
 
-    One entry alone is audited with ``seed`` itself, others by `entry_seed`. ``progress``, given an entry's name,
-    returns its callback, which is sent to another process where entries run side by side. A ``checkpoint`` is what
+    One entry alone is audited with ``seed`` itself, others by `entry_seed`; audits that ``stop_early`` are sequential.
+    ``progress`` returns the callback of an entry's name, which may be sent to another process. A ``checkpoint`` is what
     `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
     each = confidence_of_each(entries, family_confidence)
@@ -82,11 +80,8 @@ def _question(entry: Entry, trials: int, confidence: float) -> Question:
     return Question.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
-def _audited(
-    terms: tuple[int, float, bool, int | None, Section | None], told: tuple[Entry, int, ProgressCallback | None]
-) -> Result:
-    trials, confidence, stop_early, n_jobs, record = terms
-    entry, seed, progress = told
+def _audited(terms: tuple[int, float, bool, int | None, Section | None], told: tuple[Entry, int, Any]) -> Result:
+    (trials, confidence, stop_early, n_jobs, record), (entry, seed, progress) = terms, told
     how = (_question(entry, trials, confidence), entropy(seed), jobs_of(n_jobs), progress, record)
     result: Result = certified_in_rounds(*how) if stop_early else certified(*how)
     return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)

@@ -67,11 +67,10 @@ class Verification:
     result: Kind
     """As recomputed from the stored counts, or as run again from the seed."""
     differences: tuple[str, ...]
-    """What is not as stored, each in a sentence; empty if all is."""
+    """What is not as stored, each in a sentence."""
     how: str
     """What was done: recomputed, or run again."""
     unchecked: tuple[str, ...]
-    """What of the result nothing here vouches for."""
     possible: bool = True
     """Whether an audit can have given the numbers that were stored; if not, no bound follows from them."""
 
@@ -83,23 +82,17 @@ class Verification:
 
 def rebuild(stored: dict[str, Any]) -> Kind:
     """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
-    match stored.get("kind"):
-        case None:
-            return AuditResult.from_dict(stored)
-        case "sequential":
-            return SequentialResult.from_dict(stored)
-        case "one-run":
-            return OneRunResult.from_dict(stored)
-        case kind:
-            raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
+    kinds: dict[Any, type[Kind]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
+    if not isinstance(kind := stored.get("kind"), str | None) or kind not in kinds:
+        raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
+    return kinds[kind].from_dict(stored)
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
     """Compute everything that follows from a stored result's counts, and check that the counts can be.
 
-    Of a sequential result, the accounts are kept again from its rounds. Of the name of an ``entry`` the claim must be
-    the entry's. Where that has the pair of the result, and knows its laws, the exact value is computed, and a bound
-    above it is no bound to go by. It raises `AuditError` for what is no result.
+    Of the name of an ``entry`` the claim must be the entry's. Where that has the pair of the result, and knows its
+    laws, the exact value is computed, and a bound above it is no bound to go by. `AuditError` for what is no result.
 
     >>> from epsaudit import DatasetPair, PureDP, vectorized
     >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
@@ -159,9 +152,8 @@ def _differences(result: Kind, stored: dict[str, Any], names: list[str] | None =
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
     """Audit the mechanism again from the stored seed and compare everything that the seed determines.
 
-    What does not hold as `recompute` checks it is not run. Where today's mechanism draws its own randomness and the
-    file says so too, the stored event is counted afresh instead, and Fisher's exact test compares the counts: it says
-    'changed' of an unchanged mechanism with probability 1 % at most.
+    What does not hold as `recompute` checks it is not run. What draws its own randomness has its stored event counted
+    afresh instead; Fisher's exact test says 'changed' of an unchanged mechanism with probability 1 % at most.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -175,26 +167,16 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         pair, seed = before.among(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
         p_value = compare.p_value(before, counted)
-        changed = (
-            f"The event was counted as {before.describe_counts()}, and is counted as {counted.describe_counts()} now: "
-            f"p = {p_value:.2g}, beyond chance."
-        )
+        then, now = before.describe_counts(), counted.describe_counts()
+        changed = f"The event was counted as {then}, and is counted as {now} now: p = {p_value:.2g}, beyond chance."
         how = f"its event counted again ({before.claim.symbol} >= {lower(counted.lower_bound)}), p = {p_value:.2g}"
         return Verification(before, (changed,) * (p_value <= LEVEL), how, found.unchecked)
     if before.families == "hunt":
         raise AuditError(f"{before.mechanism} was hunted, not audited by epsaudit.audit; it can only be recomputed.")
     if before.families == "own":
         raise AuditError(f"{before.mechanism} was audited with families of its own, which a result file does not hold.")
-    after = audit(
-        entry.mechanism,
-        entry.pairs,
-        claim=before.claim,
-        trials=before.trials,
-        confidence=before.confidence,
-        seed=before.seed,
-        n_jobs=n_jobs,
-        witnesses=before.families,
-    )
+    asked: Any = {name: getattr(before, name) for name in ("claim", "trials", "confidence", "seed")}
+    after = audit(entry.mechanism, entry.pairs, **asked, n_jobs=n_jobs, witnesses=before.families)
     expected, fresh = before.to_dict(), after.to_dict()
     changes = [
         f"{name} was {_shown(expected[name])}, and is {_shown(fresh[name])} now."
@@ -226,8 +208,7 @@ def load(path: Path) -> list[Result]:
     """Read a result file of any kinds of audits, and check that its results are what their counts say.
 
     Raises `AuditError` if it cannot be read, is none, or holds what no audit can have given or what does not follow
-    from its counts. What an older version did not write may be absent. `recompute` compares more: epsilon and delta
-    beside a claim about a whole curve, which takes longer.
+    from its counts. `recompute` compares more: epsilon and delta beside a claim about a whole curve.
     """
     found: list[Result] = []
     for place, stored in enumerate(read(path)):
@@ -257,33 +238,25 @@ def impossible(result: Kind) -> list[str]:
     >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
     ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
     """
-    if said := list(_of_any_kind(result)):  # and nothing can be computed
-        return said
-    match result:
-        case AuditResult():
-            return list(_fixed_size(result))
-        case SequentialResult():
-            return list(_sequential(result)) or list(_ends(result))
-        case OneRunResult():
-            return list(_one_run(result))
-
-
-def _of_any_kind(result: Kind) -> Iterator[str]:
+    said = []
     try:
         confidence_of(result.confidence)
     except AuditError as error:
-        yield str(error)
+        said.append(str(error))
     if result.seed < 0:
-        yield f"The seed is {result.seed}; it must be a whole number of at least 0."
+        said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
     if result.exact is not None and not result.exact >= 0.0:
-        yield f"The exact value is {result.exact}; it must be a number of at least 0."
+        said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
     if isinstance(result, OneRunResult):
         if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
-            yield f"There were {result.canaries} canaries; there must be some, and guesses about some of them."
-    else:
-        recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
-        if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
-            yield f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}."
+            said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
+        return said or list(_one_run(result))
+    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
+    if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
+        said.append(f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}.")
+    if isinstance(result, AuditResult):
+        return said or list(_fixed_size(result))
+    return said or list(_sequential(result)) or list(_ends(result))
 
 
 def _fixed_size(result: AuditResult) -> Iterator[str]:
@@ -337,7 +310,6 @@ def _one_run(result: OneRunResult) -> Iterator[str]:
 
 
 def _sequential(result: SequentialResult) -> Iterator[str]:
-    """Say which rounds cannot be."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
@@ -381,14 +353,12 @@ def _ends(result: SequentialResult) -> Iterator[str]:
 
 
 def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[str]:
-    """Say which interim looks and rates of a strategy cannot be; its counts are checked elsewhere."""
     looks, (correct, wrong, past) = [(0, 0, 0), *strategy.looks], (strategy.correct, strategy.wrong, strategy.past)
     rises = np.diff(np.array(looks, dtype=object), axis=0)
     if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
         yield "The interim looks of a strategy go back, or have more guesses than runs."
-    if looks[-1] != strategy.seen:
-        ends = f"end with {looks[-1]}, its counts are {strategy.seen}: runs, correct and wrong."
-        yield f"The interim looks of a strategy {ends}"
+    if looks[-1] != (seen := strategy.seen):
+        yield f"The interim looks of a strategy end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
     if not 0 <= past <= before:
         yield f"The rates that a strategy bet on are said to come from {past} runs, of {before:,} before it."
     if not (0.0 <= correct <= 1.0 and 0.0 <= wrong <= 1.0):

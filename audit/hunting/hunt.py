@@ -44,8 +44,7 @@ RUNS = 32, 128, 512
 """Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow
 candidates get fewer."""
 FEW = 4
-"""Of these runs come first, and the others where there is time: a candidate may take a hundred times as long as others,
-and they get their turn."""
+"""Of these runs come first, and the others where there is time: a candidate may take a hundred times as long."""
 SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
@@ -53,21 +52,18 @@ KEPT = 4
 Audited = TypeVar("Audited", SequentialResult, AuditResult)
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
-"""Of each test of shrinking: of a hundred simpler pairs that refute nothing, one is kept. It costs no more than a
-failed certification."""
+"""Of each test of shrinking; what is kept by mistake costs no more than a failed certification."""
 STEP_RUNS = 500, 20_000
 """The fewest and the most runs of a test of shrinking: else four times those that the refutation took."""
 TRIES = 3
 """How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
 pair that was refuted is certified instead."""
 LONG = 1e-3
-"""Seconds of a run from which on those of a program take turns. A request for every two runs costs 0.05 ms of processor
-time a run in place of 0.007 (16,384 runs of a Laplace sum), a twentieth of such a run."""
+"""Seconds of a run from which on those of a program take turns: a request for every two runs costs a twentieth."""
 TO_LEARN = 2_000, MOST_HUNTED
 """The fewest and the most runs that the event is learnt from: else eight times those that refuted the claim."""
 LEAST_RUNS = LEAST_HUNTED // 2
-"""On each side, that the event is learnt from where time is short; and where the doubling of certifying runs begins:
-as many correct guesses and no wrong one certify epsilon = 3.3 at 99 %."""
+"""On each side, that the event is learnt from where time is short; and where the doubling of certifying runs begins."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ class Finding:
     """A refuted claim as it is to be reported."""
 
     result: AuditResult
-    """The pair and the readable event, certified; where no readable event suffices, a learnt one."""
+    """Of a readable event; where none suffices, of a learnt one."""
     candidate: Candidate = field(compare=False)
     """What was certified."""
     steps: int = 0
@@ -92,11 +88,10 @@ class Finding:
 
     def as_json(self) -> list[Any] | None:
         """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
-        pair, parameters = self.candidate.pair, dict(self.candidate.parameters)
-        try:
-            return [dataset_to_json(one) for one in (pair.x, pair.x_prime, parameters)]
-        except AuditError:
-            return None
+        pair = self.candidate.pair
+        with contextlib.suppress(AuditError):
+            return [dataset_to_json(one) for one in (pair.x, pair.x_prime, dict(self.candidate.parameters))]
+        return None
 
     def __str__(self) -> str:
         return str(self.result)
@@ -127,14 +122,12 @@ class Hunt:
     name: str
     """Of the function."""
     options: Options
-    """How it was done: the relation that the claim is for, the confidence of the whole hunt, and the rest."""
     candidates: int
     screened: int
     """For how many candidates there was time."""
     left_out: int
     """Pairs that are not neighbours under the claim's relation."""
     attempts: tuple[Attempt, ...]
-    """What was audited, in order."""
     runs: int
     """All runs, the screen's and those of shrinking included."""
     seconds: float
@@ -161,19 +154,16 @@ class Hunt:
         """Say of each relation that was tried whether the claim was refuted under it."""
         tried: dict[str, bool] = {}
         for one in self.attempts:
-            if one.result is None:  # no audit, no verdict
-                continue
             for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
-                if self.options.adjacency in (None, relation):
+                if one.result is not None and self.options.adjacency in (None, relation):  # no audit, no verdict
                     tried[str(relation)] = tried.get(str(relation), False) or one.refuted
         return tried
 
     def sentence(self) -> str:
         """Say what was found, under which relation."""
         tried = self.verdicts()
-        under = {kind: [name for name, one in tried.items() if one is kind] for kind in (True, False)}
-        parts = [f"refuted under '{name}'" for name in under[True]]
-        parts += [f"not refuted under '{name}'" for name in under[False]]
+        refuted_first = sorted(tried, key=tried.__getitem__, reverse=True)
+        parts = [f"{'' if tried[name] else 'not '}refuted under '{name}'" for name in refuted_first]
         said = "; ".join(parts) or "nothing could be audited"
         if self.options.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
             said += "; it is a violation only if the claim is for that relation"
@@ -187,24 +177,20 @@ class Hunt:
         """Return what tables show of each audit."""
         found = []
         for number, one in enumerate(self.attempts, start=1):
-            finding, result = one.finding, one.result
-            best = finding.result if finding is not None else result
-            # claim and bound are those of its values
-            shown = finding.candidate if finding is not None else one.candidate
-            found.append(
-                {
-                    "number": number,
-                    "parameters": shown.given or None,
-                    "tries": one.candidate.tries or str(one.candidate.pair),
-                    "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
-                    "proven": None if best is None else best.proven,
-                    "certified": None if best is None else best.lower_bound,
-                    "runs": None if result is None else result.runs,
-                    "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
-                    "pair": None if finding is None else finding.pair,
-                    "event": None if finding is None else finding.result.describe_event(),
-                }
-            )
+            finding, best = one.finding, (one.finding or one).result
+            row = {
+                "number": number,
+                "parameters": (finding or one).candidate.given or None,  # claim and bound are those of its values
+                "tries": one.candidate.tries or str(one.candidate.pair),
+                "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
+                "proven": best and best.proven,
+                "certified": best and best.lower_bound,
+                "runs": one.result and one.result.runs,
+                "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
+                "pair": finding and finding.pair,
+                "event": finding and finding.result.describe_event(),
+            }
+            found.append(row)
         return found
 
 
@@ -226,9 +212,8 @@ def hunt(
         As for `epsaudit.black_box`, parameters of the candidates by name; or a mechanism, for candidates without any;
         or what `epsaudit.hunting.parameters.served` returns of a function in another environment.
     candidates : sequence of Candidate, DatasetPair or (x, x_prime)
-        What to try, the simplest first; `epsaudit.hunting.parameters.candidates` makes them of a description. Pairs
-        alone are neighbours under whichever of `AddRemove` and `Substitution` holds for them, and under the relation
-        that the claim is for.
+        What to try, the simplest first, as `epsaudit.hunting.parameters.candidates` makes them. Pairs alone are
+        neighbours under whichever of `AddRemove`, `Substitution` and the claim's relation holds for them.
     claim : Claim, or function of the parameters
         What to refute.
 
@@ -242,11 +227,9 @@ def hunt(
     >>> found.refuted, found.findings[0].result.x, found.findings[0].result.x_prime
     (True, '[]', '[2]')
     """
-    started = time.perf_counter()
-    options = options or Options()
+    started, options = time.perf_counter(), options or Options()
     adjacency: Any = options.adjacency
-    known = [candidate_of(one, adjacency) for one in candidates]
-    kept = known
+    kept = known = [candidate_of(one, adjacency) for one in candidates]
     if adjacency is not None:  # what is said is said under it alone; equal ones differ in the column of persons
         under = [tuple(held for held in one.adjacencies if held == adjacency) for one in known]
         kept = [dataclasses.replace(one, adjacencies=held) for one, held in zip(known, under, strict=True) if held]
@@ -262,10 +245,9 @@ def hunt(
         if options.checkpoint is None:
             hunting.seed = entropy(options.seed)
         else:
-            hunting.file = stack.enter_context(
-                Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
-            )
-            hunting.seed = hunting.file.seed
+            record = Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
+            hunting.file = stack.enter_context(record)
+            hunting.seed = record.seed
         hunting.screen(started + (until - started) / 3.0)
         if hunting.ordered and all(one.failure for one in hunting.ordered):
             first = hunting.ordered[0].failure
@@ -274,18 +256,9 @@ def hunt(
             hunting.audit_all()
         except KeyboardInterrupt:  # between two audits: what is done is kept
             hunting.interrupted = True
-    return Hunt(
-        name,
-        options,
-        candidates=len(kept),
-        screened=len(hunting.ordered),
-        left_out=len(known) - len(kept),
-        attempts=tuple(hunting.attempts),
-        runs=hunting.runs,
-        seconds=time.perf_counter() - started,
-        seed=hunting.seed,
-        interrupted=hunting.interrupted,
-    )
+    attempts, screened, left_out = tuple(hunting.attempts), len(hunting.ordered), len(known) - len(kept)
+    spent = hunting.runs, time.perf_counter() - started
+    return Hunt(name, options, len(kept), screened, left_out, attempts, *spent, hunting.seed, hunting.interrupted)
 
 
 @dataclass(eq=False)
@@ -300,7 +273,6 @@ class _Screened:
     pace: float = 0.0
     """Seconds of a run."""
     sides: Any = None
-    """What draws outputs of either dataset, and those that were drawn, in so many seconds."""
     outputs: Any = None
     seconds: float = 0.0
 
@@ -319,7 +291,7 @@ class _Hunting:
     file: Checkpoint | None = None
     """What holds the order of the candidates, and each audit, step of shrinking and certification that is done."""
     ordered: list[_Screened] = field(default_factory=list)
-    """The candidates for which there was time in the screen, the most promising first."""
+    """Those for which there was time in the screen, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
     made: dict[str, Mechanism] = field(default_factory=dict)
     """The mechanism at values of the parameters: a child or a cache belongs to it."""
@@ -330,7 +302,7 @@ class _Hunting:
     def screen(self, until: float) -> None:
         """Order the candidates."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
-        record = self.section("hunt")
+        record = Section(self.file, "hunt")
         if (known := record.once("choice", dict)) is not None:
             with record.making_sense("choice"):
                 for place, rank, failure, pace in known["ordered"]:
@@ -399,13 +371,9 @@ class _Hunting:
         one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
         self.runs += 2 * size
 
-    def section(self, name: str) -> Section:
-        """What the checkpoint holds of one step, nothing without one."""
-        return Section(self.file, name)
-
     def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
         """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
-        record = self.section(name)
+        record = Section(self.file, name)
         if (known := record.once("result", dict)) is not None:
             if "failure" in known:
                 raise AuditError(known["failure"])
@@ -422,15 +390,13 @@ class _Hunting:
 
     def identity(self) -> Identity:
         """What a checkpoint knows the hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
-        mechanism = self.mechanism(self.candidates[0])
+        mechanism, options, tried, claims = self.mechanism(self.candidates[0]), self.options, self.candidates, []
         check_restart(mechanism)
-        claims = []
-        for one in self.candidates:
+        for one in tried:
             try:
                 claims.append(repr(self.claim(one)))
             except AuditError as error:
                 claims.append(str(error))
-        options, tried = self.options, self.candidates
         return {
             "mechanism": self.name,
             "candidates": digest([(o.pair.x, o.pair.x_prime, dict(o.parameters), str(o.adjacencies)) for o in tried]),
@@ -488,7 +454,36 @@ class _Hunting:
 
     def finding(self, number: int, found: _Screened, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
-        smallest, pace, steps = self.shrunk(number, found, first)
+        trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
+        steps, pace, end = 0, found.pace, time.perf_counter() + self.left(0.5)
+
+        def still(one: Candidate) -> bool:
+            nonlocal steps, pace
+            steps += 1
+            self.options.say(f"shrinking, step {steps}: {one.pair}")
+            seconds = (end - time.perf_counter()) / 4.0  # as others are to come
+            try:
+                mechanism = quickly(self.mechanism(one))
+                tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
+            except AuditError:
+                return False
+            if tried.violates_claim:  # smaller data may take longer
+                pace = tried.seconds / tried.runs
+            return tried.violates_claim
+
+        described: Any = self.options.describe  # None, too, is at every value what it is
+        values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
+        for one in self.candidates:
+            for parameter, value in one.parameters.items():
+                values.setdefault(parameter, {}).setdefault(repr(value), value)
+        smallest, _ = shrink(
+            found.candidate,
+            still,
+            describe=lambda values: description_at(described, values),
+            values={parameter: list(tried.values()) for parameter, tried in values.items()},
+            until=end,
+            most_steps=self.options.steps,
+        )
         for attempt in range(2 * TRIES):
             if attempt and self.left() <= 0.0:
                 break
@@ -510,19 +505,13 @@ class _Hunting:
         audit are counted, and as many as there is time for.
         """
         mechanism, affordable = self.mechanism(candidate, pace), self.left(0.25) / max(pace, 1e-6)
-        claim, options, number = self.claim(candidate), self.options, self.certified
-        most, confidence = 4 * options.trials, options.share(number)
-        seed = entry_seed(self.seed, f"certify {number}")
+        claim, options = self.claim(candidate), self.options
+        most, confidence = 4 * options.trials, options.share(self.certified)
+        seed = entry_seed(self.seed, f"certify {self.certified}")
+        asked: Any = {"trials": most, "confidence": confidence, "witnesses": options.witnesses}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            question = Question.of(
-                mechanism,
-                [candidate.pair],
-                claim=claim,
-                trials=most,
-                confidence=confidence,
-                witnesses=options.witnesses,
-            )
+            question = Question.of(mechanism, [candidate.pair], claim=claim, **asked)
             run = begun(question, seed, options.n_jobs, Section())
             sides = run.sides[0]
             size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
@@ -551,40 +540,6 @@ class _Hunting:
         if result.lower_bound > 0.0:
             run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
         return result
-
-    def shrunk(self, number: int, found: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
-        """Return the simplest pair that audits still refute, seconds of a run on it, and how many were tested."""
-        trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
-        steps, pace, end = 0, found.pace, time.perf_counter() + self.left(0.5)
-
-        def still(one: Candidate) -> bool:
-            nonlocal steps, pace
-            steps += 1
-            self.options.say(f"shrinking, step {steps}: {one.pair}")
-            name, seconds = f"shrink {number} {steps}", (end - time.perf_counter()) / 4.0  # as others are to come
-            try:
-                mechanism = quickly(self.mechanism(one))
-                tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, name, seconds)
-            except AuditError:
-                return False
-            if tried.violates_claim:  # smaller data may take longer
-                pace = tried.seconds / tried.runs
-            return tried.violates_claim
-
-        described: Any = self.options.describe  # None, too, is at every value what it is
-        values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
-        for one in self.candidates:
-            for parameter, value in one.parameters.items():
-                values.setdefault(parameter, {}).setdefault(repr(value), value)
-        smallest, _ = shrink(
-            found.candidate,
-            still,
-            describe=lambda values: description_at(described, values),
-            values={parameter: list(tried.values()) for parameter, tried in values.items()},
-            until=end,
-            most_steps=self.options.steps,
-        )
-        return smallest, pace, steps
 
     def audit(
         self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float

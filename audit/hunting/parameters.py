@@ -65,13 +65,11 @@ def candidates(
 
     The data are described by a `Table`, by `Answers`, or by a function of the values, where bounds for instance are a
     parameter. Of the values of each parameter the first is its usual one; every parameter that has another makes a
-    candidate as much more complex as another record does. All combinations are listed. With ``adjacency`` pairs of
-    this relation alone are.
+    candidate as much more complex as another record does. With ``adjacency`` pairs of this relation alone are listed.
 
     Examples
     --------
-    >>> within = lambda values: numbers(*values["bounds"])
-    >>> found = candidates(within, {"bounds": [(0, 1), (1000, 1001)], "k": [1, 2]})
+    >>> found = candidates(lambda values: numbers(*values["bounds"]), {"bounds": [(0, 1), (1000, 1001)], "k": [1, 2]})
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
     """
@@ -94,9 +92,8 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     Its ``data`` is ``{"numbers": [low, high]}``, ``{"symbols": [...]}``, ``{"columns": [...]}`` with objects of the
     attributes of `Column`, or ``{"answers": {...}}`` with those of `Answers`; other attributes of `Table` stand beside.
     ``parameters`` holds a list of values for each; ``{"parameter": "bounds"}`` in the data stands for a value of that
-    parameter. ``adjacency`` is 'add-remove', 'substitution', 'add-remove-person' or 'substitute-person'.
-
-    `AuditError` if the file cannot be read, or says what no description takes.
+    parameter. ``adjacency`` is a name of `epsaudit.hunting.description.NAMED`. `AuditError` if it cannot be read, or
+    says what no description takes.
 
     Examples
     --------
@@ -129,10 +126,10 @@ def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
         if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or not values:
             given = shorten(values)
             raise AuditError(f"The values of parameter {name!r} are {given}; write a list, as [{given}].")
-    combined = []
-    for choice in itertools.product(*map(enumerate, parameters.values())):
-        chosen = {name: value for name, (_, value) in zip(parameters, choice, strict=True)}
-        combined.append((chosen, sum(place > 0 for place, _ in choice)))
+    combined = [
+        ({name: value for name, (_, value) in zip(parameters, choice, strict=True)}, sum(at > 0 for at, _ in choice))
+        for choice in itertools.product(*map(enumerate, parameters.values()))
+    ]
     return sorted(combined, key=lambda one: one[1])
 
 
@@ -191,7 +188,7 @@ class Served:
     timeout: float = 300.0
     """Seconds of silence after which it is given up."""
     fresh: bool = False
-    """Whether the function is what makes the one that takes a dataset, anew for every run."""
+    """Whether the function makes the one that takes a dataset, anew for every run."""
 
     def __call__(self, parameters: Values) -> CommandMechanism:
         """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
@@ -208,9 +205,8 @@ def stated_claims(
 ) -> Callable[[Mapping[str, Any]], Claim]:
     """Ask a library for its claim at each of the parameters that a hunt will try, where it is installed.
 
-    The function is given as for `Served`, takes the parameters by name, and returns what
-    `epsaudit.claims.stated.numbers_of` reads: a measurement, an accountant, or numbers. `AuditError` if anything that
-    it states is no claim, or if it has not answered after ``timeout`` seconds.
+    The function, given as for `Served`, takes the parameters by name and returns what
+    `epsaudit.claims.stated.numbers_of` reads. `AuditError` if that is no claim, or after ``timeout`` seconds.
     """
     asked = json.dumps([dict(one) for one in parameters])
     words = [python_of(environment), stated.__file__, str(FILE), function, asked]
@@ -254,8 +250,7 @@ class Options:
     adjacency: Relation | None = None
     """The relation that the claim is for; pairs of others are left out. None tries all, and the verdict names them."""
     describe: Description | Callable[[Values], Description] | None = None
-    """The description that candidates were made of, by which records are taken away and simplified. Without it the
-    items of lists, tuples and arrays are, their numbers within those of the pair."""
+    """What candidates were made of, by which they are shrunk; without it the items of lists, tuples and arrays are."""
     confidence: float = 0.95
     """That no claim that holds is refuted, in the whole hunt."""
     audits: int = 6
@@ -263,9 +258,9 @@ class Options:
     trials: int = 50_000
     """Runs of each audit at most."""
     seconds: float | None = None
-    """For the whole hunt: a third of them at most for the screen. What has begun by then is ended first."""
+    """For the whole hunt, a third of them at most for the screen; what has begun by then is ended first."""
     steps: int = MOST_STEPS
-    """Tests of each shrinking at most; 0 leaves pairs as they are."""
+    """Tests of each shrinking at most."""
     witnesses: str | Sequence[Family] = "auto"
     """As for `epsaudit.audit`, as seed and n_jobs: 'all' looks at the last bits of floating-point numbers, too."""
     seed: int | None = None
@@ -273,8 +268,7 @@ class Options:
     progress: Callable[[str], None] | None = None
     """Is told, in a sentence, what begins."""
     checkpoint: str | os.PathLike[str] | None = None
-    """A file from which the same hunt goes on after an interruption. Not with ``seconds``, as what there is time for
-    differs each time."""
+    """A file from which the same hunt goes on after an interruption; not with ``seconds``."""
     name: str | None = None
     """What the function is called; by default as it is named."""
 

@@ -37,9 +37,8 @@ def shrink(
     """Return the simplest candidate found that passes the test ``still``, and how many were tested.
 
     ``describe`` returns the description of the data at values of the parameters. Where it is None, records are the
-    items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column: what else is
-    in the claim's domain is not known. ``values`` are those of each parameter, the simplest first. It stops after so
-    many tests, or when `time.perf_counter` is at ``until``.
+    items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column, as no other
+    domain is known. ``values`` are those of each parameter, the simplest first; ``until`` is of `time.perf_counter`.
 
     Examples
     --------
@@ -83,7 +82,7 @@ def _simpler(
     rows = rows_of(candidate) if relations else None  # a caller vouched for the pair that was given, and for no other
     proposed: list[tuple[Any, Values]] = []
     if rows is not None:
-        proposed += [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
+        proposed = [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
     for name, value in parameters.items():
         known = list(values.get(name, ()))
         place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
@@ -96,15 +95,14 @@ def _simpler(
             pair = list[Any]()
             for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
                 if isinstance(dataset, np.ndarray):
-                    shape = len(records), *dataset.shape[1:]
-                    pair.append(np.array(records, dtype=dataset.dtype).reshape(shape))
+                    pair.append(np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:]))
                 else:
                     pair.append(type(dataset)(records))
             held = tuple(one for one in relations if holds(one, *pair))
             made = Candidate(DatasetPair(pair[0], pair[1]), held, candidate.tries)
         if made is not None and {*relations} <= {*made.adjacencies}:
-            pair_alone = dataclasses.replace(made.pair, name="")
-            yield dataclasses.replace(made, pair=pair_alone, adjacencies=relations, parameters=parameters)
+            alone = dataclasses.replace(made.pair, name="")
+            yield dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
@@ -129,11 +127,9 @@ def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
     common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
     on_x, on_x_prime = [i for i, _ in common], [j for _, j in common]
     own, own_prime = sorted({*range(len(x))} - {*on_x}), sorted({*range(len(x_prime))} - {*on_x_prime})
-    size = len(common)
-    while size:
+    for size in (len(common) >> halvings for halvings in range(len(common).bit_length())):
         for start in range(0, len(common), size):
             yield without(on_x[start : start + size], on_x_prime[start : start + size])
-        size //= 2
     yield from (without([i], []) for i in own)
     yield from (without([], [j]) for j in own_prime)
     yield from (without([i], [j]) for i, j in zip(own, own_prime, strict=False))

@@ -87,14 +87,14 @@ class PrivacyAudit:
             A frozen test (`epsaudit freeze`), which holds a claim and most often the datasets, and is counted in place
             of an audit: nothing is learnt. It takes the runs of the file unless the terms say others.
 
-        Raises `AuditError` if the claim, the pairs or the terms make no sense, or if nothing was tested, because the
-        first thousand runs on both datasets raised the same exception, which is shown as the cause.
+        Raises `AuditError` if the claim, the pairs or the terms make no sense, or if the first thousand runs on both
+        datasets raised the same exception, which is shown as the cause.
         """
         __tracebackhide__ = True
-        asked = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-        asked |= {"order": order, "rho": rho, "mu": mu}
-        terms = {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
-        return self._judge(False, mechanism, pairs, witness, **asked, near=near, **terms)
+        asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "order": order}
+        asked |= {"rho": rho, "mu": mu, "adjacency": adjacency, "near": near}
+        asked |= {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
+        return self._judge(False, mechanism, pairs, witness, **asked)
 
     def must_fail(
         self,
@@ -104,10 +104,7 @@ class PrivacyAudit:
         witness: str | Path | None = None,
         **asked: Any,
     ) -> SequentialResult | frozen.Verdict:
-        """Fail the test unless `check` would fail: a positive control for a mechanism that is known to be bad.
-
-        Parameters are those of `check`.
-        """
+        """Fail the test unless `check`, whose parameters it takes, would: a control for what is known to be bad."""
         __tracebackhide__ = True
         return self._judge(True, mechanism, pairs, witness, **asked)
 
@@ -120,10 +117,8 @@ class PrivacyAudit:
         name = plain(asker.item.nodeid)
         given = {term: asked.pop(term, None) for term in ("runs", "seconds", "false_alarm")}
         try:
-            if witness is not None and (beside := [argument for argument, value in asked.items() if value]):
-                raise AuditError(
-                    f"{witness} holds what it tests, and how; {' and '.join(beside)} cannot be given with it."
-                )
+            if witness is not None and (beside := " and ".join(name for name, value in asked.items() if value)):
+                raise AuditError(f"{witness} holds what it tests, and how; {beside} cannot be given with it.")
             test = None if witness is None else frozen.read(witness)
             number = asker.checks = asker.checks + 1
             if hypothesis is not None and hypothesis.currently_in_test_context():  # the different examples count
@@ -151,7 +146,7 @@ class PrivacyAudit:
             # indented by four columns, so that it pastes into an issue: Markdown shows the lines as they stand
             how: dict[str, Any] = {"subsequent_indent": " " * 15, "break_long_words": False, "break_on_hyphens": False}
             lines = [
-                textwrap.fill(text, WIDTH, initial_indent=f"    {label:<10} ", **how) for label, text in told.lines
+                textwrap.fill(said, WIDTH, initial_indent=f"    {label:<10} ", **how) for label, said in told.lines
             ]
             lines.append(f"    {'reproduce':<10} {command}")  # in one line, for copying
             pytest.fail("\n".join([textwrap.fill(told.failure, WIDTH), "", *lines]), pytrace=False)
@@ -211,7 +206,7 @@ def _audited(
         *(("note", note) for note in result.notes),
         *(_simpler(pairs, mechanism, result, terms.seed) if drawn else []),
         ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
-        _versions(result.provenance),
+        ("versions", _versions(result.provenance)),
     ]
     telling = max(with_half_noise(result.claim) * result.proven, LEAST_TELLING)
     seen = result.detectable is not None and result.detectable <= telling  # by events as common as those seen
@@ -262,7 +257,7 @@ def _counted(
         ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
         ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
         ("seed", f"{terms.seed}, from the test's name"),
-        _versions(provenance()),
+        ("versions", _versions(provenance())),
     ]
     sentence = "must refute this positive control, and did not" if must_fail else "is failed"
     said = (
@@ -272,9 +267,8 @@ def _counted(
     return _Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
 
 
-def _versions(known: Mapping[str, str]) -> tuple[str, str]:
-    names = ("epsaudit", "numpy", "scipy", "python")
-    return "versions", ", ".join(f"{name} {known[name]}" for name in names if name in known)
+def _versions(known: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {known[name]}" for name in ("epsaudit", "numpy", "scipy", "python") if name in known)
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,7 @@ def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
     """Check privacy claims by audits that stop as soon as they know, and almost never fail for a right mechanism.
 
     ``privacy_audit.check(mechanism, pairs=(x, x_prime), epsilon=1.0)`` fails the test if the claim is refuted;
-    ``privacy_audit.must_fail(...)`` fails it if a mechanism that is known to be bad gets by. Fixtures of every scope
-    may use it, and tests under ``@given`` of hypothesis.
+    ``privacy_audit.must_fail(...)`` fails it if a mechanism that is known to be bad gets by.
     """
     from epsaudit.testing.fixture import PrivacyAudit
 
