@@ -106,21 +106,10 @@ def regress(
     They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
     with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
 
-    Parameters
-    ----------
-    design : ndarray of float32, shape (entries, columns)
-        Regressors.
-    side, weight : ndarray of float32, shape (entries,)
-        1 for x and 0 for x', and how often it was seen.
-    folds : ndarray of int, shape (entries,)
-        The fold of each entry, increasing.
-    penalties : sequence of ndarray, shape (columns, columns)
-        Twice the quadratic form of the coefficients that is taken from their log likelihood.
-
-    Returns
-    -------
-    ndarray, shape (penalties, columns); ndarray of float32, shape (penalties, entries)
-        Coefficients learnt from all entries, and the log odds of x of every entry, learnt without its fold.
+    ``design`` has shape (entries, columns), ``side`` (1 for x, 0 for x'), ``weight`` (how often it was seen) and
+    ``folds`` (increasing) have shape (entries,); penalties are twice the quadratic forms, of shape (columns, columns),
+    that are taken from the log likelihood. Returns coefficients learnt from all entries, shape (penalties, columns),
+    and the log odds of x of every entry, learnt without its fold, shape (penalties, entries).
     """
     cuts = np.searchsorted(folds, np.arange(1, int(folds.max(initial=0)) + 1))
     sides, weights = np.split(side[:, None], cuts), np.split(weight[:, None], cuts)
@@ -208,59 +197,56 @@ class LikelihoodRatio(FromTable):
 
     def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
         """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
-        known, repeats = data.features, bool(np.any(data.atoms >= 0))
-        if repeats:
-            yield from self._table(data, Value(), ERRORS, data.atoms.copy())
+        known, repeats, kinds = data.features, bool(np.any(data.atoms >= 0)), 2 * FOLDS
+        tables: list[tuple[Feature, float]] = [(Value(), ERRORS)] if repeats else []
         for feature in known.alone if features is None else features:
             if not isinstance(feature, Value):
-                errors = errors_of(known.scanned if feature in known.regions else known.tried)
-                yield from self._table(data, feature, errors, np.full(len(data.outputs), -1))
+                tables.append((feature, errors_of(known.scanned if feature in known.regions else known.tried)))
             elif not repeats:
-                yield from self._table(data, feature, ERRORS, np.full(len(data.outputs), -1))
-
-    def _table(
-        self, data: Encoding, feature: Feature, errors: float, cell: NDArray[np.int64]
-    ) -> Iterator[CandidateScore]:
-        """Count atoms, of cells from 0, and cells of numbers; judge every fold by the ratios of the others."""
-        single = int(cell.max()) + 1
-        numbers = data.numbers(feature)
-        free = np.isfinite(numbers) & (cell < 0)
-        known = np.sort(numbers[data.row[free[data.row]]])
-        values, edges, coded = np.unique(known), np.empty(0), False
-        if isinstance(feature, Code | Together):
-            coded = True
-            edges = np.arange(0.5, feature.number - 1)
-        elif len(known) >= FEW_VALUES and len(values) <= CELLS:
-            edges = (values[1:] + values[:-1]) / 2.0
-        elif len(known) >= FEW_VALUES:  # quantiles that crowd towards the ends
-            tail = np.geomspace(10.0 / len(known), 0.5, CELLS // 4)
-            ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
-            edges = np.unique(np.quantile(known, ranks))
-        cells = single
-        if len(edges) or coded:
-            cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
-            cells += len(edges) + 1
-        if cell.min() == cell.max():
-            return
-        places, kinds = cell[data.row], 2 * FOLDS
-        inside = places >= 0
-        counts = np.bincount(places[inside] * kinds + data.group[inside], data.weight[inside], minlength=cells * kinds)
-        seen: Floats = counts.reshape(cells, FOLDS, 2).astype(float)
-        total, counted = seen.sum(axis=1), cells if coded else single
-        final = _ratios(total, counted)
-        judged = np.empty((FOLDS, cells))
-        for fold in range(FOLDS):
-            judged[fold] = _ratios(total - seen[:, fold], counted)
-        row, folds, side = np.nonzero(seen)
-        first = np.zeros(single, np.int64)
-        rows = np.flatnonzero((cell >= 0) & (cell < single))
-        first[cell[rows]] = rows
-        score = PiecewiseRatio(feature, tuple(values_of(data.outputs[first])), final[:single], edges, final[single:])
-        group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
-        options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
-        candidate = CandidateScore.of(score, final[row], group, weight, judged[folds, row], **options)
-        if candidate is not None:
-            yield candidate
+                tables.append((feature, ERRORS))
+        for feature, errors in tables:
+            # atoms are cells from 0, cells of numbers follow; every fold is judged by the ratios of the others
+            cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
+            single, coded = int(cell.max()) + 1, isinstance(feature, Code | Together)
+            numbers = data.numbers(feature)
+            free = np.isfinite(numbers) & (cell < 0)
+            told = np.sort(numbers[data.row[free[data.row]]])
+            values, edges = np.unique(told), np.empty(0)
+            if isinstance(feature, Code | Together):
+                edges = np.arange(0.5, feature.number - 1)
+            elif len(told) >= FEW_VALUES and len(values) <= CELLS:
+                edges = (values[1:] + values[:-1]) / 2.0
+            elif len(told) >= FEW_VALUES:  # quantiles that crowd towards the ends
+                tail = np.geomspace(10.0 / len(told), 0.5, CELLS // 4)
+                ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
+                edges = np.unique(np.quantile(told, ranks))
+            first = np.zeros(single, np.int64)
+            rows = np.flatnonzero(cell >= 0)
+            first[cell[rows]] = rows
+            cells = single
+            if len(edges) or coded:
+                cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
+                cells += len(edges) + 1
+            if cell.min() == cell.max():
+                continue
+            places = cell[data.row]
+            within = places >= 0
+            places = places[within] * kinds + data.group[within]
+            seen: Floats = (
+                np.bincount(places, data.weight[within], cells * kinds).reshape(cells, FOLDS, 2).astype(float)
+            )
+            total, counted = seen.sum(axis=1), cells if coded else single
+            final, judged = _ratios(total, counted), np.empty((FOLDS, cells))
+            for fold in range(FOLDS):
+                judged[fold] = _ratios(total - seen[:, fold], counted)
+            row, folds, side = np.nonzero(seen)
+            atoms = tuple(values_of(data.outputs[first]))
+            score = PiecewiseRatio(feature, atoms, final[:single], edges, final[single:])
+            group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
+            options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
+            candidate = CandidateScore.of(score, final[row], group, weight, judged[folds, row], **options)
+            if candidate is not None:
+                yield candidate
 
 
 def errors_of(tried: int) -> float:
@@ -323,11 +309,9 @@ class Basis:
 
     @property
     def width(self) -> int:
-        """Number of columns."""
         return max(len(self.knots) - self.linear, 0) + int(self.odd.sum())
 
     def columns(self, numbers: Floats) -> Singles:
-        """Return shape (size, width)."""
         finite = np.isfinite(numbers)
         indicators = odd_of(numbers)[self.odd].T
         if not len(self.knots):
@@ -365,33 +349,21 @@ def bases_of(group: Sequence[Feature], data: Encoding, rows: NDArray[np.int64], 
     return found
 
 
-def design_of(bases: Sequence[Basis], data: Encoding, rows: NDArray[np.int64]) -> Singles:
-    """The columns of all bases side by side, in these rows."""
-    return np.concatenate([basis.columns(data.numbers(basis.feature)[rows]) for basis in bases], axis=1)
-
-
 @dataclass(frozen=True)
 class Classifiers(FromTable):
     """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
 
     Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
-    coordinates (`SHAPES`), whatever judges the held-out folds best. Boosted trees find interactions; they are distilled
-    to one tree, which is faster to apply and fits into JSON. Of vectors of more than `MOST_PARTS` coordinates they are
-    not learnt: products of two that tell are features.
-
-    Parameters
-    ----------
-    trees : bool
-        Whether to learn a tree.
-    curves : int
-        Features of a group up to which each has a curve; of more, a line each, and those that tell most a curve.
+    coordinates (`SHAPES`), whatever judges the held-out folds best. Of a group of more features than ``curves`` each
+    has a line, and those that tell most a curve. Boosted ``trees`` find interactions; they are distilled to one tree,
+    which is faster to apply and fits into JSON. Of vectors of more than `MOST_PARTS` coordinates they are not learnt:
+    products of two that tell are features.
     """
 
     trees: bool = True
     curves: int = MOST_COORDINATES
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield the best sums of two groups of features at most, those of lines, and a tree."""
         if not data.features.groups or data.size < LEAST_TO_LEARN:
             return
         sums, best = [], []
@@ -417,7 +389,6 @@ class FloatBits(FromTable):
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield candidates of zeros and bits that tell something."""
         data = encode(*data.sides, data.features, once=False)
         rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1
         chosen = least(differences(*data.sides), MOST_COORDINATES) if rows else []
@@ -499,8 +470,8 @@ def sums_of(
         part, place = np.arange(size) * finest // size, np.linspace(-1.0, 1.0, size)
         summed = np.zeros((2, finest, len(rows), width), np.float32)
         for basis, at, far in zip(curves, part, place, strict=True):
-            columns = basis.columns(data.numbers(basis.feature)[rows])
-            summed[:, at] += columns, np.float32(far) * columns
+            hat = basis.columns(data.numbers(basis.feature)[rows])
+            summed[:, at] += hat, np.float32(far) * hat
         summed -= summed.mean(axis=2, keepdims=True)  # all hats together are constant: single precision ends there
         for parts, degree in SHAPES:
             pieces, powers = [], []
@@ -510,7 +481,8 @@ def sums_of(
             designs.append((curves, np.concatenate(pieces, axis=1), np.kron(np.transpose(powers), np.eye(width))))
     bases = bases_of(group, data, some, linear=True) if lines else curves
     if bases := [one for one in bases if one.width > (not lines)]:
-        designs.append((bases, design_of(bases, data, rows), None))
+        columns = [basis.columns(data.numbers(basis.feature)[rows]) for basis in bases]
+        designs.append((bases, np.concatenate(columns, axis=1), None))
     for bases, design, shares in designs:
         penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if shares is None else (1.0,))]
         for one, scores in zip(*regress(design, side, weight, folds, penalties), strict=True):

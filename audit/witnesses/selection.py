@@ -71,7 +71,7 @@ class Monotone:
         return Region(self.feature, (Interval(low=threshold) if self.sign > 0 else Interval(high=-threshold),))
 
     def at_most(self, threshold: float) -> Event:
-        return Region(self.feature, (Interval(high=threshold) if self.sign > 0 else Interval(low=-threshold),))
+        return Monotone(self.feature, -self.sign).at_least(-threshold)
 
 
 @dataclass(frozen=True)
@@ -96,23 +96,22 @@ class PiecewiseRatio:
         return values
 
     def at_least(self, threshold: float) -> Event:
-        return self._event(self.interval_values >= threshold, self.atom_values >= threshold)
-
-    def at_most(self, threshold: float) -> Event:
-        return self._event(self.interval_values <= threshold, self.atom_values <= threshold)
-
-    def _event(self, chosen_intervals: NDArray[np.bool_], chosen_atoms: NDArray[np.bool_]) -> Event:
         bounds = np.concatenate([[-np.inf], self.edges, [np.inf]])
+        turns = np.diff(self.interval_values >= threshold, prepend=False, append=False)
         intervals: list[Interval] = []
-        for low, high in bounds[np.flatnonzero(np.diff(chosen_intervals, prepend=False, append=False))].reshape(-1, 2):
+        for low, high in bounds[np.flatnonzero(turns)].reshape(-1, 2):
             intervals.append(Interval(float(low), float(high), includes_low=False))
         included, excluded = [], []
-        for atom, chosen in zip(self.atoms, chosen_atoms, strict=True):
-            if chosen:
+        for atom, value in zip(self.atoms, self.atom_values, strict=True):
+            if value >= threshold:
                 included.append(atom)
             elif any(one.contains(np.array([number(atom)]))[0] for one in intervals):
                 excluded.append(atom)
         return Region(self.feature, tuple(intervals), tuple(included), tuple(excluded))
+
+    def at_most(self, threshold: float) -> Event:
+        negative = replace(self, atom_values=-self.atom_values, interval_values=-self.interval_values)
+        return negative.at_least(-threshold)
 
 
 LEVEL, SLOPE = 4.0, 0.01
@@ -123,18 +122,9 @@ LEVEL, SLOPE = 4.0, 0.01
 class CandidateScore:
     """A score with thresholds, and how often outputs that did not teach it were at or beyond each.
 
-    Attributes
-    ----------
-    thresholds : ndarray, shape (levels,)
-        Thresholds of events, increasing.
-    upper, lower : ndarray, shape (2, levels)
-        How many outputs of x and of x' score at least, and at most, each threshold.
-    size : int
-        Number of outputs a side.
-    errors : float
-        Standard errors by which the log odds of correct guesses are lowered.
-    margin : float
-        Share by which its predicted bound must exceed that of the simpler ones before it.
+    Of increasing ``thresholds``, shape (levels,), ``upper`` and ``lower``, shape (2, levels), say how many outputs of x
+    and of x' score at least, and at most, each, of ``size`` a side. The log odds of correct guesses are lowered by so
+    many standard ``errors``; by a share of ``margin`` must its predicted bound exceed that of the simpler ones before.
     """
 
     score: Score
@@ -205,8 +195,8 @@ class CandidateScore:
         """Correct and wrong guesses that events are expected to give in one run on each dataset.
 
         Yields, for upper events alone, lower ones alone, and both, the indices of their thresholds, -1 for none, and
-        the rates of each. The log odds of each event are lowered by so many standard errors, by default the candidate's
-        own. Where an event's own counts say more than what was pooled, beyond any chance, they are believed.
+        the rates of each. Log odds are lowered by so many standard errors, by default the candidate's own. Where an
+        event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
         errors = self.errors if errors is None else errors
         found = []
@@ -336,15 +326,8 @@ def best_of(
 class Bound:
     """The objective of an audit of fixed size: the bound that a certificate is predicted to give.
 
-    Parameters
-    ----------
-    claim : Claim
-        Whose parameter is bounded.
-    runs, confidence : int, float
-        Certification runs to come, on both datasets together, and confidence of the certificate.
+    It is on the parameter of the ``claim``, after so many certification ``runs`` on both datasets together.
 
-    Examples
-    --------
     >>> from epsaudit.claims.definitions import PureDP
     >>> from epsaudit.witnesses.learning import Tails, candidate_scores
     >>> rng = np.random.default_rng(0)
@@ -363,7 +346,6 @@ class Bound:
     """Choices of before: limits take most of the time."""
 
     def choices(self, candidate: CandidateScore, errors: float | None = None) -> list[Choice]:
-        """Return the best event of every certificate, alone and in pairs."""
         if (candidate, errors) in self._known:
             return self._known[candidate, errors]
         half, point = self.runs / 2.0, self.claim.claimed_point
@@ -376,7 +358,7 @@ class Bound:
             worth = np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
             upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            none = np.zeros(len(worth))  # all as guesses 'x': no certificate of one game tells these apart
+            none = np.zeros(1)  # all as guesses 'x': no certificate of one game tells these apart
             counts = Counts(half, half, right, false, none, none, events=events)
             small = right + false <= half  # of a larger event the box reads the complement, which is a candidate, too
             if events == 1 and small.any():
@@ -390,7 +372,6 @@ class Bound:
             tangents = np.linspace(0.0, max(steepest, 0.1), TANGENTS)
             # at slope e^tangent the best event is the one that gains most over it
             at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
-            none = np.zeros(len(at))
             counts = Counts(half, half, right[at], false[at], none, none, events=events)
             deltas = MembershipGame().delta(counts, tangents, self.confidence)
             touched.append((tangents, deltas, counts, upper[at], lower[at]))
@@ -404,7 +385,9 @@ class Bound:
             # the largest bound; where none is above 0, the largest lead of correct over wrong guesses
             lead = (counts.correct - counts.wrong) / counts.runs
             at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-            witness = candidate.witness(int(upper[at]), int(lower[at]))
-            learnt = bool(getattr(candidate.score, "learnt", False))
-            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt))
+            witness, learnt = (
+                candidate.witness(int(upper[at]), int(lower[at])),
+                getattr(candidate.score, "learnt", False),
+            )
+            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), bool(learnt)))
         return chosen

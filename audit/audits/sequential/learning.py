@@ -245,9 +245,8 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
     """Return the most telling event that reads well; None for none."""
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
-    return most_telling(
-        candidate_scores((Tails(), Middles(), LikelihoodRatio()), *data.sides, data), claim, readable=True
-    )
+    candidates = candidate_scores((Tails(), Middles(), LikelihoodRatio()), *data.sides, data)
+    return most_telling(candidates, claim, readable=True)
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
