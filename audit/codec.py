@@ -1,7 +1,6 @@
 """Dataclasses as JSON objects and back, by their fields and type hints: claims, certificates, rules, rounds, results.
 
-What a class reads and writes is said once, by its fields. Whether a file may hold it, its JSON Schema says (`check`;
-docs/reference/files.md says what of the schemas is promised to stay), and the classes themselves, which check their
+Whether a file may hold one, its JSON Schema says (`check`; docs/reference/files.md), and the class, which checks its
 numbers.
 """
 
@@ -21,8 +20,7 @@ from epsaudit.text import for_json
 SPOKEN = ("witness", "rule")
 """Fields that are written with their text beside them, for people."""
 INFINITE = ("inf", "-inf", "nan")
-LONGEST = 60
-"""Characters of a value that a sentence quotes."""
+LONGEST = 60  # characters of a value that a sentence quotes
 
 
 def written(value: Any) -> Any:

@@ -58,10 +58,9 @@ def with_article(noun: str) -> str:
 
 
 class OwnCodeError(AuditError):
-    """The code that is audited failed, not what was asked: a module, a mechanism, or a program in another process."""
+    """The code that is audited failed, not what was asked; ``lines`` are the user's of a worker's traceback."""
 
     lines = ""
-    """Lines of the traceback that a user wrote, where they would be lost on the way from a worker process."""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:
@@ -120,7 +119,7 @@ def clipped(text: str, most: int) -> str:
 
 
 def own_lines(error: BaseException | None) -> str:
-    """Return the traceback of an exception, or of what it came from, with the user's lines alone; '' without any."""
+    """Return the traceback of an exception, or of its cause, with the user's lines alone; '' without any."""
     while error is not None:
         own = _own_traceback(error)
         if own is not None or (isinstance(error, SyntaxError) and error.filename):

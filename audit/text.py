@@ -13,7 +13,6 @@ from typing import Any
 SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ", "advantage": "advantage"}
 """How reports write the parameters of claims."""
 COLOURS = {"consistent": "#0072B2", "violated": "#D55E00"}
-"""Of verdicts in a notebook."""
 
 _NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
 _GREEK = {
@@ -88,14 +87,13 @@ def visible(text: str) -> str:
 
 def latex(text: str) -> str:
     r"""Escape text for LaTeX; letters that pdflatex does not know by itself become code points."""
-    return "".join(_LATEX.get(c) or _known_to_pdflatex(c) for c in visible(text)).replace("--", "-{}-")  # no ligature
-
-
-def _known_to_pdflatex(character: str) -> str:
-    if character.isascii() or (character.isalpha() and ord(character) < 0x180):
-        return character
-    simple = unicodedata.normalize("NFKD", character)
-    return simple if simple.isascii() and simple.isalnum() else f"[U+{ord(character):04X}]"
+    found = []
+    for c in visible(text):
+        known = c.isascii() or (c.isalpha() and ord(c) < 0x180)
+        simple = c if known else unicodedata.normalize("NFKD", c)
+        known |= simple.isascii() and simple.isalnum()
+        found.append(_LATEX.get(c) or (simple if known else f"[U+{ord(c):04X}]"))
+    return "".join(found).replace("--", "-{}-")  # no ligature
 
 
 def markdown(text: str) -> str:
@@ -104,10 +102,7 @@ def markdown(text: str) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """Keep text from being taken for a formula by a spreadsheet: an apostrophe before = + - @ | and white space.
-
-    Numbers, also those written as text, are left as they are; line ends are written as one character.
-    """
+    """Keep text that is no number from being taken for a formula by a spreadsheet, by an apostrophe before it."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")

@@ -53,8 +53,7 @@ def pure_to_gaussian(epsilon: float) -> float:
     >>> round(pure_to_gaussian(1.0), 6)
     1.232035
     """
-    epsilon = finite_at_least(epsilon, 0.0, "epsilon")
-    return float(-2.0 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
+    return float(-2.0 * ndtri_exp(-np.logaddexp(0.0, finite_at_least(epsilon, 0.0, "epsilon"))))
 
 
 def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
@@ -108,10 +107,7 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
 
 
 def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
-    """How often guesses are right that are about this share of N(mu/2, 1) and N(-mu/2, 1) together, the most extreme.
-
-    The share on both is between 0 and 2: of the outputs of one law that pass some threshold, and of the other's.
-    """
+    """How often guesses are right about the most extreme outputs, this share (0 to 2) of N(mu/2, 1) and N(-mu/2, 1)."""
     low, high = np.where(np.asarray(shares) > 1.0, -40.0, -1.0), np.full(len(shares), 40.0 + mu)
     _, high = bisected(lambda x: ndtr(mu / 2.0 - x) + ndtr(-mu / 2.0 - x) > shares, low, high, 60)
     right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
@@ -218,9 +214,8 @@ def roots(
 ) -> Floats:
     """Return a root in each of many brackets, to within ``xtol`` + ``rtol`` |root|; nothing where no sign changes.
 
-    ``function`` takes and returns arrays of the shape of ``low`` and ``high``, a point of each bracket. The brackets
-    shrink by inverse quadratic interpolation, or by halving where that is not safe (T. R. Chandrupatla, Advances in
-    Engineering Software 28, 1997). Importing scipy.optimize would take longer than all else that audits a mechanism.
+    ``function`` takes and returns arrays of the shape of ``low`` and ``high``. Chandrupatla's method (Advances in
+    Engineering Software 28, 1997); importing scipy.optimize would take longer than all else that audits a mechanism.
 
     >>> roots(lambda x: x * x - [2.0, 9.0], [0.0, 0.0], [2.0, 4.0]).round(12).tolist()
     [1.414213562373, 3.0]

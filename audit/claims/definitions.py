@@ -34,8 +34,7 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 Expected = Literal["consistent", "violated"]
 """What an audit says of a claim, and what theory expects it to say."""
 
-RAREST = 1e-300
-"""Deltas below it count as 0."""
+RAREST = 1e-300  # deltas below it count as 0
 ROUNDING = 1e-11
 """By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
 
@@ -135,11 +134,9 @@ class _OfOnePoint(_Checked):
 
     @property
     def claimed_point(self) -> tuple[float, float]:
-        """The point (epsilon, delta), of pure DP with delta = 0."""
         return self.parameter, float(getattr(self, "delta", 0.0))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Of the event and its complement, in both directions."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         best = np.zeros(p.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -158,7 +155,6 @@ class _OfOnePoint(_Checked):
         return np.where(delta < claimed_delta, 0.0, np.where(delta >= 1.0, np.inf, np.maximum(theta, 0.0)))
 
     def profile(self, epsilon: float) -> float:
-        """The claimed delta from the claimed epsilon on, more below it."""
         return approximate_to_delta(*self.claimed_point, finite_at_least(epsilon, 0.0, "epsilon"))
 
 
@@ -206,12 +202,11 @@ class ZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """The supremum over a > 1 of D_a / a, in both directions; never above the true value."""
+        """The supremum over a > 1 of D_a / a, never above the true value."""
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Rounded down."""
         return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
 
     def __str__(self) -> str:
@@ -236,11 +231,9 @@ class RenyiDP(_Checked):
             raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """The larger of the two directions' divergences."""
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Rounded down."""
         return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
 
     def __str__(self) -> str:
@@ -260,7 +253,6 @@ class GaussianDP(_Checked):
     symbol: ClassVar[str] = "mu"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """|Phi^-1(p) - Phi^-1(p')|."""
         p, p_prime = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         with np.errstate(invalid="ignore"):
             return np.where(p == p_prime, 0.0, np.abs(ndtri(p) - ndtri(p_prime)))
@@ -306,7 +298,6 @@ class ApproxZCDP(_Checked):
         return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
 
     def profile(self, epsilon: float) -> float:
-        """Delta, and 1 - delta times that of zCDP."""
         return self.delta + (1.0 - self.delta) * ZCDP(self.rho).profile(epsilon)
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from epsaudit.data.neighbours import (
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
 EXAMPLES = 256
-"""Examples that are drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %."""
+"""Examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %."""
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:
@@ -46,23 +46,16 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
     flat, half = np.zeros(size), np.arange(size) < size // 2
     first, last = np.eye(size)[[0, -1]]
     rest, before = 1.0 - first, 1.0 - last
-    moves = {
-        "all above": flat + 1.0,
-        "all below": flat - 1.0,
-        "first above": first,
-        "first below": -first,
-        "last above": last,
-        "last below": -last,
-        "first above, rest below": first - rest,
-        "first below, rest above": rest - first,
-        "last above, rest below": last - before,
-        "last below, rest above": before - last,
-        "half above, half below": np.where(half, 1.0, -1.0),
-        "half above": np.where(half, 1.0, 0.0),
+    moves: dict[str, Any] = {
+        **{"all above": flat + 1.0, "all below": flat - 1.0},
+        **{"first above": first, "first below": -first, "last above": last, "last below": -last},
+        **{"first above, rest below": first - rest, "first below, rest above": rest - first},
+        **{"last above, rest below": last - before, "last below, rest above": before - last},
+        **{"half above, half below": np.where(half, 1.0, -1.0), "half above": half * 1.0, "crossed": 1.0 - half},
     }
-    pairs: dict[str, tuple[Any, Any]] = {name: (flat, move) for name, move in moves.items()}
     found: dict[tuple[Any, Any], DatasetPair] = {}
-    for name, sides in {**pairs, "crossed": (half * 1.0, 1.0 - half)}.items():
+    for name, move in moves.items():
+        sides = (half if name == "crossed" else flat, move)
         x, x_prime = (tuple((base + bound * side).tolist()) for side in sides)
         if x != x_prime:
             found.setdefault((x, x_prime), DatasetPair(x, x_prime, name))
@@ -80,11 +73,10 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
     """
     size = whole_at_least(size, 1, "size")
     adjacency = adjacency_of(adjacency)
-    try:
-        empty = not low < high
-    except TypeError:
-        empty = True
-    if empty:
+    ordered = False
+    with contextlib.suppress(TypeError):
+        ordered = low < high
+    if not ordered:
         raise AuditError(f"The range from {low!r} to {high!r} is empty; low must be below high.")
     half = (low,) * (size - size // 2) + (high,) * (size // 2)
     bases: list[tuple[float, ...]] = [(low,) * size, (high,) * size, half, (low,) * (size - 1) + (high,)]
@@ -101,8 +93,8 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
 def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | None = None) -> list[DatasetPair]:
     """Draw different pairs from a strategy of hypothesis, and join them with boundary cases made of their records.
 
-    Random datasets seldom sit where sensitivity is. So the least and the greatest record that were drawn are put
-    together at the sizes that were drawn, as by `boundary`, or by `patterns` for `MaxChange`. Needs hypothesis.
+    Random datasets seldom sit where sensitivity is: so the least and the greatest record are put together at the sizes
+    that were drawn, as by `boundary`, or by `patterns` for `MaxChange`.
 
     Parameters
     ----------
@@ -118,7 +110,7 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     Raises
     ------
     AuditError
-        If no pair was adjacent, or what was drawn is no pair.
+        If hypothesis is not installed, no pair was adjacent, or what was drawn is no pair.
 
     Examples
     --------
@@ -133,18 +125,18 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
         import hypothesis
         from hypothesis.internal.conjecture.providers import HypothesisProvider
     except ImportError as error:
-        raise AuditError(
-            "Pairs drawn from a strategy need hypothesis 6.131 or newer: pip install -U hypothesis."
-        ) from error
+        needed = "Pairs drawn from a strategy need hypothesis 6.131 or newer: pip install -U hypothesis."
+        raise AuditError(needed) from error
 
     if not is_strategy(strategy):
         raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
     count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
+    examples = max(EXAMPLES, count)
     found: dict[str, DatasetPair] = {}
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
-        max_examples=max(EXAMPLES, count),
+        max_examples=examples,
         phases=[hypothesis.Phase.generate],
         backend="hypothesis",
         database=None,
@@ -156,9 +148,8 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
         try:
             pair = pair_of(drawn_pair)
         except AuditError:
-            raise AuditError(
-                f"The strategy gave {shorten(drawn_pair)}; it must give pairs, as .map(lambda x: (x, x[1:])) does."
-            ) from None
+            how = "it must give pairs, as .map(lambda x: (x, x[1:])) does"
+            raise AuditError(f"The strategy gave {shorten(drawn_pair)}; {how}.") from None
         if adjacency is None or adjacency.holds(pair.x, pair.x_prime):
             found.setdefault(repr((pair.x, pair.x_prime)), pair)
 
@@ -172,13 +163,12 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     except Exception as error:
         raise AuditError(f"The strategy raised {type(error).__name__}: {error}.") from error
     if not found:
-        examples = max(EXAMPLES, count)
         raise AuditError(f"None of the {examples} examples of the strategy were neighbours under '{adjacency}'.")
     pairs = list(found.values())
     relation = adjacency or relation_seen(pairs)
     kept = pairs[:: -(-len(pairs) // count)]
-    extremes = _extremes(pairs, relation) if relation else []
-    return list({repr((pair.x, pair.x_prime)): pair for pair in kept + extremes}.values())
+    kept += _extremes(pairs, relation) if relation else []
+    return list({repr((pair.x, pair.x_prime)): pair for pair in kept}.values())
 
 
 def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:

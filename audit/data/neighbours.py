@@ -4,8 +4,7 @@ A dataset is a collection of records: the items of a sequence, the rows of an ar
 neither of which is imported), the entries (key, value) of a mapping. Order never matters. Query answers are vectors of
 numbers.
 
-`Dataset` gives the object that a function is called with. What can change is kept as bytes: runs share a copy of it for
-as long as they leave it alone, and get one each once one has changed it.
+`Dataset` gives the object that a function is called with.
 """
 
 from __future__ import annotations
@@ -37,25 +36,15 @@ from epsaudit.errors import AuditError, clipped, finite_at_least, with_article
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-NAMES = 60
-"""Most characters of the names of a frame's columns, or of one of its rows, that are written out."""
+NAMES = 60  # most characters of the names of a frame's columns, or of one of its rows, that are written out
 UNDER = "neighbours under "
 """How the note of a result begins that names its neighbouring relations."""
 
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Two datasets to be told apart, with a name that reports can print.
+    """Two datasets, in whatever form the mechanism accepts, with a name, by default themselves, shortened.
 
-    Attributes
-    ----------
-    x, x_prime : any
-        The two datasets, in whatever form the mechanism accepts.
-    name : str
-        A few words; by default the two datasets themselves, shortened.
-
-    Examples
-    --------
     >>> print(DatasetPair((0, 1), (0, 1, 1)))
     (0, 1) against (0, 1, 1)
     >>> str(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
@@ -102,9 +91,8 @@ class Adjacency(ABC):
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
         except Exception as error:  # datasets are of any kind, and relations anybody's
-            raise AuditError(
-                f"The pair {pair} cannot be compared under {self} ({error}). Pass adjacency=None to vouch for it."
-            ) from error
+            how = "Pass adjacency=None to vouch for it."
+            raise AuditError(f"The pair {pair} cannot be compared under {self} ({error}). {how}") from error
         if not adjacent:
             raise AuditError(f"The pair {pair} is not adjacent: under {self}, neighbours differ in {self.description}.")
 
@@ -152,9 +140,8 @@ class MaxChange(Adjacency):
         return f"each query answer by at most {self.bound:g}"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """See `Adjacency.holds`; a relative slack of 1e-12 forgives rounding."""
         a, b = np.asarray(x, float), np.asarray(x_prime, float)
-        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.bound * (1 + 1e-12)))
+        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.bound * (1 + 1e-12)))  # forgives rounding
 
     def __str__(self) -> str:
         return f"query answers within {self.bound:g}"
@@ -241,8 +228,7 @@ def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
     return (ours - theirs).total(), (theirs - ours).total()
 
 
-MOST_RECORDS = 100_000
-"""Of two datasets together that are counted only for a note: a tenth of a second."""
+MOST_RECORDS = 100_000  # of two datasets together that are counted only for a note: a tenth of a second
 
 
 def far_apart(pair: DatasetPair, symbol: str) -> str:
@@ -361,9 +347,10 @@ HOW = "Give what every run can read anew: a list, an array, a frame, or a path f
 
 
 class Dataset:
-    """One dataset, for as many runs as are wanted; unless it is constant, it is copied now, and never touched.
+    """One dataset, for as many runs as are wanted: what can change is kept as bytes.
 
-    `AuditError` is raised if it cannot be given twice (iterators, generators, cursors, open files), or be copied.
+    Runs share a copy for as long as they leave it alone, and get one each once one has changed it. `AuditError` if it
+    cannot be given twice (iterators, generators, cursors, open files), or be copied.
     """
 
     __slots__ = ("_bytes", "_mark", "changes", "constant", "shared")
@@ -412,10 +399,7 @@ class Dataset:
 
 
 def given(pair: DatasetPair) -> DatasetPair:
-    """Return the pair with copies of what can change in it, so that who prepares for one pair does not spoil another.
-
-    It raises as `Dataset` does.
-    """
+    """Return the pair with copies of what can change in it, so that who prepares for it does not spoil others."""
     if is_constant(pair.x) and is_constant(pair.x_prime):
         return pair
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
@@ -443,9 +427,8 @@ def is_constant(value: Any) -> bool:
         return is_constant(value.value)
     if isinstance(value, np.generic):
         return kind is not np.void and kind is not np.object_
-    if isinstance(value, (tuple, frozenset)) and not hasattr(value, "__dict__"):
-        return all(map(is_constant, value))
-    return False
+    plain = isinstance(value, (tuple, frozenset)) and not hasattr(value, "__dict__")
+    return plain and all(map(is_constant, value))
 
 
 def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
@@ -453,10 +436,8 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
         what = "an open file" if stream else with_article(type(dataset).__name__)
-        raise AuditError(
-            f"The dataset {inside or 'is'} {what}: the first run would use it up, and later ones see another dataset. "
-            f"{HOW}"
-        )
+        why = "the first run would use it up, and later ones see another dataset"
+        raise AuditError(f"The dataset {inside or 'is'} {what}: {why}. {HOW}")
     if type(dataset) in (dict, list, tuple, set, frozenset) and not is_constant(dataset):
         for part in dataset.values() if isinstance(dataset, dict) else dataset:
             refuse_if_consumed(part, "holds")

@@ -35,16 +35,14 @@ Identity = Mapping[str, Any]
 
 
 class Checkpoint:
-    """An open checkpoint file, which one audit or suite at a time may use.
+    """An open checkpoint file, which one audit or suite at a time may use; made if it is missing.
 
     Its one table holds JSON by audit, kind and key, each with a checksum, which SQLite does not keep: of no audit the
     ``head``, which is the seed and the identity of each audit by its name; ``counts`` of certification chunks; a
-    ``chunk`` of which outputs are kept, of training, where they took long, or of a sequential audit, with counts at
-    every look; the ``choice`` of witness and certificate; and the ``result`` of a finished audit.
+    ``chunk`` of which outputs are kept; the ``choice`` of witness and certificate; the ``result`` of a finished audit.
 
-    ``audits`` says what each is, by name, in words that a refusal can quote. The file is made if it is missing; a
-    ``seed`` of None takes the file's, or a fresh one. `AuditError` is raised if the file cannot be read or written, is
-    in use, is no checkpoint, is damaged, or belongs to other audits, with in what they differ.
+    ``audits`` says what each is, by name, in words that a refusal can quote; a ``seed`` of None takes the file's, or a
+    fresh one. `AuditError` says what is wrong with the file, or in what other audits, to which it belongs, differ.
     """
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:
@@ -96,7 +94,7 @@ class Checkpoint:
             self._database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
 
     def _open(self, head: Mapping[str, Any]) -> None:
-        """Keep others from the file until it is closed, make its table if it is new, and look whether it is whole."""
+        """Keep others from the file, make its table if it is new, and look whether it is whole."""
         run = self._database.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("BEGIN EXCLUSIVE")
@@ -115,7 +113,6 @@ class Checkpoint:
             raise sqlite3.DatabaseError(" ".join(found.split()))
 
     def _take_up(self, audits: dict[str, Any], seed: int | None) -> None:
-        """Take the file's seed, and refuse a file of other audits."""
         head = self.read("", "head")
         try:
             self.seed, theirs = int(head["seed"]), dict(head["audits"])
@@ -139,7 +136,6 @@ class Checkpoint:
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        """Turn an error of SQLite, or text that is no JSON, into a sentence."""
         try:
             yield
         except (sqlite3.Error, json.JSONDecodeError, RecursionError) as error:

@@ -48,7 +48,7 @@ from epsaudit.witnesses import Witness
 LEVEL = 1e-9
 """Probability that independent runs are refused, over everything that is tested in an audit."""
 LAGS = (1, 2, 3, 4, 8, 16, 64)
-"""How far apart runs are paired: neighbours, and sizes of small batches. Set by hand; no measurement is recorded."""
+"""How far apart runs are paired. Set by hand; no measurement is recorded."""
 MOST_PAIRS = 2048
 """Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
@@ -63,16 +63,13 @@ FRESH = (
     "A release is of a fresh object: give the class or function that makes it as fresh=, so that every run has one of "
     "its own."
 )
-"""What there is to do about a function that keeps something."""
 
 
 class Finding(NamedTuple):
-    """Something that independent runs would hardly show."""
+    """What independent runs would hardly show, as the end of a sentence, and the logarithm of its probability."""
 
     log_p: float
-    """Natural logarithm of the probability that independent runs show as much."""
     what: str
-    """As the end of the sentence 'Runs on x depend on one another: ...'."""
 
 
 def refuse(finding: Finding, side: str) -> None:
@@ -131,10 +128,9 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
 def _paired(
     above: NDArray[np.bool_], partitions: Sequence[Sequence[int]]
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs of runs, each run in one pair at most, with words for the second.
+    """Yield pairs of runs, each in one pair at most, with words for the second: a lag apart, or in blocks' same place.
 
-    They are a lag apart, in the second half of the runs also the lag at which those of the first half are most alike,
-    or in the same place of consecutive blocks.
+    One lag, for the second half of the runs, is that at which those of the first half are most alike.
     """
     runs, half = len(above), len(above) // 2
     lags = list(zip(LAGS, (0,) * len(LAGS), strict=True))
@@ -170,7 +166,7 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
     """Look whether outputs repeat one another in all their digits, as draws of a pool that is used again do.
 
     Numbers of a continuous law never do; those of a grid, or of few candidates, lie at even distances, or are seen on
-    the other dataset, too. Independent runs of a continuous law, or of one on a grid, are never refused by this.
+    the other dataset, too.
     """
     if outputs.dtype.kind != "f" or outputs.ndim != 1:
         return None
@@ -183,8 +179,9 @@ def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
     steps = np.diff(values) / np.diff(values).min()
     if np.mean(np.abs(steps - np.round(steps)) < 1e-3) > 0.9:
         return None
-    what = f"{len(again):,} different outputs of {len(outputs):,} were seen again in all their digits"
-    return Finding(-math.inf, what)
+    return Finding(
+        -math.inf, f"{len(again):,} different outputs of {len(outputs):,} were seen again in all their digits"
+    )
 
 
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
@@ -238,10 +235,9 @@ def unevenness_of_copies(
 
 
 def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
-    """Log of the probability of ``hits`` or fewer, or of so many or more, whichever is less; twice that is two-sided.
+    """Log of the probability that ``drawn`` of ``size`` things hold ``hits`` of the ``total`` marked, or fewer or more.
 
-    Of ``size`` things ``total`` are marked, and ``drawn`` are drawn. Within a standard deviation of the mean it is not
-    computed, and 0.
+    It is the lesser of both tails, and 0 within a standard deviation of the mean.
     """
     least, most = max(0, drawn + total - size), min(drawn, total)
     mean = drawn * total / size if size else 0.0
@@ -312,10 +308,7 @@ class Look:
     Two copies of a function get the same seeds, in two orders, and then both again. If they answer each seed alike, the
     function draws from its rng (or the global generators) alone and keeps nothing. If both draw fewer random numbers,
     or more, the first time than ever after, or each answers by what it was asked first, the function keeps what it
-    drew, and is refused. Else it has randomness or memory of its own, and `again` compares many copies before a bound
-    is certified.
-
-    Raises `AuditError` for a function that keeps something.
+    drew: `AuditError`. Else `again` compares many copies before a bound is certified.
     """
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
@@ -368,12 +361,10 @@ class Look:
             self.copies = min(COPIES, self.calls // 8)
             self._each = min(self.calls // (4 * self.copies), RUNS_OF_A_COPY) // 2 * 2
             self.runs += 2 * self.copies * self._each
+        if not written or not self.mechanism.reproducible:
+            return
         numbers = isinstance(pair.x, (int, float)) and isinstance(pair.x_prime, (int, float))
-        if (
-            written
-            and self.mechanism.reproducible
-            and (HASHES.search(written[0]) or (not numbers and _holds_text((pair.x, pair.x_prime))))
-        ):
+        if HASHES.search(written[0]) or (not numbers and _holds_text((pair.x, pair.x_prime))):
             told = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
             pool = ThreadPoolExecutor(1)  # while the audit works
             self.elsewhere = pool.submit(lambda: _answers_elsewhere(told) == repr(first.answers))
@@ -419,10 +410,10 @@ class Look:
     ) -> int:
         """Ask copies of what has randomness of its own: `AuditError` if they see the witness's events otherwise.
 
-        ``counts`` are those of fresh runs, with which the copies' are compared; for None as many runs are made anew.
-        Programs are started anew for this, and only where the claim is ``refuted``. Independent runs are refused with
-        probability at most LEVEL / 4. Where time runs out, at the moment ``until`` of `time.perf_counter`, copies make
-        fewer runs, but two at least. Returns how many runs were made.
+        Copies are compared with ``counts`` of fresh runs; for None as many runs are made anew. Programs are started
+        anew for this, and only where the claim is ``refuted``. Independent runs are refused with probability at most
+        LEVEL / 4. Where time runs out, at the moment ``until`` of `time.perf_counter`, copies make two runs at least.
+        Returns how many runs were made.
         """
         program = isinstance(self.mechanism, CommandMechanism)
         if self.copies < 2 or self._each < 2 or (program and not refuted):
@@ -497,10 +488,7 @@ def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least
 
 
 def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides) -> None:
-    """Raise `AuditError` for a class of mechanisms that has other randomness than the rng of `sample`, and denies it.
-
-    It may have drawn its noise when it was given the dataset.
-    """
+    """Raise `AuditError` for a class of mechanisms that denies to have other randomness than the rng of `sample`."""
     if not getattr(mechanism, "reproducible", True):
         return
     for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
@@ -516,14 +504,12 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 
 
 class _Asked(NamedTuple):
-    """What a copy answered, given seeds."""
-
     answers: list[str]
     """Outputs as text, of each seed on each dataset."""
     stood: list[Any]
     """Where the rng and the global generators stood afterwards."""
     drew: bool
-    """Whether it drew from one of these every time."""
+    """Whether it drew from one of these every time, and if ever from the global ones."""
     globally: bool
     same_memory: bool
     """Whether two calls returned the same memory."""
@@ -565,7 +551,6 @@ class _Writer(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     """Writes caches of the user's functions empty, and generators that are carried as new ones."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Write caches and generators apart from all else."""
         if obj is getattr(random.random, "__self__", None):  # the global one stays the global one
             return getattr, (random, "_inst")
         if type(obj) is np.random.Generator:
@@ -665,9 +650,8 @@ STOPPED = "A function that keeps a budget, a count or a cache does so, and its r
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or timed out: compared with itself, it would pass.
 
-    An exception on one of the datasets only is a finding, and one that occurs in some runs is an outcome. Blocks are
-    outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism is run
-    once more on the dataset, to raise the error from the function's own exception.
+    Blocks are outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism
+    is run once more on the dataset, to raise the error from the function's own exception.
     """
     first: Raised | TimedOut | None = None
     runs = 0
@@ -701,8 +685,7 @@ def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = 
 class Rates:
     """How often runs fail, give the commonest output, lie above the median or far from it, as earlier runs showed it.
 
-    What all runs on both datasets ceased to do, as those of a budget that is spent, no certificate can tell from
-    privacy: so later runs are compared with the earlier ones.
+    Later runs are compared with these: no certificate can tell a budget that is spent on both datasets from privacy.
     """
 
     numbers: bool

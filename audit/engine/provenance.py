@@ -1,9 +1,6 @@
 """Where a result comes from: random streams of its seed; `provenance`, on which its numbers depend, and `execution`, on
 which they do not; and what an audit is of: a digest of data, parameters and code, and the sources and versions that a
-mechanism reaches. All streams that an audit draws from stand in one table, so that no two meet.
-
-Only `epsaudit.results.result.save` adds the execution, so that results are equal for equal seeds. A checkpoint
-remembers the digests, so that no audit goes on with counts of another function, other data or other packages.
+mechanism reaches, which a checkpoint remembers.
 """
 
 from __future__ import annotations
@@ -76,8 +73,8 @@ PATIENCE = 3.0
 def provenance() -> dict[str, str]:
     """Versions of the harness, its libraries and Python, the platform, and in a checkout the commit.
 
-    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them; see `modified`. Audits ask
-    before their runs; a git that fails or hangs costs some seconds, and what it did not say is said to be unknown.
+    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them. What git does not say within
+    some seconds is said to be unknown.
     """
     found = {name: version(name) for name in LIBRARIES}
     found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
@@ -122,8 +119,10 @@ def _git(folder: Path, *words: str) -> str:
 def execution(seconds: float) -> dict[str, str]:
     """When, where and by which command something ran that took ``seconds`` and ends now; no host or user is named."""
     started = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    own = multiprocessing.current_process().name == "MainProcess"  # a worker process does not know the command
-    return {"started": started, "machine": machine(), **({"command": command()} if own else {})}
+    made = {"started": started, "machine": machine()}
+    if multiprocessing.current_process().name == "MainProcess":  # a worker process does not know the command
+        made["command"] = command()
+    return made
 
 
 @functools.cache
@@ -185,11 +184,10 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def digest(value: Any) -> str:
-    """Return 16 hexadecimal digits that stand for a value: its type, its data, and the code of functions.
+    """Return 16 hexadecimal digits that stand for a value, in every process: its type, its data, the code of functions.
 
-    They are equal in every process that holds an equal object. Memory addresses never show, and nothing is called or
-    imported. Of what a function names, data count; functions and classes are followed where they were typed in, as in a
-    notebook, and else named: their files count, see `sources`.
+    Nothing is called or imported. Of what a function names, data count; functions and classes are followed where they
+    were typed in, as in a notebook, and else named: their files count, see `sources`.
 
     >>> digest((1, "a", {2.5})) == digest((1, "a", {2.5})) != digest((1, "a", {2.6}))
     True
@@ -298,8 +296,7 @@ INSTALLED = {"site-packages", "dist-packages"}
 def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
     """Return what makes a mechanism another one if it changes, each by a name that a refusal can quote.
 
-    Of a program they are its words, versions and files; else its data and what code it and the ``others``, such as
-    families of witnesses, reach.
+    Of a program they are its words, versions and files; else its data and what code it and the ``others`` reach.
     """
     known = getattr(mechanism, "fingerprint", None)
     if known is None:
@@ -315,9 +312,8 @@ def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
 def sources(*values: Any) -> dict[str, str]:
     """Return what code values reach: a digest of each file of the user's, and the version of each package.
 
-    A file is the user's unless it is of the standard library, installed, or of epsaudit. Reached are the modules of
-    functions, classes and objects that stand in closures, defaults, attributes and items, and then what those import,
-    wherever they do; nothing is called. An edit that is not loaded yet counts.
+    Reached are the modules of functions, classes and objects that stand in closures, defaults, attributes and items,
+    and then what those import, wherever they do; nothing is called. An edit that is not loaded yet counts.
     """
     seen: dict[int, Any] = {}  # the values, too, so that no other gets their number
     modules: list[str] = []
@@ -358,14 +354,13 @@ def sources(*values: Any) -> dict[str, str]:
         elif INSTALLED & set(file.parts):
             packages.add(top)
     found = {f"the code of {label}": digest(sorted(files[label])) for label in sorted(files)}
-    owners = _owners() if packages else {}
+    owners = packages_distributions() if packages else {}
     distributions = sorted({owner for package in packages for owner in owners.get(package, ())})
     return found | {f"version of {name}": version(name) for name in distributions}
 
 
-@functools.cache  # it reads the files' names of all that is installed, for a quarter of a second
-def _owners() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
+# it reads the files' names of all that is installed, for a quarter of a second
+packages_distributions = functools.cache(importlib.metadata.packages_distributions)
 
 
 def _with_packages(names: Iterable[str]) -> list[str]:

@@ -45,12 +45,10 @@ Codes = NDArray[np.int64]
 NAN = float("nan")
 MOST_OF_A_STREAM = 100_000
 """Items of an iterator that are read, for one may never end."""
-WHOLE_IN_FLOATS = 2**53
-"""Whole numbers beyond are not all floats."""
+WHOLE_IN_FLOATS = 2**53  # whole numbers beyond are not all floats
 MOST_BITS = 4096
 """Of whole numbers, 1,234 digits, that are written in decimals: Python and JSON stop at 4,300 digits."""
-LONGEST_MESSAGE = 1000
-"""Characters of an exception's message that are kept."""
+LONGEST_MESSAGE = 1000  # characters of an exception's that are kept
 
 
 @dataclass(frozen=True)
@@ -106,13 +104,6 @@ class _Marked(tuple[Any, ...]):
 class Items(_Marked):
     """The outcome of a run that returned a mapping: its (key, value) pairs by key, and the order they came in.
 
-    Attributes
-    ----------
-    order : tuple of int, optional
-        Positions among the sorted pairs in the order that the mapping had; None where it was sorted.
-
-    Examples
-    --------
     >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
     ({'bob': 2, 'ann': 1}, 1.0)
     >>> Items.of({"bob": 2, "ann": 1}) == Items.of({"ann": 1, "bob": 2})
@@ -120,6 +111,7 @@ class Items(_Marked):
     """
 
     order: tuple[int, ...] | None = None
+    """Positions among the sorted pairs in the order that the mapping had; None where it was sorted."""
 
     @classmethod
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
@@ -165,15 +157,8 @@ class Array(_Marked):
 
 
 def normal(value: Any) -> Any:
-    """Return the normal form of one output.
+    """Return the normal form of one output; `AuditError` shows an object in it that has none.
 
-    Raises
-    ------
-    AuditError
-        If it holds an object that has none; the message shows it.
-
-    Examples
-    --------
     >>> normal([1, True, "a"]), normal(np.array([[0.5]])), normal({"ann": {2, 1}})
     ((1.0, 1.0, 'a'), array of shape (1, 1): (0.5,), {'ann': frozenset({1, 2})})
     """
@@ -256,7 +241,7 @@ def refused(value: Any) -> AuditError:
 
 
 def are_floats(numbers: NDArray[Any]) -> bool:
-    """Whether all are floats: whole numbers so small that they are, or long doubles that no float rounds."""
+    """Whether all are floats: small whole numbers, or long doubles that no float rounds."""
     if numbers.dtype.itemsize < 8 or numbers.size == 0:
         return True
     with np.errstate(invalid="ignore", over="ignore"):
@@ -523,12 +508,9 @@ def rows_of(outputs: Outputs) -> NDArray[np.float64] | None:
 
 def like(outputs: Outputs, other: Outputs) -> Outputs:
     """Return only the outputs that are floats, or arrays of floats, of the shape of those in ``other``."""
-    shape = other.shape[1:]
-    if outputs.dtype == object:
-        packed = (pack_normal([value]) for value in outputs.tolist())
-        found = [one for one in packed if one.dtype == np.float64 and one.shape[1:] == shape]
-        return join(found) if found else other[:0]
-    return outputs if outputs.dtype == np.float64 and outputs.shape[1:] == shape else other[:0]
+    parts = [pack_normal([one]) for one in outputs.tolist()] if outputs.dtype == object else [outputs]
+    found = [one for one in parts if one.dtype == np.float64 and one.shape[1:] == other.shape[1:]]
+    return join(found) if found else other[:0]
 
 
 def kinds_of(outputs: Outputs) -> list[str]:
@@ -544,21 +526,19 @@ def kinds_of(outputs: Outputs) -> list[str]:
 
 @dataclass(frozen=True)
 class Columns:
-    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'.
-
-    ``read`` makes the column of the place with this number.
-    """
+    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'."""
 
     kind: str
     places: tuple[Hashable, ...]
     read: Callable[[int], Outputs]
+    """Makes the column of the place with this number."""
 
     def part(self, place: Hashable) -> Outputs | None:
         """Return the outputs at a place, None where there is none."""
-        if self.kind == "sequence":
-            if not isinstance(place, int):
-                return None
+        if self.kind == "sequence" and isinstance(place, int):
             place += len(self.places) if place < 0 else 0
+        elif self.kind == "sequence":
+            return None
         return self.read(self.places.index(place)) if place in self.places else None
 
 
@@ -689,10 +669,7 @@ def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def row_codes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Mix every row of numbers into 64 bits: equal rows have equal codes, different ones with near certainty not.
-
-    Zero is zero whatever its sign, and NaN is NaN whatever its bits.
-    """
+    """Mix rows of numbers into 64 bits each: alike for equal rows (0 and -0, any NaN), else nearly surely not."""
     codes = np.zeros(len(rows), np.uint64)
     for column in rows.T:
         numbers = column + 0.0
@@ -707,11 +684,15 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
     if outputs.dtype != np.float64:
         index = {atom: i for i, atom in enumerate(atoms)}
         return np.fromiter((index.get(value, -1) for value in outputs.tolist()), np.int64, len(outputs))
-    where = [place for place, atom in enumerate(atoms) if _is_row(atom, outputs.shape[1:])]
+    where = []
+    for at, atom in enumerate(atoms):
+        numbers, shape = (atom, getattr(atom, "shape", (len(atom),))) if isinstance(atom, tuple) else ((atom,), ())
+        if shape == outputs.shape[1:] and set(map(type, numbers)) == {float}:
+            where.append(at)
     if not where:
         return np.full(len(outputs), -1)
     codes = row_codes(outputs.reshape(len(outputs), -1))
-    targets = row_codes(np.array([atoms[place] for place in where], np.float64).reshape(len(where), -1))
+    targets = row_codes(np.array([atoms[at] for at in where], np.float64).reshape(len(where), -1))
     order = np.argsort(targets)
     place = order[np.minimum(np.searchsorted(targets[order], codes), len(order) - 1)]
     return np.where(targets[place] == codes, np.array(where)[place], -1)
@@ -733,13 +714,6 @@ def describe_atoms(negation: str, atoms: Sequence[Hashable]) -> str:
 def _shown(atom: Hashable) -> str:
     rounded = type(atom) is float and not (atom.is_integer() and abs(atom) <= WHOLE_IN_FLOATS)
     return f"{atom:.6g}" if rounded else written(atom)
-
-
-def _is_row(atom: Any, shape: tuple[int, ...]) -> bool:
-    """Whether it may equal a number, or an array of numbers of this shape."""
-    if not isinstance(atom, tuple):
-        return type(atom) is float and shape == ()
-    return getattr(atom, "shape", (len(atom),)) == shape and set(map(type, atom)) == {float}
 
 
 # outputs as JSON and back, bit by bit: for results, checkpoints and the protocol of programs
@@ -851,11 +825,9 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
 Of two types that an output is of, the first counts: a mapping is a tuple, too.
 """
 
-
 LOOKED_AT, PARTS = 1000, 64
 """Outputs of a dataset whose parts that the normal form leaves out are looked at, and such parts of each."""
-RARE = 1e-4
-"""A difference of these that chance makes less often is said."""
+RARE = 1e-4  # a difference of these that chance makes less often is said
 Unread = Counter[tuple[str, str]]
 """How often outputs of one dataset had which parts (kind, content) that no witness reads, and ("", "") any at all."""
 
@@ -907,16 +879,12 @@ def _left_out(output: Any) -> Iterator[tuple[str, str]]:
             with contextlib.suppress(Exception):  # `normal` says what is wrong
                 if (held := unfolded(value)) is not value:
                     yield "type of an object", type(value).__qualname__
-                    yield "names or types of a frame, a series or an index", _labels(value)
+                    labels = []  # what a frame, a series, an index or a categorical says of its values beside them
+                    for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
+                        for name in ("name", "names", "dtype", "dtypes", "attrs"):
+                            of_pandas = hasattr(one, "to_list") or hasattr(one, "dtypes")
+                            part = getattr(one, name, None) if of_pandas else None
+                            labels.append("" if part is None or callable(part) else repr(part))
+                    yield "names or types of a frame, a series or an index", " ".join(labels)
                     inside = iter((held,))
         left += itertools.islice(inside, PARTS)
-
-
-def _labels(value: Any) -> str:
-    """What a frame, a series, an index or a categorical of pandas or polars says of its values beside them."""
-    found = []
-    for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
-        for name in ("name", "names", "dtype", "dtypes", "attrs"):
-            part = getattr(one, name, None) if hasattr(one, "to_list") or hasattr(one, "dtypes") else None
-            found.append("" if part is None or callable(part) else repr(part))
-    return " ".join(found)

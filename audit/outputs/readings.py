@@ -38,10 +38,8 @@ DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
 """Readings of one line as fields, and what is between these."""
 AROUND = ".,;:!?()[]{}<>\"'"
 """What is not counted to a token where it begins or ends."""
-LONGEST_REPEAT = 64
-"""Characters up to which the length of a repeated part is found, which bounds the time."""
-MOST_XML = 1_000_000
-"""Characters of a document up to which it is read as XML, which bounds the time."""
+LONGEST_REPEAT, MOST_XML = 64, 1_000_000
+"""Characters up to which a repeated part is found, and a document is read as XML, which bounds the time."""
 
 
 @dataclass(frozen=True)
@@ -140,28 +138,25 @@ def _words(text: str) -> tuple[Any, ...]:
 def _text(text: str) -> Items:
     """What a text is made of."""
     pairs, words = set(itertools.pairwise(text)), text.split()
-    return Items(
-        (
-            ("digits", float(sum(map(str.isdigit, text)))),
-            ("lines", float(text.count("\n"))),
-            ("longest repeat", float(_longest_repeat(text) if len(pairs) < len(text) - 1 else 1)),
-            ("lower", float(sum(map(str.islower, text)))),
-            ("pairs that repeat", float(max(len(text) - 1, 0) - len(pairs))),
-            ("spaces", float(sum(map(str.isspace, text)))),
-            ("upper", float(sum(map(str.isupper, text)))),
-            ("words that repeat", float(len(words) - len(set(words)))),
-        )
-    )
-
-
-def _longest_repeat(text: str) -> int:
-    """Length of the longest part of a text, of two that repeat, that is there again, up to `LONGEST_REPEAT`."""
 
     def all_differ(length: int) -> bool:
         number = max(len(text) - length + 1, 0)
         return len({text[start : start + length] for start in range(number)}) == number
 
-    return 2 + bisect.bisect_left(range(3, LONGEST_REPEAT + 1), True, key=all_differ)
+    longest = 1  # part that is there again
+    if len(pairs) < len(text) - 1:
+        longest = 2 + bisect.bisect_left(range(3, LONGEST_REPEAT + 1), True, key=all_differ)
+    found = {
+        "digits": sum(map(str.isdigit, text)),
+        "lines": text.count("\n"),
+        "longest repeat": longest,
+        "lower": sum(map(str.islower, text)),
+        "pairs that repeat": max(len(text) - 1, 0) - len(pairs),
+        "spaces": sum(map(str.isspace, text)),
+        "upper": sum(map(str.isupper, text)),
+        "words that repeat": len(words) - len(set(words)),
+    }
+    return Items((name, float(number)) for name, number in found.items())
 
 
 PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds", "microseconds")
@@ -218,7 +213,10 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
         if moving or number > few:
             many = "lines" not in before and sum("\n" in text for text in texts) > half
             splits = (*DELIMITERS, "tokens") if moving else DELIMITERS
-            fields = ["lines"] if many else [name for name in splits if _same_number(name, texts)]
+            fields = ["lines"] if many else []
+            for name in splits if not many else ():  # of which over half of the texts have as many, more than one
+                fields_of, seen = _commonest(len(READINGS[name][1](text) or ()) for text in texts)
+                fields += [name] if fields_of > 1 and seen > half else []
         yield from fields
         names = [tuple(name for name, _ in NAMED.findall(text)) for text in texts]
         if sum(map(bool, names)) > half and (moving or _commonest(names)[1] <= half):
@@ -235,9 +233,3 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
 def _commonest(values: Iterable[Hashable]) -> tuple[Any, int]:
     """The value that is there most often, and how often."""
     return Counter(values).most_common(1)[0]
-
-
-def _same_number(name: str, texts: Sequence[str]) -> bool:
-    """Whether over half of the texts have as many fields, more than one."""
-    number, seen = _commonest(len(READINGS[name][1](text) or ()) for text in texts)
-    return number > 1 and 2 * seen > len(texts)

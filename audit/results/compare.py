@@ -56,7 +56,6 @@ class Comparison:
 
     @property
     def moved(self) -> bool:
-        """Whether the counts changed beyond chance."""
         return self.p_value <= self.level
 
 
@@ -109,11 +108,8 @@ class Drift:
         return told
 
     def __str__(self) -> str:
-        rows = [
-            f"{row['name']}: {lower(row['old'])} before, {lower(row['new'])} now; moved: {row['moved']}"
-            for row in self.rows()
-        ]
-        return "\n".join([*rows, *self.notes()])
+        row = "{name}: {} before, {} now; moved: {moved}".format
+        return "\n".join([*(row(lower(one["old"]), lower(one["new"]), **one) for one in self.rows()), *self.notes()])
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
@@ -202,9 +198,8 @@ def recount(
 ) -> AuditResult:
     """Count an old result's events on today's mechanism, so that the two can be compared.
 
-    An audit of changed code would learn a different event. Without a ``pair`` it is the mechanism's own of that name,
-    and without ``trials`` there are as many certification runs. It raises `AuditError` if there is no such pair, or for
-    the old audit's seed, whose stream is no independent sample.
+    Without a ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification
+    runs. `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")

@@ -1,7 +1,6 @@
-"""Results: what those of every kind of audit share, and the files of results.
+"""Results: immutable records that keep counts, recompute bounds, print as sentences, and become JSON and back.
 
-A result is an immutable record that keeps its counts, recomputes its bounds, prints itself as sentences, and becomes a
-JSON object and back. Rendering many results is the business of `epsaudit.reporting`.
+Rendering many results is the business of `epsaudit.reporting`.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ class Result(ABC):
     expected : 'consistent', 'violated' or None
         The verdict that theory expects, where somebody said.
     notes : tuple of str
-        What a reader should know of how the runs were made: that every run was given a copy of its dataset, say.
-    provenance, execution : dict
-        Versions of what computed the result and its commit; command, time and machine.
-    seconds : float
-        Wall-clock time. Neither this nor ``execution`` is compared, or part of `to_dict`; `save` adds both.
+        What a reader should know of how the runs were made.
+    provenance : dict
+        Versions of what computed the result, and its commit.
+    execution, seconds
+        Command, time and machine, and wall-clock time: not compared, and no part of `to_dict`; `save` adds both.
     """
 
     mechanism: str
@@ -150,24 +149,17 @@ class Result(ABC):
         return list(said.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: what was run and seen, and the bounds, which `from_dict` computes afresh.
-
-        It depends on the seed and the code alone; command, time and machine are left to `save`.
-        """
+        """Return a JSON object, which depends on the seed and the code alone; `from_dict` computes bounds afresh."""
         return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.written_fields(self, self._written)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild a result from what `to_dict` returned; runs no code of the audited mechanism.
-
-        It raises `AuditError` if a field is missing or malformed, or if the result is of another kind of audit.
-        """
+        """Rebuild a result from what `to_dict` returned; `AuditError` if it is malformed, or of another kind."""
         codec.check(data, cls._kind)
         return cls(**codec.read_fields(cls, cls._fields(data)))
 
     @classmethod
     def _fields(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields that a checked JSON object holds, as they stand there."""
         made = dict(data.get("execution", {}))
         known = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         return {**known, "seconds": made.pop("seconds", math.nan), "execution": made}
@@ -194,7 +186,6 @@ class Result(ABC):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the same as ``print``, as a table."""
         return notebook(self.sentence(), self._all_lines(), self.verdict)
 
     def _all_lines(self) -> list[tuple[str, str]]:
@@ -224,9 +215,8 @@ class Result(ABC):
 
         found = load(path)
         if len(found) != 1 or not isinstance(found[0], cls):
-            raise AuditError(
-                f"{path} holds {', '.join(type(one).__name__ for one in found)}; one {cls.__name__} is read."
-            )
+            kinds = ", ".join(type(one).__name__ for one in found)
+            raise AuditError(f"{path} holds {kinds}; one {cls.__name__} is read.")
         return found[0]
 
 
@@ -270,8 +260,7 @@ class AuditResult(PairResult):
     pair, x, x_prime, pair_digest : str
         The pair's name, its two datasets (shortened), and a digest of their data.
     trials, training_runs : int
-        All runs of the mechanism on both datasets, and those of them that chose witness and certificate, or looked at
-        whether a function keeps something.
+        All runs of the mechanism on both datasets, and those of them that certify nothing.
     certificate : Certificate
         The rule that turns the counts into bounds.
     witness : Witness
@@ -279,8 +268,7 @@ class AuditResult(PairResult):
     counts : Counts
         What the certification runs saw.
     families : 'auto', 'all', 'own' or 'hunt'
-        Where candidate events came from: the argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families;
-        or a hunt, which certifies what it found in sizes of its own.
+        The argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families; or a hunt's.
     """
 
     training_runs: int
@@ -342,8 +330,7 @@ class AuditResult(PairResult):
         return {"method": f"{self.describe_method()}, {runs}"}
 
     def describe_event(self) -> str:
-        """Write the events; of one that held all runs or none, that no event was found."""
-        seen = self.counts
+        seen = self.counts  # of an event that held all runs or none, no event was found
         first = (seen.guess_x_on_x, seen.guess_x_on_x_prime)
         second = (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime)
         if {first, second} <= {(seen.runs_x, seen.runs_x_prime), (0, 0)}:
@@ -367,8 +354,7 @@ class AuditResult(PairResult):
 def save(results: Iterable[Result], path: Path) -> None:
     """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
 
-    Each result is what its ``to_dict`` says, and a block ``execution``: command, start, seconds and machine. Without
-    these blocks the file is the same, byte for byte, for the same seed and code.
+    But for the blocks ``execution`` it is the same, byte for byte, for the same seed and code.
     """
     write_whole(path, text(results))
 
@@ -403,8 +389,9 @@ def _no_number(text: str) -> float:
 
 def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a JSON object whose readers cannot differ in which of two values a field has."""
-    found = dict(fields)
-    if len(found) < len(fields):
-        names = [name for name, _ in fields]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} is given twice")
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        if name in found:
+            raise ValueError(f"the field {name!r} is given twice")
+        found[name] = value
     return found
