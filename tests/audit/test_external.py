@@ -246,9 +246,9 @@ command([sys.executable, "-c", {program!r}])((1,)).sample(2, np.random.default_r
     def test_idle_children_are_closed(self):
         ask(PYTHON.replace("SCALE", "1"))
         children = list(CHILDREN._idle)
-        assert any(child.alive for child in children)
+        assert any(child.usable for child in children)
         CHILDREN.close()
-        assert not any(child.alive for child in children)
+        assert not any(child.usable for child in children)
 
 
 SLOW = """
