@@ -64,7 +64,7 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
-from epsaudit.witnesses.encoding import MOST_NUMBERS, most_read
+from epsaudit.witnesses.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
 from epsaudit.witnesses.events import PARTS, parts_of
 from epsaudit.witnesses.selection import RANK
 
@@ -625,10 +625,10 @@ class _Learnt:
 def _learnt(
     pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
 ) -> _Learnt:
-    """Learn from outputs, of which objects are slow to read and so not all are."""
+    """Learn from outputs; of objects, slow to read, `LOOK` of long ones, of short ones as many as take no longer."""
     x, x_prime = outputs
     if x.dtype == object or x_prime.dtype == object:
-        most = most_read(x)
+        most = max(LOOK, holding(x, LOOK * MOST_PARTS))
         x, x_prime = (x[:most] if x.dtype == object else x), (x_prime[:most] if x_prime.dtype == object else x_prime)
     data = encode(x, x_prime, features)
     return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))

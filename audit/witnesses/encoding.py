@@ -64,8 +64,8 @@ from epsaudit.witnesses.events import (
 )
 
 LOOK = 16_000
-"""[time] Outputs of each side that the first test of a feature reads, and objects that are read at all: a hundred times
-slower than numbers. So few that what is chosen by them hardly biases the rest."""
+"""[time] Outputs of each side that the first test of a feature reads, and objects that are read at all: so few that
+what is chosen by them hardly biases the rest."""
 LEAST_SEEN = 5
 """[chosen] Keys, places, odd values (NaN, infinities) that were seen less often get no feature of their own."""
 MOST_PARTS = 64
@@ -73,11 +73,9 @@ MOST_PARTS = 64
 MOST_COORDINATES = 256
 """[time] Coordinates of a vector that are looked at."""
 MOST_PAIRED = 12
-"""[time] Vectors of at most so many coordinates have all their pairs tried, 66 of them; longer ones only neighbouring
-coordinates."""
+"""[time] Coordinates of a vector up to which all their pairs are tried, 66 of them; of more, neighbours alone."""
 TELLING, TELLING_REMAINDERS, LEARNT_COMBINATIONS = 6, 2, 8
-"""[time] Features of one kind that are looked at one by one, those that tell most; and combinations that are learnt
-from."""
+"""[time] Features of one kind, those that tell most, that are looked at alone; combinations that are learnt from."""
 CELLS_TO_TEST = 24
 """[chosen] Quantile cells whose counts the first test of a feature compares."""
 MODULI = (2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 16, 60, 100)
@@ -111,14 +109,11 @@ MOST_SHARPENED = 32
 MOST_HOPEFUL = 2
 """[time] Rare regions that chance may have made and are looked at all the same where nothing else tells anything."""
 OUTPUTS_PER_TABLE = 100
-"""[time] Outputs of both sides for each table of two fields that is scanned for rare regions: fewer tables of fewer
-outputs."""
+"""[time] Outputs of both sides for each table of two fields that is scanned for rare regions."""
 HOLES = 0.1
-"""[chosen] Least share of vectors with a place that holds no number, for which places and values of releases are
-features."""
+"""[chosen] Least share of vectors with a place that holds no number, for which releases are features."""
 LEAST_OF_ATOM, LEAST_OF_NUMBER = 2, 4
-"""[chosen] How often an output must be seen to be an atom, and a number, since continuous ones coincide by chance in
-single precision."""
+"""[chosen] How often an atom must be seen, and a number, for continuous ones coincide in single precision."""
 MOST_ATOMS = 4096
 """[memory] Atoms that are counted one by one, commonest first; each may stand in a file."""
 FOLDS = 3
@@ -175,11 +170,7 @@ def pearson(codes: Codes, size: int) -> tuple[float, int]:
 
 
 def log_chance(statistic: Any, freedom: int) -> Any:
-    """Log of the upper tail of a chi-square distribution, of which chance is the cause at most so often.
-
-    Of a number or of each in an array. Tails too small for a float are those of their first term, which keeps their
-    order.
-    """
+    """Log of the upper tail of a chi-square distribution; tails too small for a float are those of their first term."""
     half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
     if freedom <= 0:
         return 0.0 * half
@@ -220,19 +211,13 @@ def sure(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
 
 
 def shrunk(seen: NDArray[Any]) -> Floats:
-    """Log ratios of counts, moved towards 0 by a standard error of each.
-
-    So few that tell much are not drowned by many that tell nothing, as by one variance for all.
-    """
+    """Log ratios of counts, moved towards 0 by a standard error of each: one variance for all would drown the few."""
     raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
     return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
 
 
 def differences(outputs: Outputs, outputs_prime: Outputs) -> Floats:
-    """Log of how likely by chance each coordinate differs as it does, shape (coordinates,).
-
-    By the means of a few functions of it, and by how many numbers are there again: of continuous ones those at atoms.
-    """
+    """Log of how likely by chance each coordinate differs as it does, by means of a few functions, and by repeats."""
     sides, found = [side.reshape(len(side), -1)[:LOOK] for side in (outputs, outputs_prime)], []
     for start in range(0, sides[0].shape[1], AT_ONCE):
         blocks = [side[:, start : start + AT_ONCE] for side in sides]
@@ -263,10 +248,7 @@ def _remainders(numbers: Floats, modulus: int) -> Floats:
 
 
 def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
-    """Return the pairs of features whose correlation differs most between the sides, beyond chance.
-
-    What is correlated is on which side of its median each is.
-    """
+    """Return the pairs of features, seen as above or below their medians, whose correlation differs beyond chance."""
     chosen = features[:MOST_CORRELATED]
     if len(chosen) < 2:
         return []
@@ -383,8 +365,7 @@ class Fields:
 
         With ``start`` only those of what lies there.
         """
-        few = max(_holding(outputs, MOST_NUMBERS), LEAST_TO_LEARN)  # large documents take memory
-        look = min(LOOK, few)
+        look = min(LOOK, max(holding(outputs, MOST_NUMBERS), LEAST_TO_LEARN))  # large documents take memory
         sides = outputs[:look], outputs_prime[:look]
         if look < LOOK:  # what is read of all places is forgotten with the copies
             sides = sides[0].copy(), sides[1].copy()
@@ -398,8 +379,8 @@ class Fields:
             seen += len(level)
             paths, level = level[:room], []
             for path in paths:
-                steps = found._look([inside(side, path) for side in sides], path, fields, sized)
-                level += [(*path, step) for step in steps]
+                parts = [inside(side, path) for side in sides]
+                level += [(*path, step) for step in found._look(parts, path, fields, sized)]
         kept = fields
         if len(fields) > MOST_FIELDS:
             told = np.array([log_chance(*statistic_of(one, sides)) for one in fields])
@@ -440,8 +421,18 @@ class Fields:
         steps = [key for key, times in keys.most_common() if times >= LEAST_SEEN]
         lengths = set(map(len, tuples))
         steps += [*range(max(lengths, default=0)), *(range(-1, -FROM_THE_END - 1, -1) if len(lengths) > 1 else ())]
-        if len(seen) > MOST_LEVELS:
-            readings = _readings([value for value in seen if value is not None], path)
+        if len(seen) > MOST_LEVELS:  # symbols are read: none twice, and characters only of the first few words
+            before, readings = [step.name for step in path if isinstance(step, Reading)], []
+            if before in ([], ["json"], ["xml"]) and any(value is not None for value in seen):
+                readings.append("checksum")
+            texts = [value for value in seen if isinstance(value, str)][:MOST_PARTS]
+            if texts and "words" not in before:
+                readings += readings_of(texts, before, FROM_THE_END)
+            elif texts and path[-1] in range(FROM_THE_END):
+                readings.append("characters")
+            for name in ("bytes", "time", "duration"):
+                if sum(isinstance(value, READINGS[name][0]) for value in seen) >= LEAST_SEEN:
+                    readings.append(name)
             if {"checksum", "text"} <= {*readings}:  # no part of another text
                 self.texts.append(path)
             steps += map(Reading, readings)
@@ -452,37 +443,14 @@ class Fields:
 
 
 def _number_at(path: Path) -> Coordinate | At:
-    match path:
-        case (int(place),) if abs(place) < MOST_FIELDS:  # others are keys
-            return Coordinate(place)
-    return At(path)
+    first = path[0] if len(path) == 1 else None
+    return Coordinate(first) if isinstance(first, int) and abs(first) < MOST_FIELDS else At(path)  # others are keys
 
 
-def _readings(symbols: list[Any], path: Path) -> list[str]:
-    """How symbols of which many differ are read; none twice, and characters only of the first few words."""
-    before, found = [step.name for step in path if isinstance(step, Reading)], []
-    if symbols and before in ([], ["json"], ["xml"]):
-        found.append("checksum")
-    texts = [value for value in symbols if isinstance(value, str)][:MOST_PARTS]
-    if texts and "words" not in before:
-        found += readings_of(texts, before, FROM_THE_END)
-    elif texts and path[-1] in range(FROM_THE_END):
-        found.append("characters")
-    for name in ("bytes", "time", "duration"):
-        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= LEAST_SEEN:
-            found.append(name)
-    return found
-
-
-def _holding(outputs: Outputs, most: int) -> int:
+def holding(outputs: Outputs, most: int) -> int:
     """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
     sample = outputs[:MOST_PARTS].tolist()
     return most * len(sample) // max(sum(map(size_inside, sample)), 1)
-
-
-def most_read(outputs: Outputs) -> int:
-    """How many objects of either side are read: `LOOK` of long ones, of short ones as many as take no longer."""
-    return max(LOOK, _holding(outputs, LOOK * MOST_PARTS))
 
 
 def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[float, Feature]]:
@@ -530,18 +498,6 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
     return found
 
 
-def atoms_within(features: Sequence[Coordinate | At], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Return, of numbers that hardly ever repeat, those that do all the same."""
-    found: list[Feature] = []
-    for feature in features:
-        values, seen = np.unique(pooled(feature, (outputs, outputs_prime)), return_counts=True)
-        often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
-        if 0 < len(often) <= MOST_VALUES < len(values) / 2:
-            path = (feature.index,) if isinstance(feature, Coordinate) else feature.path
-            found.append(Code(path, tuple(often.tolist())))
-    return screen(found, outputs, outputs_prime, MOST_PARTS)
-
-
 def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Feature]) -> list[Feature]:
     """List types, these lengths, and keys and elements that not all outputs share, those that tell most first."""
     sides = outputs[:LOOK], outputs_prime[:LOOK]
@@ -573,10 +529,7 @@ PURE = 0.99
 
 @dataclass(frozen=True)
 class _Field:
-    """A field in cells: its numbers, the cell of each from 0, the edges between cells, and what each cell tells.
-
-    Missing numbers are in one cell more than ``levels``. Cells of few numbers, and of symbols, are ``single`` values.
-    """
+    """A field in cells from 0, of ``single`` values where few, and one more for what is missing; ``odds`` they tell."""
 
     feature: Feature
     numbers: Floats
@@ -623,10 +576,9 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
 def rare_regions(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[list[Feature], int]:
     """Return tables of two fields with a cell that is rarer on one side than both fields alone say, and of how many.
 
-    A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: of
-    single values of symbols and few numbers, and of intervals of others, the rectangle of cells that chance makes
-    least, its edges moved between numbers. Significant regions are returned; where nothing tells anything, the two
-    best. Of many fields the tables of the first are scanned, in proportion to the number of outputs.
+    A region is rare where both fields fall together on one side, hardly ever on the other, and neither alone tells: the
+    rectangle of cells that chance makes least, its edges moved between numbers. Significant regions are returned; else
+    the two best where nothing tells anything. Of many fields the first are scanned, as many as outputs allow.
     """
     size = len(outputs)
     known = _Field.all_of(fields[: fields_scanned(size)], (outputs, outputs_prime), LEVELS_OF_REGIONS)
@@ -680,9 +632,8 @@ def _scan(first: _Field, second: _Field, size: int) -> tuple[float, Cells, int]:
             told = _deviance(on_x[likely], both[likely], expected[likely])
             at = int(np.argmax(told))
             row, column = divmod(int(likely[at]), shape[1] - wide)
-            best = max(
-                best, (float(told[at]), (slice(row, row + high), slice(column, column + wide))), key=itemgetter(0)
-            )
+            if told[at] > best[0]:
+                best = float(told[at]), (slice(row, row + high), slice(column, column + wide))
     return *best, tried
 
 
@@ -692,10 +643,7 @@ def _deviance(on_x: Any, both: Any, expected: Any) -> Any:
 
 
 def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[float, Feature]:
-    """Move the edges of a rectangle between numbers, each field's in turn, to where the most of one side are inside.
-
-    Return the deviance, and the table.
-    """
+    """Move the edges of a rectangle, each field's in turn, to where the most of one side are inside."""
     fields = first, second
     within = [(one.codes >= part.start) & (one.codes < part.stop) for one, part in zip(fields, cells, strict=True)]
     on_x = np.arange(len(first.numbers)) < size
@@ -805,7 +753,14 @@ class Features:
         more = [*together, *regions]
         for path in fields.rankings:
             more += rankings_of(*sides, path)
-        more += [*screen(fields.symbols, *sides, TELLING), *atoms_within(fields.numbers, *sides)]
+        repeated: list[Feature] = []  # of numbers that hardly ever repeat, those that do all the same
+        for one in fields.numbers:
+            values, seen = np.unique(pooled(one, sides), return_counts=True)
+            often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
+            if 0 < len(often) <= MOST_VALUES < len(values) / 2:
+                place = (one.index,) if isinstance(one, Coordinate) else one.path
+                repeated.append(Code(place, tuple(often.tolist())))
+        more += [*screen(fields.symbols, *sides, TELLING), *screen(repeated, *sides, MOST_PARTS)]
         reduced = [one for one in extra if isinstance(one, Reduced)]
         combined = [one for one in extra if not isinstance(one, Reduced)]
         alone: list[Feature] = []  # of events that say the same the first is chosen
@@ -834,18 +789,11 @@ class Features:
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Training outputs of both sides and their features. An entry is an output as one side and fold showed it.
+    """Training outputs of both sides, ``size`` each, and their features.
 
-    Attributes
-    ----------
-    sides : tuple of two Outputs
-        All outputs, ``size`` of x and as many of x'.
-    outputs : Outputs, shape (rows, ...)
-        Different outputs, or all of them where few repeat.
-    row, group, weight : ndarray, shape (entries,)
-        The row of every entry, twice its fold and 1 more for x', and how often it was seen.
-    atoms : ndarray of int, shape (rows,)
-        Number of the atom that each row is, the commonest first, -1 for none.
+    Rows are the different ``outputs``, or all where few repeat; ``atoms``, of shape (rows,), numbers those that are
+    atoms, the commonest first, -1 for none. An entry is an output as one side and fold showed it: ``row``, ``group``
+    and ``weight``, of shape (entries,), are its row, twice its fold and 1 more for x', and how often it was seen.
     """
 
     sides: tuple[Outputs, Outputs]

@@ -385,9 +385,7 @@ class Bound:
             # the largest bound; where none is above 0, the largest lead of correct over wrong guesses
             lead = (counts.correct - counts.wrong) / counts.runs
             at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-            witness, learnt = (
-                candidate.witness(int(upper[at]), int(lower[at])),
-                getattr(candidate.score, "learnt", False),
-            )
-            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), bool(learnt)))
+            learnt = bool(getattr(candidate.score, "learnt", False))
+            witness = candidate.witness(int(upper[at]), int(lower[at]))
+            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt))
         return chosen

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.fixed import Begun, Question, begun, recording
@@ -223,7 +224,7 @@ def certified_in_rounds(
         for one in pairs:
             if one.learner.size != one.remembered and all(one.outputs):
                 # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
-                with _thread_pools().limit(limits=1), warnings.catch_warnings():
+                with threadpool_limits(1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     one.plans = one.learner.plan(*alike(*map(join, one.outputs)))
             growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
@@ -298,17 +299,6 @@ def certified_in_rounds(
     if record.kept:
         record.record_once("result", result.to_dict)
     return result
-
-
-@functools.cache
-def _thread_pools() -> Any:
-    """Handle on the thread pools of numerical libraries, which takes milliseconds to find.
-
-    Scikit-learn, a second to import, is not among them: trees alone need it, and limit its pools themselves.
-    """
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
 
 
 def _refuse_if_all_failed(run: Begun, pairs: Sequence[_Pair]) -> None:

@@ -65,26 +65,12 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
     Each bet gets what it would have made of one coin in the past ``runs``, if guesses were ``correct`` and ``wrong``
     with these probabilities; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of
     log-wealth a run.
-
-    >>> factors = log_factors([1.0], [0.0], 2)
-    >>> for runs in (10, 100, 1000):
-    ...     found, _ = shares(0.6, 0.1, runs, factors)
-    ...     print(round(float(FRACTIONS[np.argmax(found)]), 2), round(float(np.max(found)), 2))
-    0.46 0.02
-    0.46 0.08
-    0.46 0.34
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
     most = np.max(grows, axis=-1, keepdims=True)
     made = np.exp(runs * (grows - most))
     shared = RECOMMENDED * made / made.sum(axis=-1, keepdims=True) + (1.0 - RECOMMENDED) / len(FRACTIONS)
     return shared, np.maximum(most[:, 0], 0.0)
-
-
-def parts(growth: Floats) -> Floats:
-    """Shares of the strategies, by the estimated growth of each; shape (strategies, parameters), as ``growth`` has."""
-    share = (growth + 1e-12) / (growth + 1e-12).sum(axis=0)
-    return np.asarray(LEAST + (1.0 - len(growth) * LEAST) * share)
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
@@ -157,23 +143,17 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
     return ((0.0, total), *((point.epsilon, point.delta) for point in points if point.epsilon > 0.0))
 
 
-def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
-    """Epsilon and delta that each parameter of the grid implies at a tangent; delta is never too small."""
-    grid = parameter_grid(claim)
-    if tangent is None:
-        assert claim.claimed_point is not None
-        return grid, np.full(len(grid), claim.claimed_point[1])
-    return np.full(len(grid), tangent), _profile_along(claim, tangent)
-
-
 @functools.lru_cache(maxsize=256)
-def _profile_along(claim: Claim, tangent: float) -> Floats:
-    """Delta that each parameter implies at epsilon = ``tangent``; exact at the claim, elsewhere rounded up.
+def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
+    """Epsilon and delta that each parameter of the grid implies at a tangent; exact at the claim, elsewhere rounded up.
 
     The inverse, `Claim.least_at`, is tabulated; an interpolated delta whose own least parameter is below the one asked
     for gives way to the next entry of the table.
     """
     grid = parameter_grid(claim)
+    if tangent is None:
+        assert claim.claimed_point is not None
+        return grid, np.full(len(grid), claim.claimed_point[1])
     table = np.concatenate([np.geomspace(1e-14, 0.01, 25), np.linspace(0.02, 1.0, 24)])
     least = np.maximum.accumulate(np.asarray(claim.least_at(tangent, table), float))
     next_up = table[np.minimum(np.searchsorted(least, grid), len(table) - 1)]
@@ -184,7 +164,7 @@ def _profile_along(claim: Claim, tangent: float) -> Floats:
     enough = np.asarray(claim.least_at(tangent, proposal), float) >= grid
     delta = np.minimum(np.where(enough, proposal, next_up), 1.0)
     delta[grid == claim.parameter] = claim.profile(tangent)
-    return delta
+    return np.full(len(grid), tangent), delta
 
 
 @dataclass(frozen=True)
@@ -229,7 +209,9 @@ class Accounts:
             violated = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
             self.factors[index] = np.where(violated[:, None], factors, 0.0)
             advised[index], grows[index] = shares(*rates, strategy.past, self.factors[index])
-        self.log_wealth = divided(self.log_wealth, advised * parts(grows)[..., None])
+        grows += 1e-12
+        parts = LEAST + (1.0 - len(grows) * LEAST) * (grows / grows.sum(axis=0))
+        self.log_wealth = divided(self.log_wealth, advised * parts[..., None])
 
     def close(self, tallies: Floats) -> None:
         """End a round in which so many guesses were correct, wrong and none: shape (strategies, 3)."""
