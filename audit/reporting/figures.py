@@ -1,13 +1,13 @@
 """Figures of results: certified bounds against proven ones, and the curves of one result beside its claim's.
 
-What a privacy profile or a trade-off curve excludes rests on the counts and the confidence alone: all beyond the one
-corner that `Certificate.corner` shows. Drawing functions are decorated with ``@styled()``, because matplotlib reads its
-settings when an artist is made and again when it is drawn; `render` does the rest, as equal files for equal figures.
+What a curve excludes rests on the counts and the confidence alone: all beyond the one corner that `Certificate.corner`
+shows. Drawing functions are ``@styled()``, as matplotlib reads settings when an artist is made and when it is drawn.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from epsaudit.audits.sequential import SequentialResult
     from epsaudit.results.result import AuditResult, Result
 
-ONE_COLUMN = 3.4
-"""Width in inches of a column of a two-column paper."""
-TWO_COLUMNS = 7.0
-"""Width in inches of its text."""
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+"""Widths in inches of a column of a two-column paper, and of its text."""
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 """Okabe and Ito's palette (2008), told apart by colour-blind readers; always with a marker or dash of its own."""
 MARKERS = "osD^vPX"
@@ -114,10 +112,9 @@ class Shares(NamedTuple):
 def shares(result: Result) -> Shares:
     """Divide a result by its claim; of a claim that is 0 altogether every bound above 0 is an infinite share."""
     name, proven = words(result.mechanism), result.proven
-    if proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0:
-        delta_lower = getattr(result, "delta_lower", None)  # which audits of fixed size have
-        if delta_lower is not None:
-            return Shares(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
+    delta_lower = getattr(result, "delta_lower", None)  # which sequential audits do not have
+    if proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0 and delta_lower is not None:
+        return Shares(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
     bound, exact = (value and (value / proven if proven else math.inf) for value in (result.lower_bound, result.exact))
     return Shares(result, bound or 0.0, exact, name)
 
@@ -126,8 +123,7 @@ def shares(result: Result) -> Shares:
 def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 
-    Consistent results stand on a linear axis, violated ones on a logarithmic axis. What lies beyond the axis, such as
-    an infinite exact value or any bound on a claim that is 0, stands at its end, exact values as arrows.
+    Consistent results stand on a linear axis, violated ones on a logarithmic axis; what lies beyond stands at its end.
     The figure is as wide as a column of a paper, unless names are long or results many.
     """
     shown = list(map(shares, results))
@@ -156,9 +152,9 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
             if place == len(rows) - 1:
                 axes.set_xlabel("certified / proven")
             axes.tick_params(labelsize=6.5)
-    about = f"Certified lower bounds on privacy loss, {runs_each(results)} each"
+    about = f"Certified lower bounds on privacy loss, {runs_each(results)} each;"
     together = f"all hold together at {percent(family_confidence)} confidence"
-    figure.suptitle(f"{about};{chr(10) if width == ONE_COLUMN else ' '}{together}", fontsize=8)
+    figure.suptitle(("\n" if width == ONE_COLUMN else " ").join([about, together]), fontsize=8)
     name_marks(figure.axes[0], shown)
     legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
@@ -182,12 +178,11 @@ def name_marks(axes: Axes, shown: Sequence[Shares]) -> None:
         colour, marker = STYLE[verdict]
         axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
     marks = [line.get_marker() for panel in axes.figure.axes for line in panel.lines]
+    beyond = "" if marks.count(">") == sum(share.exact == math.inf for share in shown) else ", or beyond the axis"
     if "|" in marks:
         axes.plot([], [], marker="|", color="black", linestyle="none", markersize=8, label="exact for the pair")
     if ">" in marks:
-        all_infinite = marks.count(">") == sum(share.exact == math.inf for share in shown)
-        where = "infinite" if all_infinite else "infinite, or beyond the axis"
-        axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: {where}")
+        axes.plot([], [], marker=">", color="black", linestyle="none", label=f"exact: infinite{beyond}")
     axes.plot([], [], label="proven", **PROVEN)
 
 
@@ -216,10 +211,7 @@ def with_bends(errors: Floats, claim: Claim) -> Floats:
 
 
 def certified_polygon(result: AuditResult) -> Floats:
-    """Vertices of the curve at or below which the pair's trade-off curve was shown to pass, shape (n, 2).
-
-    The chords to the corner and its mirror image: adjacency goes both ways, and trade-off curves are convex.
-    """
+    """Vertices of the curve at or below which the pair's trade-off curve passes, by the corner and its mirror image."""
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
     return lower_hull([(0.0, 1.0), (1.0, 0.0), *corners])
@@ -297,11 +289,10 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     figure = blank(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
     colours = (VERMILION, BLUE, GREEN, PURPLE, "black")
-    for place, (name, result) in enumerate(results.items()):
-        runs, bounds = (np.array(values, float) for values in zip(*result.path, strict=True))
-        colour = colours[place % len(colours)]
+    looks = zip(results.items(), itertools.cycle(colours), itertools.cycle(MARKERS), strict=False)
+    for (name, result), colour, marker in looks:
+        runs, bounds = np.array(result.path, float).T
         axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=words(name))
-        marker = MARKERS[place % len(MARKERS)]
         axes.plot(runs[-1], bounds[-1], color=colour, marker=marker, linestyle="none")
     for proven in dict.fromkeys(result.claim.parameter for result in results.values()):
         axes.axhline(proven, color="black", linewidth=0.8, linestyle=":", label=f"claimed: {proven:.4g}")

@@ -78,8 +78,8 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         "visible": visible,
         "grouped": "{:,}".format,
         "sortable": lambda value: (
-            "" if value is None else "Infinity" if value == math.inf else repr(float(value))
-        ),  # as JavaScript reads it
+            "" if value is None else repr(float(value)).replace("inf", "Infinity")
+        ),  # JavaScript's
         "anchor": lambda place: "start" if place < 40.0 else "end" if place > WIDTH - 40.0 else "middle",
     }
     # in these two no text of a result occurs, and escaping would break them
@@ -144,28 +144,18 @@ def _points(points: Floats) -> str:
 
 
 def methods(results: Sequence[Result], family_confidence: float) -> str:
-    """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results.
-
-    The paragraphs are written by ``templates/methods.tex``.
-    """
+    """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results."""
     if not results:
         raise AuditError("There are no results to describe.")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("epsaudit.reporting"),
-        undefined=jinja2.StrictUndefined,
-        **DELIMITERS,
-    )
+    loader = jinja2.PackageLoader("epsaudit.reporting")
+    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **DELIMITERS)
     environment.filters |= {"latex": latex, "lower": lower, "percent": percent, "span": _span}
     environment.filters["kind"] = lambda claim: type(claim).__name__
     fixed = [result for result in results if isinstance(result, AuditResult)]
     games = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
     learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
-    shares = {
-        result.certificate.share
-        for result in fixed
-        if isinstance(result.certificate, MembershipGame) and result.claim.claimed_point and result.point[1] > 0.0
-    }
+    shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
     others = [[result for result in results if isinstance(result, kind)] for kind in (SequentialResult, OneRunResult)]
     text = environment.get_template("methods.tex").render(
         fixed=fixed,
@@ -207,8 +197,7 @@ def _made_by(results: Sequence[Result]) -> str:
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     known = {label: _only(results, name) for name, label in labels.items()}
     libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")
-    commit = _only(results, "commit")
-    if commit == "unknown":
+    if (commit := _only(results, "commit")) == "unknown":
         return libraries
     said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
     if any(result.provenance.get("commit", "").endswith("-dirty") for result in results):

@@ -26,8 +26,6 @@ LOG_SECONDS = 30.0
 class Lines:
     """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
 
-    Speed is that of the present stage, of which runs that a checkpoint held already are no part.
-
     Examples
     --------
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
@@ -78,7 +76,7 @@ class Lines:
 class Display:
     """What a command shows on standard error while it works: a line that changes on a terminal, a few lines in a log.
 
-    It is a context: the line goes when it ends. ``total`` audits, which may run in other processes, are counted.
+    ``total`` audits, which may run in other processes, are counted.
     """
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:

@@ -78,8 +78,7 @@ class Function:
 class Reproducer:
     """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted.
 
-    A script plays the membership game. The counts of a sequential audit decided when it stopped, and a Clopper-Pearson
-    box is no game: the scripts of these results count afresh only.
+    A script plays the membership game; those of sequential audits and of Clopper-Pearson boxes count afresh only.
     """
 
     result: AuditResult | SequentialResult
@@ -88,9 +87,9 @@ class Reproducer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.result, AuditResult | SequentialResult):
+            kind = type(self.result).__name__
             raise AuditError(
-                f"{self.result.mechanism} is a {type(self.result).__name__}; a reproducer is made of an audit on pairs "
-                "of datasets."
+                f"{self.result.mechanism} is a {kind}; a reproducer is made of an audit on pairs of datasets."
             )
         if not self.result.violates_claim:
             raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
@@ -145,10 +144,8 @@ class Reproducer:
             said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
         else:
             lines[0] = "import copy, math, random"
-            if function.data == "frame":
-                lines.append("import pandas as pd")
-            if function.data == "array" or "rng" in function.takes.values():
-                lines.append("import numpy as np")
+            lines += ["import pandas as pd"] * (function.data == "frame")
+            lines += ["import numpy as np"] * (function.data == "array" or "rng" in function.takes.values())
             module, _, name = function.name.rpartition(":")
             head, called = name.partition(".")[0], function.called.partition(".")[0]
             imported = [f"from {module} import {head}{'' if called == head else f' as {called}'}"]
@@ -247,8 +244,8 @@ class Reproducer:
         most = counted if self.stored else MOST_RUNS
         while runs < most:
             share = runs / counted
-            scaled = {name: round(value * share) for name, value in result.counts.to_dict().items() if name != "events"}
-            counts = Counts(**scaled, events=result.counts.events)
+            scaled = {name: round(value * share) for name, value in result.counts.to_dict().items()}
+            counts = Counts(**{**scaled, "events": result.counts.events})
             if self.game.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
                 return 2 * runs  # for luck is not always kind
             runs *= 2

@@ -44,8 +44,7 @@ class Column:
     heading: str
     """Its heading on paper, plain text; Greek letters become mathematics."""
     kind: Kind = "text"
-    """Code is names, in typewriter; a formula is text that may hold numbers such as 1e-05; certified bounds are 'lower'
-    or 'upper', a number is neither and rounded to nearest."""
+    """Code is in typewriter; a formula is text that may hold numbers such as 1e-05; a number is rounded to nearest."""
     digits: int = 4
     """Significant ones."""
     width: str = ""
@@ -90,9 +89,7 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
     caption is plain text and must say the confidence and the number of runs.
     """
     columns = with_values(rows, columns)
-    alignment = "".join(
-        "r" if column.numeric else f"p{{{column.width}}}" if column.width else "l" for column in columns
-    )
+    alignment = "".join("r" if one.numeric else f"p{{{one.width}}}" if one.width else "l" for one in columns)
     heading = " & ".join(text.latex(column.heading) for column in columns) + r" \\"
     lines = [r"% \usepackage{booktabs}"]
     for first in range(0, max(len(rows), 1), LONGEST):
@@ -101,10 +98,8 @@ def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label
         lines += [rf"\caption{{{title}}}" + (rf"\label{{{label}}}" if label and first == 0 else "")]
         lines += [r"\centering\footnotesize\setlength{\tabcolsep}{4pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}"]
         lines += [r"\toprule", heading, r"\midrule"]
-        lines += [
-            " & ".join(column.show_in_latex(row) for column in columns) + r" \\"
-            for row in rows[first : first + LONGEST]
-        ]
+        for row in rows[first : first + LONGEST]:
+            lines.append(" & ".join(column.show_in_latex(row) for column in columns) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table*}"]
     return "\n".join([*lines, ""])
 
@@ -134,23 +129,11 @@ def to_csv(rows: Sequence[Row]) -> str:
     return buffer.getvalue()
 
 
-PAPER = (  # exact and certified in the parameter that the proven claim names
-    Column("mechanism", "mechanism", "code", width="4.2cm"),
-    Column("claim", "proven", "formula", width="2.8cm"),
-    Column("exact", "exact", "number"),
-    Column("certified", "certified", "lower"),
-    Column("verdict", "verdict"),
-)
-TERMINAL = (
-    Column("proven", "proven"),
-    Column("exact", "exact", "number"),
-    Column("certified", "certified", "lower"),
-    Column("confidence", "conf."),
-    Column("runs", "runs"),
-    Column("verdict", "verdict"),
-)
-
-
+BOUNDS = Column("exact", "exact", "number"), Column("certified", "certified", "lower")
+VERDICT = Column("verdict", "verdict")
+NAME = Column("mechanism", "mechanism", "code", width="4.2cm")
+PAPER = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, VERDICT)
+TERMINAL = (Column("proven", "proven"), *BOUNDS, Column("confidence", "conf."), Column("runs", "runs"), VERDICT)
 DRIFT = (
     Column("name", "name"),
     Column("old", "old bound", "lower"),
@@ -206,9 +189,8 @@ def render(results: Sequence[Result], width: int = 80) -> Text:
 
     def line(name: str, cells: Sequence[str]) -> str:
         start = f"{name:<{first}}" if len(name) <= first else f"{textwrap.fill(name, width)}\n{'':<{first}}"
-        return "  ".join(
-            [start, *(f"{cell:>{size}}" for cell, size in zip(cells[:-1], sizes, strict=False)), cells[-1]]
-        )
+        aligned = (f"{cell:>{size}}" for cell, size in zip(cells[:-1], sizes, strict=False))
+        return "  ".join([start, *aligned, cells[-1]])
 
     table = Text().append(line("mechanism", [column.heading for column in kept]).rstrip() + "\n", style="bold")
     for result, row in zip(results, rows, strict=True):
@@ -241,8 +223,8 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
     each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
     sentences = [
         f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
-        f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own; all hold together at "
-        f"{percent(family_confidence)} (Bonferroni).",
+        f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own;",
+        f"all hold together at {percent(family_confidence)} (Bonferroni).",
     ]
     if any(result.exact is not None for result in results):
         sentences.append("'exact' is the true value for the audited pair, where both output laws are known.")

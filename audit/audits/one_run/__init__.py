@@ -27,22 +27,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
-"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out.
-Sums of 1,000 to 100,000 canaries under four claims, with the noise claimed and with half of it (20 seeds from 7000 on,
-of 100,000 canaries 5), certify 89 % of the claim on average; with every other share, twice as many, or two below 0.005
-as much within 0.4 %, with the first four 6 % less."""
+"""Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out. Sums
+of 1,000 to 100,000 canaries under four claims, with the noise claimed and with half of it, certify 89 % of the claim on
+average; with other shares as much within 0.4 %, with the first four 6 % less."""
 PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
-"""Shares that 'bonferroni' tries at once, each with a quarter of the error: 83 % of the claim in these sums, where two
-shares certify 84 %, and all eight 81 %."""
+"""Shares that 'bonferroni' tries at once: 83 % of the claim in these sums, two shares 84 %, and all eight 81 %."""
 FEWEST = 8
-"""Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79. In these sums 4, 16 and
-32 certify the same."""
+"""Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
 SPARE = 1.25
-"""Times the claim that right guesses throughout should be able to certify. In these sums 1, 1.1 and 2 certify 0.6 to
-0.9 % less, 1.5 as much."""
+"""Times the claim that right guesses throughout should be able to certify; 1 to 2 certify as much within 1 %."""
 WORTH = 0.9
-"""Share of the best predicted bound that this is worth giving up for. In these sums 0.8 certifies as much, 0.5, 0.7 and
-1 between 0.8 and 1.1 % less."""
+"""Share of the best predicted bound that this is worth giving up for; 0.5 to 1 certify as much within 1.1 %."""
 Sizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
 
@@ -64,8 +59,7 @@ def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts
 class GuessRule(Tagged, ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
-    Canaries come to `count` in a random order that no coin decided (`epsaudit.audits.one_run.places`), so a rule
-    may use places.
+    Canaries come to `count` in a random order that no coin decided (`places`), so a rule may use places.
     """
 
     _what = "no rule of guessing"
@@ -127,10 +121,7 @@ class Fixed(Beforehand):
 
 @dataclass(frozen=True)
 class Planned(Beforehand):
-    """The number predicted to certify most, were the claim exact and the scores Gaussian; nothing is looked at.
-
-    For pure DP everybody is guessed, as randomised response would have it.
-    """
+    """The number predicted to certify most, were the claim exact and the scores Gaussian; nothing is looked at."""
 
     words = "planned beforehand from the claim and the number of canaries"
 
@@ -154,11 +145,9 @@ class SeparateHalf(GuessRule):
     words = "how many was chosen on half of the canaries, the guesses are about the others"
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        choosing, guessing = slice(0, None, 2), slice(1, None, 2)
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
-        seen = [extremes(included[choosing], scores[choosing], *size) for size in tried]
-        merits = list(map(bound.of, seen))
-        return [extremes(included[guessing], scores[guessing], *tried[int(np.argmax(merits))])]
+        best = max(tried, key=lambda size: bound.of(extremes(included[::2], scores[::2], *size)))
+        return [extremes(included[1::2], scores[1::2], *best)]
 
     def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
         half = canaries // 2
@@ -230,8 +219,7 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
 def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 
-    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right. The model has
-    no part in validity.
+    Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
 
     >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
     500
@@ -243,8 +231,7 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
         mu = float(GaussianDP(1.0).least_at(mu, delta_of(bound.claim)))
 
     def shown(guesses: int, accuracy: float) -> float:
-        counts = GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0)
-        return bound.of(counts)
+        return bound.of(GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
 
     numbers = symmetric(canaries, FRACTIONS)
     accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
@@ -309,8 +296,7 @@ def audit_one_run(
     """Certify a lower bound on a mechanism's privacy loss from one run of it.
 
     A fair coin decides for each canary whether it is in the dataset; the mechanism runs once; canaries are guessed from
-    their scores. The bound exceeds the true parameter with probability at most 1 - confidence, however badly the
-    scores tell canaries in from canaries out.
+    their scores. The bound exceeds the true parameter with probability at most 1 - confidence, whatever the scores are.
 
     Parameters
     ----------
@@ -327,9 +313,7 @@ def audit_one_run(
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
     method : 'auto', 'sharp', 'binomial' or 'trade-off'
-        The exact worst case of (epsilon, delta)-DP; the bound of Steinke, Nasr and Jagielski (2023) on it; or the
-        recursion of Mahloujifar, Melis and Chaudhuri (2025) on the trade-off curve. 'auto' takes the last for Gaussian
-        DP, which has no other, and else the first.
+        As `epsaudit.audits.one_run.bounds.METHODS` says. 'auto' takes the last for Gaussian DP, else the first.
     confidence : float
         One-sided confidence of the bound, in [0.5, 1).
     seed : int, optional
@@ -337,14 +321,7 @@ def audit_one_run(
     progress : callable, optional
         Called with (steps done, steps in all) by a mechanism that reports them.
 
-    Returns
-    -------
-    OneRunResult
-
-    Raises
-    ------
-    AuditError
-        Before the run if an argument is out of range; after it if the scores are not m numbers.
+    Raises `AuditError` before the run if an argument is out of range, after it if the scores are not m numbers.
 
     Examples
     --------
@@ -362,9 +339,8 @@ def audit_one_run(
     run: Callable[..., ArrayLike]
     if _has_canaries(mechanism):
         if canaries not in (None, mechanism.canaries):
-            raise AuditError(
-                f"{mechanism.name} has {mechanism.canaries} canaries; canaries={canaries!r} cannot change that."
-            )
+            known = f"{mechanism.name} has {mechanism.canaries} canaries"
+            raise AuditError(f"{known}; canaries={canaries!r} cannot change that.")
         claim, canaries = mechanism.claim if claim is None else claim, mechanism.canaries
         name, run = mechanism.name, functools.partial(mechanism.scores, progress=progress)
     elif not callable(mechanism):
@@ -404,8 +380,7 @@ def audit_scores(
     """Certify a lower bound from the coins and scores of a run that was made elsewhere, in any framework.
 
     ``included`` must be what independent fair coins said; exactly half in, or any other split, voids the bound. The
-    order of the canaries is free, even all who were out before all who were in: rules see them in a random order that
-    is drawn afresh, so that ties are not broken by the order given.
+    order of the canaries is free: rules see them in a random order.
 
     Parameters
     ----------
@@ -418,9 +393,8 @@ def audit_scores(
     name : str
         What to call the mechanism.
     seed : int, optional
-        Root of the random order; a fresh one by default, which the result keeps: with it the same coins and scores
-        give the same result. The confidence is over this order, too: one number for all audits is as good only where
-        the order of the canaries has nothing to do with the coins, and one chosen for the bound that it gives voids it.
+        Root of the random order; a fresh one by default, which the result keeps. The confidence is over this order,
+        too: a seed chosen for the bound that it gives voids it, and so may one for all audits of rows laid out by coin.
 
     Examples
     --------
@@ -446,8 +420,7 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
     """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
 
     Rules break ties, and halve, by place. Where somebody lays rows out by coin, a place would tell the coin; after a
-    permutation drawn without a look at the rows, the coins are independent and fair at every place. One permutation for
-    all audits would not do: of rows laid out by coin it has the same guesses right each time.
+    permutation drawn without a look at the rows, the coins are independent and fair at every place.
 
     >>> places(5, seed=0).tolist()
     [2, 1, 0, 3, 4]
@@ -481,8 +454,7 @@ def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str,
         )
     if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
-    order = places(canaries, seed)
-    rule = terms["rule"]
+    order, rule = places(canaries, seed), terms["rule"]
     bound = GuessBound(terms["claim"], terms["method"], terms["confidence"], rule.decided_by_output)
     counts = tuple(rule.count(included[order], values[order], bound))
     more |= {"seed": seed, "provenance": provenance(), **terms}
@@ -493,8 +465,7 @@ def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str,
 class OneRunResult(Result):
     """A lower bound from guesses about the canaries of one run; see also `epsaudit.results.result.Result`.
 
-    There is no pair, and no exact value. The seed is that of the order of the canaries only, where the coins and scores
-    were given.
+    There is no pair. The seed is that of the order of the canaries only, where the coins and scores were given.
     """
 
     canaries: int
@@ -528,8 +499,7 @@ class OneRunResult(Result):
     @property
     def delta_lower(self) -> float | None:
         """Certified lower bound on delta at the claim's epsilon; None for a claim about a whole curve."""
-        point = self.claim.claimed_point
-        if point is None:
+        if (point := self.claim.claimed_point) is None:
             return None
         return max(self._bound(self.claim).delta(counts, point[0]) for counts in self.counts)
 
@@ -582,8 +552,7 @@ class OneRunResult(Result):
     def _how(self) -> dict[str, str]:
         method = self.describe_method()
         if len(self.counts) > 1:
-            each = percent(self.shared_confidence)
-            method += f"; the best of {len(self.counts)} sets of guesses, each at {each}"
+            method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
         elif self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
             method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"

@@ -180,11 +180,11 @@ def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
 def published_leak(guesses: int, correct: int, epsilon: float) -> float:
     """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
     q = float(expit(epsilon))
+    from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
         values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
-        from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
-
         masses = binom.pmf(values, guesses, q)
         sums = total + np.cumsum(masses)
         best = max(best, float(np.max(sums / (correct - values))))
@@ -322,8 +322,7 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
         refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
         if not refused[0]:
             return 0.0
-        last = int(np.argmin(refused)) - 1 if not np.all(refused) else GRID - 1
-        low, width = float(tried[last]), width / (GRID - 1)
+        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (GRID - 1)
     return low
 
 
