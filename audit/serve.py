@@ -1,8 +1,7 @@
 """How functions of any environment are given randomness, and what objects of any library hold; and a server of both.
 
-The server is the other side of the protocol of `epsaudit.adapters.external`. This one file needs nothing but Python 3.8
-or newer, nothing of epsaudit is imported, and it is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``, so
-that a library is audited where it is installed; docs/how-to/other-languages.md says how.
+It is the other side of the protocol of `epsaudit.adapters.external`. This one file needs nothing but Python 3.8 or
+newer, and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``; docs/how-to/other-languages.md says how.
 """
 
 from __future__ import annotations
@@ -167,10 +166,7 @@ class Server:
 
 
 def made_of(name: str, function: Any) -> dict[str, Any]:
-    """Say what makes this another program if it changes: files of modules, and versions of libraries.
-
-    They are those of the function's own package and of all that is not installed; of other packages their first files.
-    """
+    """Say what makes this another program if it changes: files of modules that are its own, and versions."""
     own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
     standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
     files, versions = set(), {"Python": sys.version}
@@ -278,7 +274,7 @@ def lines(values: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return an output as the JSON value that `epsaudit.outputs.normal_form.from_json` makes its normal form of."""
+    """Return an output as the JSON value that `epsaudit.outputs.normal_form.from_json` reads."""
     if value is None or isinstance(value, bool) or type(value) is str:
         return value
     if isinstance(value, enum.Enum):
@@ -375,8 +371,7 @@ HOLDERS: dict[str, Any] = {
     "__reversed__ __getitem__ __len__": tuple,
 }
 """UUIDs, paths, addresses, categoricals, scalars of Arrow, sparse matrices, dataclasses, intervals and periods of
-pandas, classes of attrs, models of pydantic, tables and columns of Arrow, tensors of torch, what else is an array to
-numpy, and sequences."""
+pandas, attrs, pydantic, tables and columns of Arrow, tensors of torch, what else is an array, and sequences."""
 
 
 def raised(error: BaseException) -> str:

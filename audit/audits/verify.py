@@ -24,7 +24,6 @@ from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.learning import no_bet
-from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.codec import written_fields
@@ -318,7 +317,7 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
     if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
         yield f"There must be rounds, and {STRATEGIES} strategies in each."
         return
-    before = 0
+    before, nothing = 0, no_bet(result.claim)
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
             yield "The strategies of a round are said to have guessed in different runs."
@@ -327,7 +326,25 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
             yield "The strategies of a round are said to have been looked at after different runs, or never."
         for strategy in round_.strategies:
             yield from _counts(strategy.counts, strategy.witness)
-            yield from _strategy(strategy, result.claim, before + round_.explored)
+            looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
+            correct, wrong, past = strategy.correct, strategy.wrong, strategy.past
+            rises = np.diff(np.array(looks, dtype=object), axis=0)
+            if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
+                yield "The interim looks of a strategy go back, or have more guesses than runs."
+            if looks[-1] != seen:
+                ends = f"end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
+                yield f"The interim looks of a strategy {ends}"
+            if not 0 <= past <= before + round_.explored:
+                known = before + round_.explored
+                yield f"The rates that a strategy bet on are said to come from {past} runs, of {known:,} before it."
+            if not (0.0 <= correct <= 1.0 and 0.0 <= wrong <= 1.0):
+                yield f"A strategy bet on the rates {correct} and {wrong}; they must be probabilities."
+            if past == 0 and (correct, wrong) != (nothing.correct, nothing.wrong):
+                yield "A bet is said to have been planned from nothing."
+            elif past > 0 and correct + wrong > 1.0 + SLACK:
+                yield f"Guesses are correct at a rate of {correct} and wrong at {wrong}: over 1 together."
+            if not _is_tangent(strategy.tangent, result.claim):
+                yield f"{result.claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
         before += round_.explored + round_.runs
     last = result.rounds[-1]
     if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
@@ -350,26 +367,6 @@ def _ends(result: SequentialResult) -> Iterator[str]:
         yield f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise."
     if result.stopped == "runs" and result.runs != result.trials:
         yield f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped."
-
-
-def _strategy(strategy: StrategyRecord, claim: Claim, before: int) -> Iterator[str]:
-    looks, (correct, wrong, past) = [(0, 0, 0), *strategy.looks], (strategy.correct, strategy.wrong, strategy.past)
-    rises = np.diff(np.array(looks, dtype=object), axis=0)
-    if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
-        yield "The interim looks of a strategy go back, or have more guesses than runs."
-    if looks[-1] != (seen := strategy.seen):
-        yield f"The interim looks of a strategy end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
-    if not 0 <= past <= before:
-        yield f"The rates that a strategy bet on are said to come from {past} runs, of {before:,} before it."
-    if not (0.0 <= correct <= 1.0 and 0.0 <= wrong <= 1.0):
-        yield f"A strategy bet on the rates {correct} and {wrong}; they must be probabilities."
-    nothing = no_bet(claim)
-    if past == 0 and (correct, wrong) != (nothing.correct, nothing.wrong):
-        yield "A bet is said to have been planned from nothing."
-    elif past > 0 and correct + wrong > 1.0 + SLACK:
-        yield f"Guesses are correct at a rate of {correct} and wrong at {wrong}: over 1 together."
-    if not _is_tangent(strategy.tangent, claim):
-        yield f"{claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
 
 
 def _counts(counts: Counts, witness: Witness) -> Iterator[str]:

@@ -65,7 +65,6 @@ class Number(click.ParamType[float]):
         self._check = partial(check, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number, or raise `AuditError`."""
         with contextlib.suppress(ValueError):
             value = float(value)
         return self._check(value, what=param.opts[0] if param is not None else self.name)
@@ -78,7 +77,6 @@ class NamedPath(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the path."""
         if not os.fspath(value).strip() or "\0" in os.fspath(value):
             self.fail(f"{value!r} is no path; give one, '.' for the current folder.", param, ctx)
         return super().convert(value, param, ctx)
@@ -121,7 +119,6 @@ class Command(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options heading by heading."""
         under = [*itertools.chain(*self._headed.values())]
         known = self.get_params(ctx)
         others: list[click.Parameter] = [one for one in known if isinstance(one, click.Option) and one not in under]

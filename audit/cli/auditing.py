@@ -106,16 +106,9 @@ def audit(
         interrupted = False
         with _terminable():
             try:
-                for result in suite.run(
-                    entries,
-                    trials=runs,
-                    family_confidence=confidence,
-                    seed=root,
-                    n_jobs=jobs,
-                    stop_early=stop_early,
-                    progress=display.of,
-                    checkpoint=record,
-                ):
+                how: Any = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
+                how |= {"stop_early": stop_early, "progress": display.of, "checkpoint": record}
+                for result in suite.run(entries, **how):
                     done.append(result)  # one at a time: Ctrl-C keeps what is done
                     display.ended()
             except KeyboardInterrupt:
@@ -410,10 +403,7 @@ def _candidates(
     if schema_file is not None:
         schema = read_schema(schema_file)
         adjacency = adjacency or schema.adjacency
-        forms: dict[str, Any] = {
-            "array": "list",
-            "frame": "columns",
-        }  # the protocol sends what the child makes these of
+        forms: dict[str, Any] = {"array": "list", "frame": "columns"}  # what the child makes these of is sent
 
         def describe(values: Any) -> Description:
             nonlocal data

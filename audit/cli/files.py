@@ -257,11 +257,8 @@ def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
 
     try:
         _, name, *typed = shlex.split(command)
-        known = (
-            EPSAUDIT.commands["hunt" if name == "hunt" else "audit"]
-            .make_context(name, typed, resilient_parsing=True)
-            .params
-        )
+        parser = EPSAUDIT.commands["hunt" if name == "hunt" else "audit"]
+        known = parser.make_context(name, typed, resilient_parsing=True).params
         words = shlex.split(known.get("program") or "")
     except (click.UsageError, ValueError):
         return [], []

@@ -21,16 +21,7 @@ from typing import Any
 
 import click
 
-from epsaudit.cli import (
-    AS_EXPECTED,
-    BAD_INPUT,
-    COMMANDS,
-    INTERNAL,
-    INTERRUPTED,
-    NOBODY_READS,
-    OWN_CODE,
-    Command,
-)
+from epsaudit.cli import AS_EXPECTED, BAD_INPUT, COMMANDS, INTERNAL, INTERRUPTED, NOBODY_READS, OWN_CODE, Command
 from epsaudit.errors import AuditError, LeftOut, OwnCodeError, Unusable, own_lines
 
 NOTES = """\b

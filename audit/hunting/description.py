@@ -1,8 +1,7 @@
 """A short description of data, and the neighbouring datasets that it gives: what a hunt tries where no pair is known.
 
-Besides the relations of records there are those of one person's rows, and of answers within a norm. Of tables, bases
-(from none to many records) are joined with records that differ from them, at, near and beyond what is described, as
-long as both together are simple enough.
+Of tables, bases (from none to many records) are joined with records that differ from them, at, near and beyond what is
+described, as long as both together are simple enough.
 """
 
 from __future__ import annotations
@@ -171,7 +170,7 @@ class Candidate:
 
     @property
     def given(self) -> str:
-        """The parameters as a call has them: 'clip=1, k=3'; empty if there are none."""
+        """The parameters as a call has them: 'clip=1, k=3'."""
         return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
 
     @property
@@ -188,7 +187,6 @@ class Column:
     """A column: `Column("age", "integer", bounds=(0, 120), missing=True)`."""
 
     name: str = "value"
-    """Key of the records, or name of the frame's column; what cases are called by."""
     type: Type = "float"
     bounds: tuple[float, float] | None = None
     """What the mechanism is told of the values, which may lie beyond if the table says so."""
@@ -471,7 +469,29 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
         too_many = f"{most * SURPLUS} times {records[0].words}, too many"
         persons.append(_Case((records[0].content,) * (most * SURPLUS), too_many, 1))
 
-    for base in _bases_of(table, values, low, high):
+    # the datasets that are changed
+    crowd, half = table.size, table.size // 2
+    bases = [
+        _Case((), "empty data"),
+        _Case((low,), "the least value alone", 1),
+        _Case((high,), "the greatest value alone", 1),
+        _Case((low, high), "the least and the greatest value (a tie)", 2),
+        _Case((low,) * crowd, f"{crowd} times the least value", 2),
+        _Case((high,) * crowd, f"{crowd} times the greatest value", 2),
+        _Case((low,) * half + (high,) * half, f"the least and the greatest value {half} times each", 3),
+        _Case((low, high) * half, f"the least and the greatest value {half} times in turn", 3),
+    ]
+    for place, cases in enumerate(values):
+        for value, words, _ in cases:
+            row = (*low[:place], value, *low[place + 1 :])
+            if words.startswith("a missing"):
+                but_one = f"{crowd - 1} records with {words} and one without"
+                bases.append(_Case((row, row), f"two records with {words}", 2))
+                bases.append(_Case((low,) + (row,) * (crowd - 1), but_one, 3))
+            elif words.endswith("upper bound"):
+                bases.append(_Case((row,) * crowd, f"{crowd} times {words}", 3))
+
+    for base in bases:
         rows = owned(base.content)
         for record in records:
             complexity = base.complexity + record.complexity
@@ -533,31 +553,6 @@ def _values_of(column: Column, beyond: bool) -> list[_Case]:
         _Case(int(min(max(value, least), greatest)) if whole else float(value), words, complexity)
         for value, words, complexity in made
     ] + missing
-
-
-def _bases_of(table: Table, values: list[list[_Case]], low: Any, high: Any) -> list[_Case]:
-    """List the datasets that are changed, as rows."""
-    crowd, half = table.size, table.size // 2
-    found = [
-        _Case((), "empty data"),
-        _Case((low,), "the least value alone", 1),
-        _Case((high,), "the greatest value alone", 1),
-        _Case((low, high), "the least and the greatest value (a tie)", 2),
-        _Case((low,) * crowd, f"{crowd} times the least value", 2),
-        _Case((high,) * crowd, f"{crowd} times the greatest value", 2),
-        _Case((low,) * half + (high,) * half, f"the least and the greatest value {half} times each", 3),
-        _Case((low, high) * half, f"the least and the greatest value {half} times in turn", 3),
-    ]
-    for place, cases in enumerate(values):
-        for value, words, _ in cases:
-            row = (*low[:place], value, *low[place + 1 :])
-            if words.startswith("a missing"):
-                others = f"{crowd - 1} records with {words} and one without"
-                found.append(_Case((row, row), f"two records with {words}", 2))
-                found.append(_Case((low,) + (row,) * (crowd - 1), others, 3))
-            elif words.endswith("upper bound"):
-                found.append(_Case((row,) * crowd, f"{crowd} times {words}", 3))
-    return found
 
 
 def _person(column: Column, number: int) -> Any:

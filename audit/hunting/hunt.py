@@ -263,7 +263,7 @@ def hunt(
 
 @dataclass(eq=False)
 class _Screened:
-    """A candidate, what its outputs promise beside the claim, and why it cannot be audited if it cannot."""
+    """A candidate, and what its outputs promise beside the claim."""
 
     candidate: Candidate
     seed: int
@@ -279,8 +279,6 @@ class _Screened:
 
 @dataclass
 class _Hunting:
-    """What a hunt has by now, what is left of its time, and how many runs it took."""
-
     function: Any
     claimed: Claim | Callable[[Values], Claim]
     name: str
@@ -300,7 +298,6 @@ class _Hunting:
     interrupted: bool = False
 
     def screen(self, until: float) -> None:
-        """Order the candidates."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
         record = Section(self.file, "hunt")
         if (known := record.once("choice", dict)) is not None:
@@ -366,7 +363,6 @@ class _Hunting:
         one.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
 
     def draw(self, one: _Screened, size: int, turn: int) -> None:
-        """Draw more outputs on each side."""
         more = training_outputs(one.sides, size, one.seed, turn)
         one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
         self.runs += 2 * size
@@ -498,11 +494,9 @@ class _Hunting:
         return None
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
-        """Choose an event on runs of their own, and certify it on fresh ones.
+        """Choose an event on runs of their own, and certify it on fresh ones, the fewest that suffice.
 
-        It is the best event of at most two thresholds or outputs, on the fewest runs that suffice; where none of these
-        does, the best of any kind. About ``least`` runs are known to be enough; at most four times the trials of an
-        audit are counted, and as many as there is time for.
+        It is the best event of at most two thresholds or outputs; where none of these does, the best of any kind.
         """
         mechanism, affordable = self.mechanism(candidate, pace), self.left(0.25) / max(pace, 1e-6)
         claim, options = self.claim(candidate), self.options
@@ -592,7 +586,6 @@ class _Hunting:
             raise AuditError(f"The claim for {parameters!r} raises {type(error).__name__}: {error}.") from error
 
     def left(self, share: float = 1.0) -> float:
-        """Seconds that are left, or a share of them."""
         return (self.until - time.perf_counter()) * share
 
 

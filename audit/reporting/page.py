@@ -41,8 +41,6 @@ SQUARE = 150.0
 """Pixels of a side of the trade-off curve on a result's card."""
 ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
 """Where a claim's trade-off curve is computed: 146 cards then weigh less than one drawn by matplotlib."""
-
-
 DEFINITIONS = {
     "PureDP": "dwork2006calibrating",
     "ApproxDP": "dwork2006our",
@@ -152,7 +150,7 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     environment.filters |= {"latex": latex, "lower": lower, "percent": percent, "span": _span}
     environment.filters["kind"] = lambda claim: type(claim).__name__
     fixed = [result for result in results if isinstance(result, AuditResult)]
-    games = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
+    games: list[Any] = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
     learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
     shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
@@ -193,7 +191,7 @@ def _claims(results: Sequence[Result]) -> str:
 
 
 def _made_by(results: Sequence[Result]) -> str:
-    """Name libraries and commit, and in words what differed from it: a reader of the paper does not have that."""
+    """Name libraries and commit, and in words what differed from it."""
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     known = {label: _only(results, name) for name, label in labels.items()}
     libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")

@@ -85,8 +85,7 @@ def _power(mantissa: str, exponent: str) -> str:
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
     r"""Write a LaTeX table that compiles as it is, in one column or two: all it needs is ``\usepackage{booktabs}``.
 
-    It spans both columns; of more than 45 rows each 45 are a table, all of one number. Everything is escaped. The
-    caption is plain text and must say the confidence and the number of runs.
+    It spans both columns; of more than 45 rows each 45 are a table, all of one number. Everything is escaped.
     """
     columns = with_values(rows, columns)
     alignment = "".join("r" if one.numeric else f"p{{{one.width}}}" if one.width else "l" for one in columns)
@@ -174,8 +173,7 @@ def results_to_markdown(results: Sequence[Result], family: float) -> str:
 def render(results: Sequence[Result], width: int = 80) -> Text:
     """Lay out the terminal table: a line of numbers for each result, and its witness event below.
 
-    Confidence and runs get columns from 100 columns on, runs that differ from 80 on; `caption` says them in any case. A
-    narrower terminal goes without exact and proven values, too. Names that are too long stand on lines of their own.
+    Confidence and runs get columns from 100 columns on, runs that differ, exact and proven values from 80 on.
     """
     from rich.text import Text  # slow to import
 

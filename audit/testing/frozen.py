@@ -1,8 +1,7 @@
 """Frozen tests: what to count and how to bet, learnt once offline, so that a check learns nothing and only counts.
 
 The test is valid whatever the mechanism is, for all was chosen before its runs
-(docs/explanation/theory.md#testing-by-betting). It holds no code, and docs/reference/frozen-tests.md says what each
-field of its file means; docs/clients run it in other languages.
+(docs/explanation/theory.md#testing-by-betting). docs/reference/frozen-tests.md says what the fields of its file mean.
 """
 
 from __future__ import annotations
@@ -111,8 +110,7 @@ class FrozenTest:
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
         """Return 1 for the guess that the dataset was x, -1 for x', 0 for none; shape (size,).
 
-        What is no list is a list of one; what is no number is NaN, and so is what has another length. What is guessed
-        of an output depends on nothing else in its block: bets on others would not be fair.
+        What is guessed of an output depends on nothing else in its block: bets on others would not be fair.
         """
         size, fits = self.coordinates, np.ones(len(outputs), bool)
         if outputs.dtype == np.float64 and int(np.prod(outputs.shape[1:])) == size:
@@ -139,10 +137,7 @@ class FrozenTest:
         return guesses
 
     def log_wealth(self, tally: ArrayLike) -> Floats:
-        """Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess, shape (..., 3).
-
-        Clients compute the same: this is `epsaudit.audits.sequential.betting` with bets of fixed shares.
-        """
+        """Logarithm of the wealth after so many guesses that are correct, wrong, and none, shape (..., 3)."""
         fractions, weights = np.array(self.bets).T
         events = (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
         logs = betting.log_factors(self.epsilon, self.delta, events, fractions)

@@ -1,7 +1,6 @@
 """Privacy as a regression test: the fixture ``privacy_audit``, its options, and what the terminal is told of it.
 
-Installing the package is enough; the options are under 'privacy' in ``pytest --help``. What a test gets is in
-`epsaudit.testing.fixture`, a second to import, which other people's tests need not pay.
+What a test gets is in `epsaudit.testing.fixture`, a second to import, which other people's tests need not pay.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Asker:
 ASKER = pytest.StashKey[Asker]()
 """Who asks just now."""
 CERTIFIED = pytest.StashKey[dict[str, "Result"]]()
-"""What checks certified; a mechanism has the check's name. One that is made again takes its place."""
+"""What checks certified, by name."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -76,16 +76,13 @@ class GuessCounts:
 
     @property
     def guesses(self) -> int:
-        """r, all guesses."""
         return self.guessed_in + self.guessed_out
 
     @property
     def correct(self) -> int:
-        """v, the right ones."""
         return self.correct_in + self.correct_out
 
     def all_right(self) -> GuessCounts:
-        """The same guesses, had all been right."""
         return dataclasses.replace(self, correct_in=self.guessed_in, correct_out=self.guessed_out)
 
 
@@ -209,8 +206,7 @@ def epsilon_bound(
 ) -> float:
     """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
 
-    ``leak_share`` is the share of the error probability set aside for delta: needed if the output decides ``guesses``,
-    and delta > 0.
+    ``leak_share`` of the error probability is set aside for delta: needed if the output decides ``guesses``.
 
     >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
     >>> [f"{bound:.4f}" for bound in bounds]
