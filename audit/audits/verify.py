@@ -137,9 +137,8 @@ def _differences(result: Kind, stored: dict[str, Any], names: list[str] | None =
     except AuditError:
         raise
     except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
-        raise AuditError(
-            f"Some field of the result of {result.mechanism} is malformed: {type(error).__name__} ({error})."
-        ) from error
+        what = f"{type(error).__name__} ({error})"
+        raise AuditError(f"Some field of the result of {result.mechanism} is malformed: {what}.") from error
     said = {name: f"stored as {_shown(stored[name])}" if name in stored else "absent" for name in computed}
     return [
         f"{name} is {said[name]}, and is {_shown(value)} by the counts."

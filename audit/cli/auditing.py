@@ -75,7 +75,7 @@ def audit(
         refuse_if_unwritable(out)
     missing: list[str] = []
     if library:
-        if any(program[name] for name in program if name != "timeout"):
+        if any(value for name, value in program.items() if name != "timeout"):
             other = "--command and what goes with it are another way"
             raise AuditError(f"--library knows its programs, pairs and claims; {other}.")
         if cluster is not None:
@@ -363,10 +363,10 @@ def hunt(
         "verdicts": found.verdicts(),
         "audits": found.rows(),
     }
-    rows = []  # what was tried in one cell
-    for row in found.rows():
+    rows = found.rows()
+    for row in rows:  # what was tried in one cell
         tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-        rows.append({**row, "tried": f"{tried[:1].upper()}{tried[1:]}."})
+        row["tried"] = f"{tried[:1].upper()}{tried[1:]}."
     if out is not None:
         provenance.write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
         provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")

@@ -1,7 +1,4 @@
-"""``epsaudit report``, ``verify``, ``compare``, ``recount`` and ``reproduce`` read result files; ``serve`` is beside.
-
-Only recounting, and verifying by ``--rerun``, run mechanisms. What was served, and on which datasets, is read from the
-command that a result file records."""
+"""``epsaudit report``, ``verify``, ``compare``, ``recount``, ``reproduce`` read result files; ``serve`` is beside."""
 
 from __future__ import annotations
 
@@ -86,9 +83,8 @@ def report(
         if kind == "bounds":
             drawn = figures.certified_against_proven(kept, family)
         elif len(kept) > 1:
-            few = ", ".join(result.mechanism for result in kept[:3])
-            more = ", ..." * (len(kept) > 3)
-            raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}{more}.")
+            few = ", ".join([*(result.mechanism for result in kept[:3]), *["..."] * (len(kept) > 3)])
+            raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")
         elif isinstance(result := kept[0], AuditResult):
             entry, laws = registered().get(result.mechanism), None
             if entry is not None and (pair := result.among(entry.all_pairs())) is not None:

@@ -235,9 +235,8 @@ def hunt(
         kept = [dataclasses.replace(one, adjacencies=held) for one, held in zip(known, under, strict=True) if held]
     if not kept:
         which = f", under {adjacency}" if adjacency else ""
-        raise AuditError(
-            f"None of the {len(known)} candidates are neighbours as the claim is for{which}; give pairs that are."
-        )
+        none = f"None of the {len(known)} candidates are neighbours as the claim is for{which}"
+        raise AuditError(f"{none}; give pairs that are.")
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
     hunting = _Hunting(function, claim, name, options, kept, 0, until)

@@ -30,11 +30,11 @@ from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
 MOST_LINES = 60
 """Lines of a script, so that whoever gets it reads it before running it."""
 SMALL = 1e-6
-"""The p-value that fresh runs are expected to reach; they are no more than were certified."""
+"""The p-value that fresh runs are expected to reach."""
 MOST_RUNS = 1 << 20
-"""Runs of a script whose counts are not those of the result: a test's budget is 100,000."""
+"""Runs of a script whose counts are not those of the result."""
 LEAST = 1e-12
-"""Smaller errors are lost in 1 - confidence, which is how certificates are told of them; a script computes them."""
+"""Smaller errors are lost in 1 - confidence, which is how certificates are told of them."""
 OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
 NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
 """What a script defines or imports itself, and what is audited must not define."""
@@ -49,7 +49,6 @@ class Function:
     name: str
     """'module:function'."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Its keyword arguments."""
     data: str = "plain"
     """Or 'array' or 'frame'."""
     takes: Mapping[str, str] = field(default_factory=dict)
@@ -87,10 +86,8 @@ class Reproducer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.result, AuditResult | SequentialResult):
-            kind = type(self.result).__name__
-            raise AuditError(
-                f"{self.result.mechanism} is a {kind}; a reproducer is made of an audit on pairs of datasets."
-            )
+            said = f"{self.result.mechanism} is a {type(self.result).__name__}"
+            raise AuditError(f"{said}; a reproducer is made of an audit on pairs of datasets.")
         if not self.result.violates_claim:
             raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
 
@@ -255,11 +252,8 @@ class Reproducer:
 def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
     """Return the least error probability at which a certificate refutes a claim, down to about `LEAST`.
 
-    Examples
-    --------
-    >>> from epsaudit.claims.definitions import PureDP
-    >>> counts = Counts(50, 50, 45, 5, 5, 45)
-    >>> round(p_value(MembershipGame(), PureDP(1.0), counts), 7)  # the tail of 90 and more of 100 at e / (1 + e)
+    >>> from epsaudit.claims.definitions import PureDP  # the tail of 90 and more of 100 at e / (1 + e)
+    >>> round(p_value(MembershipGame(), PureDP(1.0), Counts(50, 50, 45, 5, 5, 45)), 7)
     2.74e-05
     """
 

@@ -49,8 +49,7 @@ SHRINKING_SECONDS = 5.0
 class PrivacyAudit:
     """What the fixture ``privacy_audit`` gives a test.
 
-    The false-alarm probability of a test is shared among its checks: the first gets a half, the second a sixth, the
-    k-th 1 / (k (k + 1)). All of these sum to 1, so that checks need not be counted beforehand.
+    Of the false-alarm probability of a test the k-th of its checks gets 1 / (k (k + 1)), which sum to 1.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -302,9 +301,8 @@ def terms_of(config: pytest.Config, item: pytest.Item, number: int, given: Mappi
     marker = item.get_closest_marker("privacy_audit")
     marked, others = (marker.kwargs, list(marker.args)) if marker is not None else ({}, [])
     if unknown := sorted(set(marked) - {"runs", "seconds", "false_alarm"}) or others:
-        raise pytest.UsageError(
-            f"The marker privacy_audit takes runs=, seconds= and false_alarm=; {unknown} was given."
-        )
+        takes = "The marker privacy_audit takes runs=, seconds= and false_alarm="
+        raise pytest.UsageError(f"{takes}; {unknown} was given.")
     said = {name: read(name, value, name) for name, value in given.items() if value is not None}
     for name, value in marked.items():
         if value is not None:
@@ -313,10 +311,9 @@ def terms_of(config: pytest.Config, item: pytest.Item, number: int, given: Mappi
     test_alarm = min((value for value in ceilings if value is not None), default=FALSE_ALARM)
     alarm = test_alarm / (number * (number + 1))
     if alarm < LEAST_FALSE_ALARM:
-        raise AuditError(
-            f"The false-alarm probability left for check {number} of this test is {alarm:.2g}; it must be "
-            f"at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
-        )
+        left = f"The false-alarm probability left for check {number} of this test is {alarm:.2g}"
+        must = f"it must be at least {LEAST_FALSE_ALARM:g}. Allow the test more false alarms, or divide it."
+        raise AuditError(f"{left}; {must}")
     salt = int(option(config, "seed") or 0)
     return Terms(
         int(said.get("runs") or option(config, "runs") or runs),

@@ -171,7 +171,7 @@ class Bonferroni(Beforehand):
 
 @dataclass(frozen=True)
 class Threshold(GuessRule):
-    """Everybody is guessed: in where the score is above ``at``, else out."""
+    """Everybody is guessed."""
 
     at: float = 0.0
     words = "everybody is guessed, in where the score is above {0.at:g}"
@@ -206,10 +206,8 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     elif isinstance(guesses, int) and not isinstance(guesses, bool):
         rule = Fixed(*halved(guesses))
     else:
-        raise AuditError(
-            f"guesses is {guesses!r}; it must be 'planned', 'half', 'bonferroni', how many to guess in all, how many "
-            "in and out as a pair, or a rule of epsaudit.audits.one_run."
-        )
+        or_else = "how many to guess in all, how many in and out as a pair, or a rule of epsaudit.audits.one_run"
+        raise AuditError(f"guesses is {guesses!r}; it must be 'planned', 'half', 'bonferroni', {or_else}.")
     if isinstance(rule, Fixed) and not 0 < rule.highest + rule.lowest <= canaries:
         raise AuditError(f"{rule.highest + rule.lowest} guesses were asked for; give 1 to {canaries}, one a canary.")
     return rule
@@ -448,10 +446,8 @@ def _result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str,
     """Check the scores, put the canaries in `places`, guess, and keep the counts."""
     values, canaries = np.asarray(scores), len(included)
     if values.shape != (canaries,) or values.dtype.kind not in "fiub":
-        raise AuditError(
-            f"The scores have shape {values.shape} and dtype {values.dtype}; they must be {canaries} numbers, one "
-            "for each canary."
-        )
+        given = f"The scores have shape {values.shape} and dtype {values.dtype}"
+        raise AuditError(f"{given}; they must be {canaries} numbers, one for each canary.")
     if np.any(np.isnan(values)):
         raise AuditError(f"{int(np.isnan(values).sum())} scores are NaN; a score must say how much a canary seems in.")
     order, rule = places(canaries, seed), terms["rule"]
@@ -469,7 +465,6 @@ class OneRunResult(Result):
     """
 
     canaries: int
-    """How many flipped a coin."""
     rule: GuessRule
     """How the number of guesses was decided."""
     method: Method
@@ -511,10 +506,9 @@ class OneRunResult(Result):
     def epsilon_at(self, delta: float) -> float:
         """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is Gaussian DP."""
         if isinstance(self.claim, GaussianDP):
-            raise AuditError(
-                f"{self.claim} is about a whole curve: that a mechanism is not mu-GDP bounds its epsilon at no single "
-                "delta. Audit the claim claim.approximate(delta) to have a bound."
-            )
+            why = "that a mechanism is not mu-GDP bounds its epsilon at no single delta"
+            advice = "Audit the claim claim.approximate(delta) to have a bound."
+            raise AuditError(f"{self.claim} is about a whole curve: {why}. {advice}")
         bound = self._bound(ApproxDP(self.proven, delta) if delta > 0.0 else PureDP(self.proven))
         return max(map(bound.of, self.counts))
 
@@ -538,7 +532,8 @@ class OneRunResult(Result):
     @property
     def limits(self) -> str | None:
         """A sentence if not even right guesses throughout could have refuted the claim; else None."""
-        most = max(self._bound(self.claim).of(counts.all_right()) for counts in self.counts)
+        all_right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self.counts]
+        most = max(map(self._bound(self.claim).of, all_right))
         if most > self.proven:
             return None
         return (

@@ -6,7 +6,6 @@ docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curve
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -64,9 +63,8 @@ class GuessCounts:
             whole_at_least(value, 0, name.replace("_", " "))
         right = self.correct_in <= self.guessed_in and self.correct_out <= self.guessed_out
         if not right or self.guesses > self.canaries:
-            raise AuditError(
-                f"{self!r} cannot be: correct guesses are among the guesses, and these among the canaries."
-            )
+            must = "correct guesses are among the guesses, and these among the canaries"
+            raise AuditError(f"{self!r} cannot be: {must}.")
 
     def __str__(self) -> str:
         return (
@@ -81,9 +79,6 @@ class GuessCounts:
     @property
     def correct(self) -> int:
         return self.correct_in + self.correct_out
-
-    def all_right(self) -> GuessCounts:
-        return dataclasses.replace(self, correct_in=self.guessed_in, correct_out=self.guessed_out)
 
 
 @dataclass(frozen=True)
@@ -102,20 +97,16 @@ class GuessBound:
     def __post_init__(self) -> None:
         claim, decided = self.claim, self.decided_by_output
         if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
-            raise AuditError(
-                f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. Another definition "
-                "implies one of them: claim.approximate(1e-5), for instance."
-            )
+            advice = "Another definition implies one of them: claim.approximate(1e-5), for instance."
+            raise AuditError(f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. {advice}")
         if isinstance(claim, GaussianDP) and (self.method != "trade-off" or decided):
             raise AuditError(
                 f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses "
                 "that the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
             )
         if self.method == "trade-off" and decided:
-            raise AuditError(
-                "The trade-off method cannot use a separate half, which is part of the output; give guesses='planned' "
-                "or method='binomial'."
-            )
+            advice = "give guesses='planned' or method='binomial'"
+            raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
 
     def of(self, counts: GuessCounts) -> float:
         """Lower bound on the claim's parameter from one set of guesses."""
