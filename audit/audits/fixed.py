@@ -510,20 +510,12 @@ class Training:
 
 
 def training_runs(trials: int) -> int:
-    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000.
-
-    >>> training_runs(10_000), training_runs(1_000_000), training_runs(10**9)
-    (2500, 100000, 400000)
-    """
+    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000."""
     return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
 
 
 def validation_runs(trials: int) -> int:
-    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few.
-
-    >>> validation_runs(10_000), validation_runs(1_000_000), validation_runs(10**9)
-    (0, 200000, 4000000)
-    """
+    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few."""
     return min(trials // 5, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
 
 

@@ -239,7 +239,6 @@ class Contains(Labelled):
 
     @property
     def says(self) -> tuple[str, str]:
-        """How a person says that it is 1, and that it is 0."""
         place, key = path_label(self.path), written(self.key)
         return f"{place} has {key}", f"{place} has no {key}"
 
@@ -295,7 +294,6 @@ class OfNumbers(Labelled):
             return np.asarray(self.of(np.asarray(self.feature(outputs), float)), float)
 
     def of(self, numbers: Floats) -> Any:
-        """Return what is made of these numbers."""
         raise NotImplementedError
 
 
@@ -359,7 +357,6 @@ class NegativeZero(OfNumbers):
 
     @property
     def says(self) -> tuple[str, str]:
-        """How a person says that it is 1, and that it is 0."""
         return f"{self.feature.label} is -0.0", f"{self.feature.label} is not -0.0"
 
     def of(self, numbers: Floats) -> Any:
@@ -452,7 +449,6 @@ class Combined:
 
     @property
     def says(self) -> tuple[str, str] | None:
-        """How a person says that the two are equal, and that they are not; None for other operations."""
         first, second = self.first.label, self.second.label
         return (f"{first} = {second}", f"{first} != {second}") if self.operation == "==" else None
 
@@ -528,12 +524,9 @@ class Place(Labelled):
 
     def __call__(self, outputs: Outputs) -> Floats:
         columns = matrix(outputs, self.size)
-        return _without_any(columns, self._of(columns).astype(float))
-
-    def _of(self, columns: Floats) -> NDArray[np.int64]:
-        finite, size = np.isfinite(columns), columns.shape[1]
-        found = size - 1 - finite[:, ::-1].argmax(axis=1) if self.last else finite.argmax(axis=1)
-        return np.asarray(np.where(finite.any(axis=1), found, size))
+        finite = np.isfinite(columns)
+        found = self.size - 1 - finite[:, ::-1].argmax(axis=1) if self.last else finite.argmax(axis=1)
+        return _without_any(columns, np.where(finite.any(axis=1), found, self.size).astype(float))
 
 
 @readable
@@ -543,10 +536,9 @@ class Release(Place):
     form = "{0.which} number"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        columns = matrix(outputs, self.size)
-        places = self._of(columns)
+        columns, places = matrix(outputs, self.size), super().__call__(outputs)
         found = places < self.size
-        return np.where(found, columns[np.arange(len(columns)), np.where(found, places, 0)], np.nan)
+        return np.where(found, columns[np.arange(len(columns)), np.where(found, places, 0).astype(int)], np.nan)
 
 
 def matrix(outputs: Outputs, size: int) -> Floats:
@@ -577,16 +569,14 @@ class Together(Labelled):
 
     @property
     def number(self) -> int:
-        """How many cells there are."""
         return (len(self.edges) + 1) * (len(self.edges_second) + 1)
 
     def written(self, codes: Sequence[int]) -> str:
         """Write that an output falls into one of these cells."""
-        cells = (divmod(code, len(self.edges_second) + 1) for code in codes[:8])
-        parts = [
-            f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})"
-            for row, column in cells
-        ]
+        parts = []
+        for code in codes[:8]:
+            row, column = divmod(code, len(self.edges_second) + 1)
+            parts.append(f"({_cell(self.first, self.edges, row)} and {_cell(self.second, self.edges_second, column)})")
         return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -658,8 +648,7 @@ class Additive:
 class Tree:
     """A binary tree of thresholds on features: value of the leaf that an output falls into.
 
-    Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` to ``left[i]``, the others, NaN included, to
-    ``right[i]``; a leaf has column -1.
+    Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` left, others, NaN too, right; leaves have -1.
     """
 
     features: tuple[Feature, ...]
@@ -814,10 +803,7 @@ class Witness:
     def guesses(self, outputs: Outputs) -> tuple[Mask | None, Mask | None]:
         """Say of each output whether it is a guess 'x', and whether it is a guess 'x''; None for an event not given.
 
-        Raises
-        ------
-        AuditError
-            If an output lies in both events: it would count for whichever side it came from.
+        Raises `AuditError` if an output lies in both events: it would count for whichever side it came from.
         """
         if outputs.dtype.kind in "biu":  # counted by hand: an audit's outputs are in normal form already
             outputs = normal_array(outputs)
@@ -846,10 +832,10 @@ class Witness:
 
     def describe(self, counts: Counts) -> str:
         """Write what was counted of this witness as a person would check it."""
-        seen = (counts.guess_x_on_x, counts.guess_x_on_x_prime)
-        seen_prime = (counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
+        seen = (self.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime)
+        seen_prime = (self.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
         said = []
-        for event, (on_x, on_x_prime) in ((self.guess_x, seen), (self.guess_x_prime, seen_prime)):
+        for event, on_x, on_x_prime in (seen, seen_prime):
             if event is not None:
                 said.append(f"{on_x:,} of {counts.runs_x:,} on x, {on_x_prime:,} of {counts.runs_x_prime:,} on x'")
         return "; ".join(said)
@@ -900,11 +886,7 @@ PARTS = 2
 
 
 def parts_of(witness: Witness) -> float:
-    """Count thresholds and single outputs of both events; infinity where one of them is no short condition.
-
-    >>> parts_of(Witness(Region(intervals=(Interval(low=1.0),), included=(None,)), None))
-    2
-    """
+    """Count thresholds and single outputs of both events; infinity where one of them is no short condition."""
     parts = 0
     for event in (witness.guess_x, witness.guess_x_prime):
         if event is not None:
@@ -965,8 +947,6 @@ class NotShort(Exception):  # noqa: N818  # no error: the answer that there is n
 def condition(event: Event) -> str:
     """Write an event as a condition on ``y``; raises `NotShort`.
 
-    Examples
-    --------
     >>> condition(Region(Coordinate(1), (Interval(low=0.5),), included=(None, Raised("ValueError"))))
     "number(y, 1) >= 0.5 or plain(y) in [None, {'raises': 'ValueError'}]"
     """

@@ -49,7 +49,6 @@ class Seen:
 
     @property
     def share(self) -> float:
-        """Share of the runs that were guessed."""
         return (self.correct + self.wrong) / self.runs if self.runs else 0.0
 
 
