@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 from epsaudit.errors import AuditError, clipped
 from epsaudit.text import for_json
 
-SPOKEN = ("witness", "rule")
-"""Fields that are written with their text beside them, for people."""
+SPOKEN = ("witness", "rule")  # fields that are written with their text beside them, for people
 INFINITE = ("inf", "-inf", "nan")
 LONGEST = 60  # characters of a value that a sentence quotes
 

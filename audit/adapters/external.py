@@ -63,8 +63,7 @@ trap - TERM; exec "$@"
 """A shell that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe whose other
 end this process alone holds: when this process is gone, however it went, the whole group is killed. It stays when the
 group is told to end, for the program may not."""
-LIFELINES: set[int] = set()
-"""These other ends; a fork closes its copies, which would keep children alive."""
+LIFELINES: set[int] = set()  # these other ends; a fork closes its copies, which would keep children alive
 
 Ends = tuple[threading.Event, ...]
 """One for each job of which a part is a job of its own, the outermost first. Nothing in Python stops the threads of a
@@ -179,10 +178,8 @@ class Child:
             except (ValueError, EOFError, OSError) as error:
                 self.fail(f"sent a block that is not a .npy file of numbers ({error})")
             if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
-                self.fail(
-                    f"sent a block of shape {outputs.shape} and type {outputs.dtype} for {size} outputs; it must be "
-                    f"numbers of shape ({size}, ...)"
-                )
+                sent = f"of shape {outputs.shape} and type {outputs.dtype} for {size} outputs"
+                self.fail(f"sent a block {sent}; it must be numbers of shape ({size}, ...)")
             return normal_array(outputs)
         with contextlib.suppress(ValueError, RecursionError):  # an AuditError is a ValueError
             values = json.loads(b"[" + b",".join(lines) + b"]")
@@ -257,15 +254,10 @@ class Child:
                 self.files[place] = _state(place)
 
     @property
-    def alive(self) -> bool:
-        """Whether the process still runs."""
-        return self._process.poll() is None
-
-    @property
     def usable(self) -> bool:
         """Whether it is alive, and is what would be started now: in this folder, of files that are as they were."""
-        here = self.folder == os.path.abspath(self.program.folder or "")
-        return self.alive and here and all(_state(path) == state for path, state in self.files.items())
+        here = self._process.poll() is None and self.folder == os.path.abspath(self.program.folder or "")
+        return here and all(_state(path) == state for path, state in self.files.items())
 
     def _pump(self, done: Callable[[], bool], so_far: Callable[[], str]) -> None:
         """Move bytes both ways until ``done``; silence on standard output and input for the time limit is the end."""
@@ -423,7 +415,7 @@ def command(
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
     name, law = name or Path([*files, parts[0]][0]).name, _Restarted if fresh else CommandDistribution
-    return CommandMechanism(program, name, claim, relation, tuple(listed(pairs, relation)), law=law)
+    return CommandMechanism(program, name, claim, relation, tuple(listed(pairs, relation)), law=law, fresh=fresh)
 
 
 @dataclass(frozen=True)
@@ -455,13 +447,10 @@ class CommandMechanism:
     trusted: bool = field(default=False, repr=False)
     """Whether outputs are taken to be independent; no audit of it is to be reproduced."""
     law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
+    fresh: bool = field(default=False, repr=False)
+    """Whether it is started anew for every run."""
     releases_the_interpreter = True
     wants_many_calls = True
-
-    @property
-    def fresh(self) -> bool:
-        """Whether it is started anew for every run."""
-        return self.law is _Restarted
 
     @property
     def reproducible(self) -> bool:

@@ -373,18 +373,16 @@ def black_box(
     ----------
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; ``seed`` or ``random_state`` gets a
-        new whole number each run, below 2^32, in its place. ``function(dataset)`` owns its randomness, and results say
-        that their seed may not give the same again. The page on outputs lists what an output may be and how randomness
-        is handed over. An exception is an outcome, ``sys.exit`` included.
+        new whole number each run, below 2^32, in its place. ``function(dataset)`` owns its randomness, and results are
+        not reproducible. An exception is an outcome, ``sys.exit`` included. See docs/reference/outputs.md.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     fresh : bool
         Whether ``function`` is a class or another factory, called without arguments before every run: for whatever
-        keeps answers, caches, pools of noise, a budget. If it has an attribute ``stateless`` that is true, a block of
-        runs shares an object.
+        keeps answers, noise or a budget. If it has a true attribute ``stateless``, a block of runs shares an object.
     fresh_randomness : bool
-        Promises that a function which owns its randomness draws from the operating system, so that copies of it never
-        repeat each other. Without, an audit runs it in one process, and keeps no checkpoint.
+        Promises that a function which owns its randomness draws from the operating system, so that copies never repeat
+        each other. Without, an audit runs it in one process, and keeps no checkpoint.
 
     Raises
     ------
@@ -422,7 +420,7 @@ def vectorized(
         ``function(dataset, size)`` if it owns its randomness. `AuditError` is raised if it takes neither. A parameter
         ``seed`` or ``random_state`` gets a new whole number each call.
     claim, adjacency, pairs, name, fresh, fresh_randomness : optional
-        As for `black_box`; what a factory makes is called once, for the outputs of a block.
+        As for `black_box`; what a factory makes is called once for a block.
 
     Examples
     --------

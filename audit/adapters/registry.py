@@ -90,7 +90,7 @@ def registered() -> dict[str, Entry]:
 
 
 def libraries() -> dict[str, Library]:
-    """Collect every library that installed packages register, by name; see `collected`."""
+    """Collect every registered library by name; see `collected`."""
     return collected("epsaudit.libraries", "libraries", Library)
 
 

@@ -27,8 +27,7 @@ from epsaudit.data.neighbours import (
 )
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
-EXAMPLES = 256
-"""Examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %."""
+EXAMPLES = 256  # examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 NAMES = 60  # most characters of the names of a frame's columns, or of one of its rows, that are written out
-UNDER = "neighbours under "
-"""How the note of a result begins that names its neighbouring relations."""
+UNDER = "neighbours under "  # how the note of a result begins that names its neighbouring relations
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,26 @@ class Checkpoint:
         try:
             with self._said():
                 self._open({"seed": entropy(seed), "audits": audits})
-            self._take_up(json.loads(json.dumps(audits)), None if seed is None else entropy(seed))
+            head, audits = self.read("", "head"), json.loads(json.dumps(audits))
+            try:
+                self.seed, theirs = int(head["seed"]), dict(head["audits"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=path)) from error
+            differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
+            if list(theirs) != list(audits):
+                differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
+            for name, here in audits.items():
+                there, where = theirs.get(name, here), f" of {name}" if len(audits) > 1 else ""
+                for field in {**here, **there}:
+                    one, other = there.get(field), here.get(field)
+                    if one != other:
+                        digests = re.fullmatch("[0-9a-f]{16}", str(one)) or re.fullmatch("[0-9a-f]{16}", str(other))
+                        differences.append(field + where + ("" if digests else f" ({one} there, {other} here)"))
+            if differences:
+                raise AuditError(
+                    f"The checkpoint {path} belongs to another audit: it differs in {_few(differences, 4)}. Give what "
+                    "it was begun with, or another file."
+                )
         except BaseException:
             self._database.close()
             raise
@@ -111,28 +130,6 @@ class Checkpoint:
         run("PRAGMA synchronous = NORMAL")  # after a loss of power the last chunks may be missing, and are drawn again
         if (found := run("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(" ".join(found.split()))
-
-    def _take_up(self, audits: dict[str, Any], seed: int | None) -> None:
-        head = self.read("", "head")
-        try:
-            self.seed, theirs = int(head["seed"]), dict(head["audits"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path)) from error
-        differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
-        if list(theirs) != list(audits):
-            differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
-        for name, here in audits.items():
-            there, where = theirs.get(name, here), f" of {name}" if len(audits) > 1 else ""
-            for field in {**here, **there}:
-                one, other = there.get(field), here.get(field)
-                if one != other:
-                    digests = re.fullmatch("[0-9a-f]{16}", str(one)) or re.fullmatch("[0-9a-f]{16}", str(other))
-                    differences.append(field + where + ("" if digests else f" ({one} there, {other} here)"))
-        if differences:
-            raise AuditError(
-                f"The checkpoint {self.path} belongs to another audit: it differs in {_few(differences, 4)}. Give what "
-                "it was begun with, or another file."
-            )
 
     @contextmanager
     def _said(self) -> Iterator[None]:

@@ -45,20 +45,17 @@ from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
 from epsaudit.witnesses import Witness
 
-LEVEL = 1e-9
-"""Probability that independent runs are refused, over everything that is tested in an audit."""
-LAGS = (1, 2, 3, 4, 8, 16, 64)
-"""How far apart runs are paired. Set by hand; no measurement is recorded."""
+LEVEL = 1e-9  # probability that independent runs are refused, over everything that is tested in an audit
+LAGS = (1, 2, 3, 4, 8, 16, 64)  # how far apart runs are paired. Set by hand; no measurement is recorded
 MOST_PAIRS = 2048
 """Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
 """Outputs looked at, of numbers and of Python objects, which take a microsecond each: pairs need no more, and
 halves of so many show a drift of 1 in 50, at the level of one test."""
 FEWEST_REPEATS = 20
-"""Numbers with long digits, each seen again, from which on outputs are taken to come from a pool. A continuous law has
-none; in 1,250 training runs a pool of 2,000 has 390, one of 39,000 these."""
-SHUFFLES = 20_210_704
-"""Seed of the fixed permutations that choose pairs; any number would do."""
+"""Numbers with long digits, each seen again, from which on outputs are taken to come from a pool: in 1,250 training
+runs a pool of 2,000 has 390, one of 39,000 these, a continuous law none."""
+SHUFFLES = 20_210_704  # seed of the fixed permutations that choose pairs; any number would do
 FRESH = (
     "A release is of a fresh object: give the class or function that makes it as fresh=, so that every run has one of "
     "its own."
@@ -274,14 +271,11 @@ def _checksum(value: Any, before: int = 0) -> int:
     return zlib.crc32(written(value).encode(), before)
 
 
-RUNS_A_SEED = 2
-"""Runs of a copy with each of two seeds on each dataset."""
-FIRST_RUNS = 4 * 2 * 2 * RUNS_A_SEED
-"""Of two copies, asked twice each."""
+RUNS_A_SEED = 2  # runs of a copy with each of two seeds on each dataset
+FIRST_RUNS = 4 * 2 * 2 * RUNS_A_SEED  # of two copies, asked twice each
 COPIES, FEWEST_TO_LOOK = 48, 64
-"""Copies that are asked where a function has randomness of its own: that none of so many lies in the middle half of the
-runs has probability 4e-15; a cached answer of randomised response at epsilon 1 escapes them with probability 2e-7. All
-looks ask at most a tenth of an audit's runs, or so few where a tenth is less."""
+"""Copies that are asked where a function has randomness of its own: a cached answer of randomised response at epsilon 1
+escapes so many with probability 2e-7. All looks ask at most a tenth of an audit's runs, or so few if that is less."""
 RUNS_OF_A_COPY = 64
 """Runs of each copy at most, on each dataset. Of 400 sets of 48 copies that keep a chance of 0.4 or 0.6 each, 32 runs
 bring 70 in 100 below a p-value of 1e-10, 128 runs 99 in 100."""
@@ -298,8 +292,7 @@ SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it,
 NOT_COPIED = ("__main__", "__mp_main__", "epsaudit", "builtins", "functools")
 """Modules that are not copied with a function: scripts' always are, others keep nothing."""
 LARGEST_FUNCTION = 1 << 26
-"""Bytes of a function that is copied: 48 copies of so many take some seconds. Set by hand, no measurement is
-recorded."""
+"""Bytes of a function that is copied: 48 copies of so many take some seconds. Set by hand, not measured."""
 
 
 class Look:

@@ -65,8 +65,7 @@ def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
 
 
 LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
-PATIENCE = 3.0
-"""Seconds that git may take for an answer: a slow disk's, not that of a repository that hangs."""
+PATIENCE = 3.0  # seconds that git may take for an answer: a slow disk's, not that of a repository that hangs
 
 
 @functools.cache

@@ -48,10 +48,8 @@ MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
 BLOCK = 1 << 16
 """Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
-CHUNKS = 256
-"""About so many chunks a stage, unless they would be too small or too large."""
-LARGEST_CHUNK = 1 << 20
-"""Runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker."""
+CHUNKS = 256  # about so many chunks a stage, unless they would be too small or too large
+LARGEST_CHUNK = 1 << 20  # runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker
 LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
 """Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, of which
 dependence on the call must show in a small audit, and a run may take seconds."""
@@ -84,8 +82,7 @@ def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> It
             yield Chunk((STAGES["certification"], index), min(step, runs - start))
 
 
-FEW_RUNS = 20_000
-"""Not worth a second worker, unless one is asked for."""
+FEW_RUNS = 20_000  # not worth a second worker, unless one is asked for
 REPEATS = (
     "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each "
     "other's noise,"
@@ -161,8 +158,7 @@ def check_restart(mechanism: object) -> None:
 
 
 MOST_CHUNKS = 1 << 26  # a chunk's number is below this: 7e13 runs of the largest chunks
-LARGEST_BLOCK = 1 << 24
-"""Bytes of a chunk's outputs beyond which they are drawn again instead of recorded."""
+LARGEST_BLOCK = 1 << 24  # bytes of a chunk's outputs beyond which they are drawn again instead of recorded
 WORTH_WRITING = 50
 """Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
@@ -302,7 +298,7 @@ def draw_by_coins(
 
 
 def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
-    """Sides to be asked for outputs, with their number, in the order of the calls: tossed unless both promise."""
+    """Sides to be asked, with how many outputs, in the order of the calls: tossed unless both promise."""
     calls = [(side, size) for side, size in enumerate(sizes) if size]
     if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
         calls.reverse()
@@ -311,7 +307,7 @@ def _in_order(sides: Sides, sizes: Sequence[int], rng: np.random.Generator) -> l
 
 def changed(sides: Sides) -> tuple[bool, bool]:
     """Say of both sides whether a run was seen to change its dataset."""
-    first, second = (getattr(side, "dataset", None) for side in sides)
+    first, second = getattr(sides[0], "dataset", None), getattr(sides[1], "dataset", None)
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
@@ -470,10 +466,24 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many."""
     rng, stage = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=chunk.key)), chunk.key[0]
     turns = hasattr(sides[0], "take_turns") and hasattr(sides[1], "take_turns")
+    certifying = stage == STAGES["certification"]
     if stage != STAGES["sequential"] and not turns:
-        yield from _side_by_side(sides, chunk, rng)
+        # all outputs on x before those on x', or functions and programs for both in turn; those are asked twice in the
+        # first chunk of training, so that what calls have in common shows
+        tossed, most = any(getattr(side, "tossed", False) for side in sides), chunk.size
+        if tossed and certifying:
+            most = MOST_IN_TWO_CALLS
+        elif tossed:
+            most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
+        for begin in range(0, chunk.size, most):
+            size = min(most, chunk.size - begin)
+            on_x = int(rng.binomial(size, 0.5)) if certifying else size
+            for side, total in _in_order(sides, (on_x, size - on_x if certifying else size), rng):
+                each = total if tossed else BLOCK
+                for start in range(0, total, each):
+                    yield side, draw(sides[side], min(each, total - start), rng)
         return
-    if stage in (STAGES["certification"], STAGES["sequential"]):
+    if certifying or stage == STAGES["sequential"]:
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
@@ -483,23 +493,3 @@ def _blocks(sides: Sides, chunk: Chunk, seed: int) -> Iterator[tuple[int, Output
         for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
             if block is not None:
                 yield side, block
-
-
-def _side_by_side(sides: Sides, chunk: Chunk, rng: np.random.Generator) -> Iterator[tuple[int, Outputs]]:
-    """Ask for all outputs on x before those on x', or functions and programs for both in turn, in a tossed order.
-
-    The first chunk of training asks each side twice, so that what calls have in common shows.
-    """
-    certifying, tossed = chunk.key[0] == STAGES["certification"], any(getattr(side, "tossed", False) for side in sides)
-    most = chunk.size
-    if tossed and certifying:
-        most = MOST_IN_TWO_CALLS
-    elif tossed:
-        most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
-    for begin in range(0, chunk.size, most):
-        size = min(most, chunk.size - begin)
-        on_x = int(rng.binomial(size, 0.5)) if certifying else size
-        for side, total in _in_order(sides, (on_x, size - on_x if certifying else size), rng):
-            block = total if tossed else BLOCK
-            for start in range(0, total, block):
-                yield side, draw(sides[side], min(block, total - start), rng)

@@ -43,11 +43,9 @@ Singles = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int64]
 NAN = float("nan")
-MOST_OF_A_STREAM = 100_000
-"""Items of an iterator that are read, for one may never end."""
+MOST_OF_A_STREAM = 100_000  # items of an iterator that are read, for one may never end
 WHOLE_IN_FLOATS = 2**53  # whole numbers beyond are not all floats
-MOST_BITS = 4096
-"""Of whole numbers, 1,234 digits, that are written in decimals: Python and JSON stop at 4,300 digits."""
+MOST_BITS = 4096  # of whole numbers, 1,234 digits, that are written in decimals: Python and JSON stop at 4,300 digits
 LONGEST_MESSAGE = 1000  # characters of an exception's that are kept
 
 
@@ -553,8 +551,7 @@ def size_inside(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes)) else 1
 
 
-_KNOWN: dict[int, dict[Hashable, Any]] = {}
-"""What was read of arrays that are in use, by their place in memory."""
+_KNOWN: dict[int, dict[Hashable, Any]] = {}  # what was read of arrays that are in use, by their place in memory
 
 
 def columns_of(outputs: Outputs) -> Columns | None:
@@ -761,8 +758,7 @@ def block_from_json(data: Any) -> Outputs:
     if "npy" in data:
         block = io.BytesIO(base64.b64decode(data["npy"]))
         return normal_array(np.lib.format.read_array(block, allow_pickle=False))
-    outputs = np.empty(len(data["outputs"]), dtype=object)
-    outputs[:] = list(map(from_json, data["outputs"]))
+    outputs = _objects(list(map(from_json, data["outputs"])))
     for place, message in enumerate(data.get("messages", ())):
         if message and isinstance(outputs[place], Raised):
             outputs[place] = Raised(outputs[place].exception, str(message))

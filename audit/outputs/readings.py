@@ -30,14 +30,12 @@ NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
 """A field that is a number; ones of more than 300 characters are left as text."""
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
 """A field that is a date or a time as ISO 8601 has it."""
-STARTS = frozenset("+-.0123456789")
-"""What these begin with."""
+STARTS = frozenset("+-.0123456789")  # what these begin with
 NAMED = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")
 """A name and the value behind it, as in ``key=value`` and ``key: value``."""
 DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
 """Readings of one line as fields, and what is between these."""
-AROUND = ".,;:!?()[]{}<>\"'"
-"""What is not counted to a token where it begins or ends."""
+AROUND = ".,;:!?()[]{}<>\"'"  # what is not counted to a token where it begins or ends
 LONGEST_REPEAT, MOST_XML = 64, 1_000_000
 """Characters up to which a repeated part is found, and a document is read as XML, which bounds the time."""
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SCHEMA = 1
-"""Version of the result file's format."""
+SCHEMA = 1  # version of the result file's format
 COLUMNS = (
     *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
     *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
