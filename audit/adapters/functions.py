@@ -398,7 +398,7 @@ def black_box(
     >>> mechanism(("ann", "bob")).sample(3, np.random.default_rng(0)).shape
     (3,)
     """
-    return _wrap(True, **locals())
+    return _wrap(True, function, claim, adjacency, pairs, name, fresh, fresh_randomness)
 
 
 def vectorized(
@@ -429,7 +429,7 @@ def vectorized(
     >>> counter((7, 8)).sample(4, np.random.default_rng(0)).shape
     (4,)
     """
-    return _wrap(False, **locals())
+    return _wrap(False, function, claim, adjacency, pairs, name, fresh, fresh_randomness)
 
 
 def called(function: Callable[..., Any]) -> str:
@@ -450,7 +450,7 @@ def called(function: Callable[..., Any]) -> str:
 
 
 def _wrap(
-    one_by_one: bool, function: Any, claim: Any, adjacency: Any, pairs: Pairs, name: Any, fresh: bool, **promised: bool
+    one_by_one: bool, function: Any, claim: Any, adjacency: Any, pairs: Pairs, name: Any, fresh: bool, promised: bool
 ) -> FunctionMechanism:
     arguments = (_OneByOne if one_by_one else _Vectorized).arguments
     if claim is not None:
@@ -463,7 +463,7 @@ def _wrap(
     title, relation = name or called(function), adjacency_of(adjacency)
     neighbours = tuple(listed(pairs, relation))
     takes = takes_of(_made(function) if fresh else function, arguments)
-    return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, fresh=fresh, **promised)
+    return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, promised, fresh)
 
 
 def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
