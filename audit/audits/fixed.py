@@ -69,9 +69,9 @@ from epsaudit.witnesses.events import PARTS, parts_of
 from epsaudit.witnesses.selection import RANK
 
 LEAST_TRIALS = 100
-"""Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
+"""[formula] Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 MOST_TRIALS = 7 * 10**13
-"""Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, and a month of a hundred cores at a quarter of a
+"""[formula] Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, a month of a hundred cores at a quarter of a
 million runs a second."""
 MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
 """[time] Runs that choose, at most, and that judge a choice that is uncertain."""
