@@ -36,7 +36,7 @@ def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
 def test_turns_alone_keep_a_pool_from_being_a_leak(run, monkeypatch):
     for module in ("epsaudit.engine.sampling", "epsaudit.audits.sequential"):
         monkeypatch.setattr(f"{module}.refuse", lambda finding, side: None)
-    monkeypatch.setattr("epsaudit.engine.independence.Rates.refuse_if_moved", lambda rates, later: None)
+    monkeypatch.setattr("epsaudit.engine.independence.Rates.refuse_if_moved", lambda rates, later, **how: None)
     result = run(black_box(Pool(1000), claim=PureDP(0.1)), PAIRS, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
     assert result.lower_bound == 0.0
 
