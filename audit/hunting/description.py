@@ -100,6 +100,14 @@ class SubstitutePerson(_OfPersons):
 
 
 @dataclass(frozen=True)
+class AsChecked(Adjacency):
+    """What a mechanism is told of candidates: their relation was checked on the rows, before these got their form."""
+
+    def holds(self, x: Any, x_prime: Any) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class WithinNorm(Adjacency):
     """Datasets are vectors of query answers that one record can change by at most ``bound`` in the l1 or l2 norm.
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from epsaudit.adapters.external import dataset_to_json, in_turns, quickly
+from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.fixed import OPTIMISTIC, Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
@@ -33,7 +33,7 @@ from epsaudit.engine.checkpoint import Checkpoint, Identity
 from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
 from epsaudit.errors import AuditError
-from epsaudit.hunting.description import Candidate, holds
+from epsaudit.hunting.description import AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Values, description_at
 from epsaudit.hunting.shrinking import shrink
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
@@ -569,6 +569,8 @@ class _Hunting:
                 made = mechanism_of(functools.partial(self.function, **own) if own else self.function)
                 if isinstance(made, FunctionMechanism):
                     made = dataclasses.replace(made, name=self.name)
+            if isinstance(made, FunctionMechanism | CommandMechanism):
+                made = dataclasses.replace(made, adjacency=AsChecked())
             self.made[key] = made
         return in_turns(self.made[key]) if pace > LONG else self.made[key]
 

@@ -435,3 +435,20 @@ def test_an_interruption_keeps_what_is_certified():
     seen = hunted(leaks, None, pairs, adjacency=None, trials=1_000, audits=3, progress=say)
     assert seen.interrupted
     assert [row["verdict"].split(";")[0] for row in seen.rows()] == ["refuted", "refuted"]
+
+
+def test_rows_of_a_person_are_not_said_to_be_far_apart():
+    """Their relation is known, if not from the datasets as the function takes them."""
+    table = Table(
+        [Column("who", "category", role="owner"), Column("cost", bounds=(0, 1))], "records", most_rows_a_person=3
+    )
+
+    def total(rows, rng):
+        return sum(min(max(row["cost"], 0.0), 1.0) for row in rows) + rng.laplace()
+
+    options = Options(adjacency=AddRemovePerson(), seed=1, n_jobs=1, trials=20_000, describe=lambda values: table)
+    found = hunt(total, table.pairs(AddRemovePerson()), claim=PureDP(1.0), options=options)
+    results = [one.result for one in (*found.attempts, *found.findings)]
+    assert found.refuted
+    assert all("neighbours under 'add or remove one person'" in result.notes for result in results)
+    assert not any("a claim for neighbours allows" in note for result in results for note in result.notes)
