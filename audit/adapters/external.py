@@ -50,12 +50,11 @@ PROMISES = ("seeded", "single")  # what a program may say of itself when it says
 PLAIN = (int, float, str, bool, type(None))
 LAST_WORDS, LAST_LINES, LONGEST_WORD = 300, 3, 40
 """Characters and lines of standard error, and characters of a word of the command line, that a sentence quotes."""
-# set by hand, not measured
-PIECE = 1 << 18  # bytes read or written at a time, so that a slow child never blocks the rest
-IDLE_SECONDS = 30.0  # a child that nobody asks for so long is closed when the next is lent
-GREETING_SECONDS = 5.0  # of silence after which somebody is told that a program has not said hello
-GRACE_SECONDS = 0.5  # what a child has to end by itself once it is told to, before it is killed
-LOOK_SECONDS = 0.25  # between two looks at whether an audit still waits for the answer
+PIECE = 1 << 18  # bytes read or written at a time, so that a slow child never blocks the rest; set by hand
+IDLE_SECONDS = 30.0  # a child that nobody asks for so long is closed when the next is lent; set by hand
+GREETING_SECONDS = 5.0  # of silence after which somebody is told that a program has not said hello; set by hand
+GRACE_SECONDS = 0.5  # what a child has to end by itself once it is told to, before it is killed; set by hand
+LOOK_SECONDS = 0.25  # between two looks at whether an audit still waits for the answer; set by hand
 LAUNCH = """lifeline=$1; shift; trap '' TERM
 { read -r _ < "$lifeline"; kill -KILL 0; } </dev/null >/dev/null 2>&1 &
 trap - TERM; exec "$@"

@@ -158,7 +158,7 @@ def check_restart(mechanism: object) -> None:
 
 
 MOST_CHUNKS = 1 << 26  # a chunk's number is below this: 7e13 runs of the largest chunks
-LARGEST_BLOCK = 1 << 24  # bytes of a chunk's outputs beyond which they are drawn again instead of recorded
+LARGEST_RECORDED = 1 << 24  # bytes of a chunk's outputs beyond which they are drawn again instead of recorded
 WORTH_WRITING = 50
 """Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
@@ -203,7 +203,7 @@ class Section:
         if outputs is not None:
             some = [side for side in outputs if side is not None]
             writing = sum(3e-6 * len(side) if side.dtype == object else 1e-8 * side.nbytes for side in some)  # seconds
-            if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_BLOCK for side in some):
+            if seconds < WORTH_WRITING * writing or any(side.nbytes > LARGEST_RECORDED for side in some):
                 return
             written = [None if side is None else block_to_json(side) for side in outputs]
         self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
