@@ -43,7 +43,9 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
         out = Path("results-quick" if quick else "results")
     say = sayer(quiet)
     chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
-    refuse_without("studies" if any(study.extra == "studies" for study in chosen) else "report")
+    for extra in ("studies", "report"):
+        if any(study.extra == extra for study in chosen):
+            refuse_without(extra)
     for study in chosen:
         started = time.perf_counter()
         say(f"{study.name}: {study.summary}")

@@ -40,8 +40,8 @@ class Study:
     """Importable names."""
     about: str = ""
     """What several parts measure together, in one line; of one module its docstring says it first."""
-    extra: str = "report"
-    """What it needs beyond the core, by its name in pyproject.toml."""
+    extra: str = ""
+    """What it needs beyond the core, 'report' or 'studies', which includes it; '' for nothing of epsaudit's."""
     network: bool = False
     """Whether it installs released libraries; such a study is no part of 'all'."""
 
@@ -59,7 +59,7 @@ class Study:
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
         """Import the modules and run the study into ``out``; raises `AuditError` if one cannot be imported."""
         try:
-            with needs(self.extra):
+            with needs("studies"):
                 parts = {
                     one.rpartition(".")[2].replace("_", "-"): importlib.import_module(one).main for one in self.modules
                 }
