@@ -34,17 +34,7 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import (
-    LOOKED_AT,
-    Outputs,
-    Raised,
-    Unread,
-    frozen,
-    look,
-    normal_array,
-    pack,
-    pack_frozen,
-)
+from epsaudit.outputs.normal_form import Outputs, Raised, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -547,7 +537,6 @@ class _FunctionDistribution:
     takes: Takes
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
-    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
     tossed: ClassVar[bool] = False
 
@@ -586,10 +575,7 @@ class _OneByOne(_FunctionDistribution):
                     raise
                 except BaseException as error:
                     value = Raised.of(error)
-                if type(value) is not float:
-                    look(sides[which].unread, value)
-                    value = frozen(value)
-                values[which].append(value)
+                values[which].append(value if type(value) is float else frozen(value))
             for which, data in enumerate(shared):
                 one = sides[which].dataset
                 if data is None or one.constant or one.intact(data) or part.count(which) <= 1:
@@ -616,10 +602,6 @@ class _Vectorized(_FunctionDistribution):
         """Call the function once; a list or an array of objects is packed like single outputs."""
         data, call = self.dataset.copy(), self.takes.of(self.function() if self.fresh else self.function)
         outputs = call(data, size, *((rng,) if self.takes.what else ()))
-        masked = isinstance(outputs, np.ma.MaskedArray)
-        if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
-            for place in range(min(LOOKED_AT, len(outputs))):  # plain numbers are passed over
-                look(self.unread, outputs[place : place + 1] if masked else outputs[place])
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
         if isinstance(outputs, np.ndarray):

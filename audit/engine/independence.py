@@ -85,16 +85,24 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     ``partitions`` are sizes of consecutive blocks of them, as calls or chunks, the next of which may repeat one place
     by place. Returned is the least likely of what was seen, if anything is below the ``level``.
     """
-    values = _values(outputs[: MOST_OBJECTS if outputs.dtype == object else MOST_NUMBERS])
+    # a number each: itself, a projection of an array, or a checksum of what it prints as
+    values = outputs[: MOST_OBJECTS if outputs.dtype == object else MOST_NUMBERS]
     size, half = len(values), len(values) // 2
     if size < 8:
         return None
+    if values.dtype.kind not in "biuf":
+        values = np.fromiter(map(_checksum, values.tolist()), float, size)
+    elif values.ndim > 1:
+        rows = np.nan_to_num(values.reshape(size, -1).astype(float))
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = rows @ np.random.default_rng(SHUFFLES).uniform(1.0, 2.0, rows.shape[1])
+    values = np.nan_to_num(values.astype(float), nan=-1.7e308)
     middle = np.partition(values, half)[half]
     above = values >= middle
     if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):
         above = values > middle
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.abs(values.astype(float) - middle)
+        apart = np.abs(values - middle)
         far = apart > np.median(apart)
     found = []
     for holds, where in ((above, "above the median"), (far, "far from the median")):  # drift
@@ -108,77 +116,38 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     for span, when in ((int(places[-1]) + 1, "first"), (size - int(places[0]), "last")) if rare else ():
         what = f"{rare:,} of {size:,} outputs are not the commonest, all among the {when} {span:,}"
         found.append(Finding(_log_tail(rare, rare, span, size), what))
-    # half of the pairs compared with the rest, put together at random: by equality and by the side of the median
-    paired = list(_paired(above, partitions))
-    for words, one, other in paired:
-        half = len(one) // 2
-        a, b, c, d = one[:half], other[:half], one[half : 2 * half], np.roll(other[half : 2 * half], 1)
-        for relation, holds in ((values, "equal"), (above, "lie on the same side of the median as")):
-            hits = int(np.count_nonzero(relation[a] == relation[b]))
-            others = int(np.count_nonzero(relation[c] == relation[d]))
-            what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
-            found.append(Finding(_log_tail(hits, hits + others, half, 2 * half), what))
-    # two relations and both of the halves, two-sided; first, last
-    return worst if (worst := min(found)).log_p < math.log(level / (4 * len(paired) + 6)) else None
-
-
-def _paired(
-    above: NDArray[np.bool_], partitions: Sequence[Sequence[int]]
-) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs of runs, each in one pair at most, with words for the second: a lag apart, or in blocks' same place.
-
-    One lag, for the second half of the runs, is that at which those of the first half are most alike.
-    """
-    runs, half = len(above), len(above) // 2
-    lags = list(zip(LAGS, (0,) * len(LAGS), strict=True))
-    if half > 3:
-        signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
-        size = fft.next_fast_len(2 * half, real=True)
-        alikeness = np.abs(fft.irfft(np.abs(fft.rfft(signs, size)) ** 2, size)[1 : half // 2])
-        lags.append((int(np.argmax(alikeness)) + 1, half))
-    found = []
-    for lag, start in lags:
-        place = np.arange((runs - start) // (2 * lag) * lag)
-        if not len(place):
-            continue
-        first = start + place // lag * 2 * lag + place % lag
-        found.append(("the next run" if lag == 1 else f"the run {lag:,} later", first, first + lag))
+    # pairs, each run in one at most: some lags apart, that of the second half by what the first suggests; in calls
+    signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
+    length = fft.next_fast_len(2 * half, real=True)
+    alikeness = np.abs(fft.irfft(np.abs(fft.rfft(signs, length)) ** 2, length)[1 : half // 2])
+    paired = []
+    for lag, start in (*zip(LAGS, (0,) * len(LAGS), strict=True), (int(np.argmax(alikeness)) + 1, half)):
+        place = np.arange((size - start) // (2 * lag) * lag)
+        one = start + place // lag * 2 * lag + place % lag
+        paired.append(("the next run" if lag == 1 else f"the run {lag:,} later", one, one + lag))
     for given in partitions:
         sizes = np.array([*given, 0])
-        starts, block = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(given)), given)[:runs]
+        starts, block = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(given)), given)[:size]
         place = np.arange(len(block)) - starts[block]
-        second = starts[block + 1] + place
-        first = np.flatnonzero((block % 2 == 0) & (place < sizes[block + 1]) & (second < runs))
-        if len(first):
-            found.append(("the run in the same place of the next call", first, second[first]))
-    rng = np.random.default_rng((SHUFFLES, runs))
-    for words, first, second in found:  # some of them, spread over all, in random order
-        size = min(len(first), 2 * MOST_PAIRS)
-        step = len(first) // size
-        some = rng.permutation(np.arange(size) * step + rng.integers(step, size=size))
-        yield words, first[some], second[some]
-
-
-def pooled(outputs: Outputs, others: Outputs) -> Finding | None:
-    """Look whether outputs repeat one another in all their digits, as draws of a pool that is used again do.
-
-    Numbers of a continuous law never do; those of a grid, or of few candidates, lie at even distances, or are seen on
-    the other dataset, too.
-    """
-    if outputs.dtype.kind != "f" or outputs.ndim != 1:
-        return None
-    values, counts = np.unique(outputs[np.isfinite(outputs)][:MOST_NUMBERS], return_counts=True)
-    again = values[counts > 1]
-    again = again[np.frexp(again)[0] * 2.0**24 % 1.0 != 0.0]  # not of few bits
-    if len(again) < FEWEST_REPEATS or 2 * np.isin(values, others).sum() > len(again):
-        return None
-    # a grid: so many outputs hold neighbours of it, and steps are whole but for rounding, which far ones add up
-    steps = np.diff(values) / np.diff(values).min()
-    if np.mean(np.abs(steps - np.round(steps)) < 1e-3) > 0.9:
-        return None
-    return Finding(
-        -math.inf, f"{len(again):,} different outputs of {len(outputs):,} were seen again in all their digits"
-    )
+        other = starts[block + 1] + place
+        one = np.flatnonzero((block % 2 == 0) & (place < sizes[block + 1]) & (other < size))
+        paired.append(("the run in the same place of the next call", one, other[one]))
+    # half of the pairs compared with the rest, put together at random: by equality and by the side of the median
+    rng, tests = np.random.default_rng((SHUFFLES, size)), 6  # two relations and both of the halves, two-sided
+    for words, one, other in paired:
+        if not len(one):
+            continue
+        number = min(len(one), 2 * MOST_PAIRS)  # spread over all, in random order
+        step = len(one) // number
+        some = rng.permutation(np.arange(number) * step + rng.integers(step, size=number))
+        half, tests = number // 2, tests + 4
+        a, b, c, d = one[some[:half]], other[some[:half]], one[some[half : 2 * half]], other[some[half : 2 * half]]
+        for relation, holds in ((values, "equal"), (above, "lie on the same side of the median as")):
+            hits = int(np.count_nonzero(relation[a] == relation[b]))
+            others = int(np.count_nonzero(relation[c] == relation[np.roll(d, 1)]))
+            what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
+            found.append(Finding(_log_tail(hits, hits + others, half, 2 * half), what))
+    return worst if (worst := min(found)).log_p < math.log(level / tests) else None
 
 
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
@@ -247,17 +216,6 @@ def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
     for sign, n, k in ((1.0, total, outward), (1.0, size - total, drawn - outward), (-1.0, size, drawn)):
         logs += sign * (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
     return min(0.0, float(np.logaddexp.reduce(logs)))
-
-
-def _values(outputs: Outputs) -> NDArray[Any]:
-    """One number an output: itself, a checksum of what it prints as, or a projection of an array."""
-    if outputs.dtype.kind not in "biuf":
-        return np.fromiter(map(_checksum, outputs.tolist()), np.int64, len(outputs))
-    if outputs.ndim > 1:
-        rows = np.nan_to_num(outputs.reshape(len(outputs), -1).astype(float))
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs = rows @ np.random.default_rng(SHUFFLES).uniform(1.0, 2.0, rows.shape[1])
-    return np.nan_to_num(outputs.astype(float), nan=-1.7e308) if outputs.dtype.kind == "f" else outputs
 
 
 def _checksum(value: Any, before: int = 0) -> int:
@@ -376,8 +334,20 @@ class Look:
             return
         self.notes[id(sides)] += (UNCOPIED,) * (self._written is None)
         for place, name in enumerate(("x", "x'")):
-            if not self.mechanism.fresh and (pool := pooled(outputs[place], outputs[1 - place])) is not None:
-                refuse(pool, name)
+            if not self.mechanism.fresh and outputs[place].dtype.kind == "f" and outputs[place].ndim == 1:
+                # a law on the line repeats no number in all its digits, but one of a grid, or of few candidates, which
+                # lie at even distances (whole steps but for rounding), or are seen on the other dataset, too
+                numbers = outputs[place]
+                values, counts = np.unique(numbers[np.isfinite(numbers)][:MOST_NUMBERS], return_counts=True)
+                again = values[counts > 1]
+                again = again[np.frexp(again)[0] * 2.0**24 % 1.0 != 0.0]  # not of few bits
+                if len(again) >= FEWEST_REPEATS and 2 * np.isin(values, outputs[1 - place]).sum() <= len(again):
+                    steps = np.diff(values) / np.diff(values).min()
+                    if np.mean(np.abs(steps - np.round(steps)) < 1e-3) <= 0.9:
+                        what = (
+                            f"{len(again):,} different outputs of {len(numbers):,} were seen again in all their digits"
+                        )
+                        refuse(Finding(-math.inf, what), name)
             if not constant[place]:
                 continue
             if self._written is None:

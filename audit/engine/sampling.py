@@ -25,22 +25,12 @@ from epsaudit.certificates import Counts
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.provenance import STAGES, Stage
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import (
-    Outputs,
-    Unread,
-    alike,
-    block_from_json,
-    block_to_json,
-    differing,
-    join,
-    pack_frozen,
-)
+from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_to_json, join, pack_frozen
 from epsaudit.witnesses import Witness
 
 if TYPE_CHECKING:
     from epsaudit.engine.checkpoint import Checkpoint
 
-UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
 MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
@@ -65,13 +55,6 @@ class Chunk:
 
     key: tuple[int, ...]
     size: int
-
-
-def training_chunks(size: int, stage: Stage, index: int, least: int) -> Iterator[Chunk]:
-    """Split ``size`` runs on each dataset: whole blocks of numpy code, about 64 chunks of functions and programs."""
-    step = BLOCK if least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), least), BLOCK)
-    for part, start in enumerate(range(0, size, step)):
-        yield Chunk((STAGES[stage], index, *([part] if part else [])), min(step, size - start))
 
 
 def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> Iterator[Chunk]:
@@ -311,20 +294,16 @@ def changed(sides: Sides) -> tuple[bool, bool]:
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
-def learn(sides: Any, seen: Sequence[bool], unread: Sequence[Unread | None] = (None, None)) -> None:
-    """Take over what a worker has seen of datasets, so that others need not find out, and of parts not read."""
-    for side, changes, more in zip(sides, seen, unread, strict=True):
+def notes_on(sides: Sides) -> tuple[str, ...]:
+    """Return what a result is to say of how its runs were made."""
+    return (COPIED,) * any(changed(sides))
+
+
+def learn(sides: Any, seen: Sequence[bool]) -> None:
+    """Take over what a worker has seen of datasets, so that others need not find out."""
+    for side, changes in zip(sides, seen, strict=True):
         if changes:
             side.dataset.changes = True
-        if more:
-            side.unread.update(more)
-
-
-def notes_on(sides: Sides) -> tuple[str, ...]:
-    """Return what a result is to say of how its runs were made, and of what no witness has read."""
-    first, second = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
-    kinds = differing(first, second) if first and second else []
-    return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
 def training_outputs(
@@ -343,32 +322,36 @@ def training_outputs(
     Other arguments are as for `certification_counts`. `AuditError` if outputs show that runs depend on one another.
     """
     workers, record = workers or Workers(n_jobs=1), record or Section()
-    chunks = list(training_chunks(size, stage, index, workers.least))
-    found: dict[Chunk, tuple[Outputs, Outputs]] = {}
+    # whole blocks of numpy code, about 64 chunks of functions and programs
+    step = BLOCK if workers.least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), workers.least), BLOCK)
+    found: dict[Chunk, tuple[Outputs, Outputs] | None] = {}
     missing, done = list[Chunk](), 0
-    for chunk in chunks:
-        if record.kept and (kept := record.recorded(chunk)):
-            found[chunk] = kept["outputs"]
-            done += 2 * chunk.size
-        else:
+    for part, start in enumerate(range(0, size, step)):
+        chunk = Chunk((STAGES[stage], index, *([part] if part else [])), min(step, size - start))
+        kept = record.recorded(chunk) if record.kept else None
+        found[chunk] = None if kept is None else kept["outputs"]
+        if kept is None:
             missing.append(chunk)
+        else:
+            done += 2 * chunk.size
     before = done
-    share = MOST_KEPT // max(len(chunks), 1)
-    for chunk, (drawn, seconds, seen, unread) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
-        learn(sides, seen, unread)
+    share = MOST_KEPT // max(len(found), 1)
+    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
+        if any(seen):
+            learn(sides, seen)
         if record.kept:
             record.record(chunk, drawn, seconds)
         found[chunk] = drawn
         done += 2 * chunk.size
         if progress is not None:
             progress(Progress(stage, done, 2 * size, before))
-    on_x, on_x_prime = zip(*map(found.__getitem__, chunks), strict=True)
-    sizes = list(map(len, on_x))
-    calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
     level = LEVEL / 8 / ((index + 1) * (index + 2))  # two stages and two sides take at most half of it in all
-    outputs = join(on_x), join(on_x_prime)
-    for name, side in zip(("x", "x'"), outputs, strict=True):
-        if (finding := dependence_of_outputs(side, (calls, sizes), level)) is not None:
+    outputs = []
+    for name, blocks in zip(("x", "x'"), zip(*filter(None, found.values()), strict=True), strict=True):
+        sizes = list(map(len, blocks))
+        calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
+        outputs.append(join(blocks))
+        if (finding := dependence_of_outputs(outputs[-1], (calls, sizes), level)) is not None:
             refuse(finding, name)
     return alike(*outputs)
 
@@ -402,7 +385,8 @@ def certification_counts(
     done, later = before, np.zeros((2, 5), np.int64)
     missing = certification_chunks(runs, workers.least, frozenset(record.tallies))
     for chunk, (tally, rated, seen) in workers.each(_count_chunk, (sides, witness, seed, rates), missing, runs):
-        learn(sides, seen)
+        if any(seen):
+            learn(sides, seen)
         later += rated
         total = total + tally
         record.tallies[chunk.key[1]] = tally
@@ -424,8 +408,8 @@ def certification_counts(
 
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
-) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], list[Unread | None]]:
-    """Outputs of one chunk on x and on x', the seconds they took, whose dataset was changed, and what is not read."""
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
+    """Outputs of one chunk on x and on x', the seconds they took, and whose dataset was changed."""
     sides, seed, share = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
@@ -437,13 +421,7 @@ def _train_chunk(
         room = share // numbers - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
-    unread: list[Unread | None] = []
-    for law in sides:
-        looked = getattr(law, "unread", None)
-        unread.append(looked.copy() if looked else None)
-        if looked:
-            looked.clear()
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), unread
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
 
 
 def _count_chunk(

@@ -16,8 +16,7 @@ import itertools
 import json
 import math
 import weakref
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -27,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc
 
 from epsaudit.data.neighbours import describe, is_frame
 from epsaudit.errors import AuditError, clipped
@@ -820,67 +818,3 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
 
 Of two types that an output is of, the first counts: a mapping is a tuple, too.
 """
-
-LOOKED_AT, PARTS = 1000, 64
-"""Outputs of a dataset whose parts that the normal form leaves out are looked at, and such parts of each."""
-RARE = 1e-4  # a difference of these that chance makes less often is said
-Unread = Counter[tuple[str, str]]
-"""How often outputs of one dataset had which parts (kind, content) that no witness reads, and ("", "") any at all."""
-
-
-def look(unread: Unread, output: Any) -> None:
-    """Look at an output as the mechanism returned it; each content counts once, as how many there are is read."""
-    if unread["", ""] < LOOKED_AT:
-        unread["", ""] += 1
-        found = set(_left_out(output))
-        for kind in {kind for kind, _ in found}:
-            unread[kind, " ".join(sorted(what for one, what in found if one == kind))] += 1
-
-
-def differing(first: Unread, second: Unread) -> list[str]:
-    """Name the kinds of parts whose distributions differ, by Pearson's test of homogeneity."""
-    found = []
-    for kind in sorted({kind for kind, _ in first + second if kind}):
-        names = [name for name in first + second if name[0] == kind]
-        table = np.array([[side[name] for name in names] for side in (first, second)], float)
-        sizes = table.sum(axis=1, keepdims=True)
-        if len(names) > 1 and sizes.all():
-            expected = table.sum(axis=0) * sizes / sizes.sum()
-            if chdtrc(len(names) - 1, np.sum((table - expected) ** 2 / expected)) < RARE:
-                found.append(kind)
-    return found
-
-
-def _left_out(output: Any) -> Iterator[tuple[str, str]]:
-    """Kind and content of the first parts of an output that its normal form leaves out."""
-    left = [output]
-    for _ in range(PARTS):
-        if not left:
-            return
-        value, inside = left.pop(), iter(())
-        if value is None or isinstance(value, (float, int, str, bytes, np.generic, Raised, TimedOut)):
-            continue
-        if isinstance(value, (datetime.datetime, datetime.time)):
-            yield "time zone", f"{value.tzinfo} {value.fold or ''}"
-            yield "nanoseconds", str(getattr(value, "nanosecond", ""))
-        elif isinstance(value, Decimal):
-            yield "digits of a Decimal", f"{value.as_tuple().exponent} {value.as_tuple().digits[-1:]}"
-        elif isinstance(value, np.ma.MaskedArray):
-            yield "what lies under a mask", repr(value.data[np.ma.getmaskarray(value)].tobytes())
-        elif isinstance(value, np.ndarray) and value.dtype.names:
-            yield "names of the fields of an array", " ".join(value.dtype.names)
-        elif isinstance(value, (list, tuple, set, frozenset, Mapping)):
-            inside = itertools.chain.from_iterable(value.items()) if isinstance(value, Mapping) else iter(value)
-        elif not hasattr(value, "__next__"):
-            with contextlib.suppress(Exception):  # `normal` says what is wrong
-                if (held := unfolded(value)) is not value:
-                    yield "type of an object", type(value).__qualname__
-                    labels = []  # what a frame, a series, an index or a categorical says of its values beside them
-                    for one in (value, getattr(value, "index", None), getattr(value, "columns", None)):
-                        for name in ("name", "names", "dtype", "dtypes", "attrs"):
-                            of_pandas = hasattr(one, "to_list") or hasattr(one, "dtypes")
-                            part = getattr(one, name, None) if of_pandas else None
-                            labels.append("" if part is None or callable(part) else repr(part))
-                    yield "names or types of a frame, a series or an index", " ".join(labels)
-                    inside = iter((held,))
-        left += itertools.islice(inside, PARTS)

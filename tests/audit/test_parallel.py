@@ -16,7 +16,7 @@ from recorded import counted, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine import sampling
-from epsaudit.engine.sampling import Chunk, Workers, certification_chunks, training_chunks
+from epsaudit.engine.sampling import Chunk, Workers, certification_chunks
 from epsaudit.results.result import read, save
 from epsaudit.witnesses import Tails
 
@@ -83,20 +83,14 @@ class TestChunks:
     @pytest.mark.parametrize("least", [64, 4096])
     @pytest.mark.parametrize("runs", [1, 63, 4096, 100_001, 10**6, 10**8])
     def test_every_run_is_in_one_chunk(self, runs, least):
-        for chunks in (list(certification_chunks(runs, least)), list(training_chunks(runs, "training", 3, least))):
-            assert sum(chunk.size for chunk in chunks) == runs
-            assert len({chunk.key for chunk in chunks}) == len(chunks)
-        assert len(list(certification_chunks(runs, least))) <= 256
+        chunks = list(certification_chunks(runs, least))
+        assert sum(chunk.size for chunk in chunks) == runs
+        assert len({chunk.key for chunk in chunks}) == len(chunks) <= 256
 
     def test_chunks_do_not_grow_with_the_runs(self):
         # what a worker holds, and what is lost by a kill, is bounded; nothing is kept a chunk
         chunks = certification_chunks(10**12, 4096)
         assert next(chunks) == Chunk((1, 0), 1 << 20)
-
-    def test_an_audit_of_training_size_keeps_its_streams(self):
-        assert list(training_chunks(50_000, "training", 7, 4096)) == [Chunk((0, 7), 50_000)]
-        keys = [chunk.key for chunk in training_chunks(150_000, "validation", 0, 4096)]
-        assert keys == [(3, 0), (3, 0, 1), (3, 0, 2)]
 
 
 class TestMisbehaviour:
