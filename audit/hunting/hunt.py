@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
@@ -29,9 +29,8 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.checkpoint import Checkpoint, Identity
-from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
-from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
+from epsaudit.engine.provenance import digest, entropy
+from epsaudit.engine.sampling import Section, certification_counts, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Values, description_at
@@ -49,7 +48,6 @@ SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
 """A round keeps one in so many, but at least twice as many as are audited."""
-Audited = TypeVar("Audited", SequentialResult, AuditResult)
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking; what is kept by mistake costs no more than a failed certification."""
@@ -239,22 +237,12 @@ def hunt(
         raise AuditError(f"{none}; give pairs that are.")
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
-    hunting = _Hunting(function, claim, name, options, kept, 0, until)
-    with contextlib.ExitStack() as stack:
-        if options.checkpoint is None:
-            hunting.seed = entropy(options.seed)
-        else:
-            record = Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
-            hunting.file = stack.enter_context(record)
-            hunting.seed = record.seed
-        hunting.screen(started + (until - started) / 3.0)
-        if hunting.ordered and all(one.failure for one in hunting.ordered):
-            first = hunting.ordered[0].failure
-            raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
-        try:
-            hunting.audit_all()
-        except KeyboardInterrupt:  # between two audits: what is done is kept
-            hunting.interrupted = True
+    hunting = _Hunting(function, claim, name, options, kept, entropy(options.seed), until)
+    hunting.screen(started + (until - started) / 3.0)
+    if hunting.ordered and all(one.failure for one in hunting.ordered):
+        first = hunting.ordered[0].failure
+        raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+    hunting.audit_all()
     attempts, screened, left_out = tuple(hunting.attempts), len(hunting.ordered), len(known) - len(kept)
     spent = hunting.runs, time.perf_counter() - started
     return Hunt(name, options, len(kept), screened, left_out, attempts, *spent, hunting.seed, hunting.interrupted)
@@ -285,8 +273,6 @@ class _Hunting:
     candidates: Sequence[Candidate]
     seed: int
     until: float
-    file: Checkpoint | None = None
-    """What holds the order of the candidates, and each audit, step of shrinking and certification that is done."""
     ordered: list[_Screened] = field(default_factory=list)
     """Those for which there was time in the screen, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
@@ -297,16 +283,8 @@ class _Hunting:
     interrupted: bool = False
 
     def screen(self, until: float) -> None:
+        """Look at all candidates, and at fewer of them by more runs each; order them."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
-        record = Section(self.file, "hunt")
-        if (known := record.once("choice", dict)) is not None:
-            with record.making_sense("choice"):
-                for place, rank, failure, pace in known["ordered"]:
-                    one = everyone[place]
-                    one.rank, one.failure, one.pace = tuple(rank), failure, pace
-                    self.ordered.append(one)
-                self.runs = known["runs"]
-            return
         remaining, started = everyone, time.perf_counter()
         for turn, size in enumerate(RUNS):
             end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
@@ -333,8 +311,6 @@ class _Hunting:
 
         self.ordered = [one for one in everyone if one.failure or one.outputs is not None]
         self.ordered.sort(key=worth, reverse=True)
-        rows = [(everyone.index(one), one.rank, one.failure, one.pace) for one in self.ordered]
-        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
         for one in self.ordered:
             one.sides = one.outputs = None
 
@@ -366,42 +342,6 @@ class _Hunting:
         one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
         self.runs += 2 * size
 
-    def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
-        """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
-        record = Section(self.file, name)
-        if (known := record.once("result", dict)) is not None:
-            if "failure" in known:
-                raise AuditError(known["failure"])
-            with record.making_sense("result"):
-                return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
-        try:
-            result = audit()
-        except AuditError as error:
-            failed = {"failure": str(error)}
-            record.record_once("result", lambda: failed)
-            raise
-        record.record_once("result", lambda: {"result": result.to_dict(), "seconds": result.seconds})
-        return result
-
-    def identity(self) -> Identity:
-        """What a checkpoint knows the hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
-        mechanism, options, tried, claims = self.mechanism(self.candidates[0]), self.options, self.candidates, []
-        check_restart(mechanism)
-        for one in tried:
-            try:
-                claims.append(repr(self.claim(one)))
-            except AuditError as error:
-                claims.append(str(error))
-        return {
-            "mechanism": self.name,
-            "candidates": digest([(o.pair.x, o.pair.x_prime, dict(o.parameters), str(o.adjacencies)) for o in tried]),
-            **{name: str(getattr(options, name)) for name in ("adjacency", "confidence", "audits", "trials", "steps")},
-            "witnesses": options.witnesses if isinstance(options.witnesses, str) else digest(list(options.witnesses)),
-            "claim": claims[0] if len(set(claims)) == 1 else digest(claims),
-            "version of epsaudit": provenance()["epsaudit"],
-            **fingerprint(mechanism, options.describe),
-        }
-
     def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
         waiting = [one for one in self.ordered if not one.failure]
@@ -419,33 +359,32 @@ class _Hunting:
             )
             if (chosen := next(in_turn, None)) is None or self.left() <= 0.0:
                 return
-            waiting = [one for one in waiting if one is not chosen]  # datasets need not be comparable
-            attempt = self.attempt(number, chosen, last=number == self.options.audits or not waiting)
+            waiting.remove(chosen)
+            candidate, name = chosen.candidate, f"audit {number}"
+            result, finding, failure, stage = None, None, "", "its audit was done"
+            try:
+                self.options.say(f"{name}: {candidate.tries or candidate.pair}")
+                # the most promising ones are first; half of the time for the last
+                seconds = self.left(0.5 if number == self.options.audits or not waiting else 0.25)
+                mechanism = self.mechanism(candidate, chosen.pace)
+                audited = self.audit(
+                    mechanism, candidate, self.options.share(number), self.options.trials, name, seconds
+                )
+                result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
+                if result.violates_claim:
+                    stage = "it was shrunk"
+                    self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
+                    finding = self.finding(number, chosen, result)
+            except AuditError as error:  # after a refutation what only many runs on the smaller pair show
+                failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
+            except KeyboardInterrupt:
+                self.until, self.interrupted = -math.inf, True
+                failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
+            attempt = Attempt(candidate, result, failure, finding)
             self.attempts.append(attempt)
             if attempt.refuted:
-                refuted = attempt.candidate.adjacencies or (None,)
+                refuted = candidate.adjacencies or (None,)
                 relations = [one for one in relations if one not in refuted]
-
-    def attempt(self, number: int, found: _Screened, last: bool) -> Attempt:
-        """Audit one candidate, with a quarter of the time that is left, half if no more are to come."""
-        candidate, name = found.candidate, f"audit {number}"
-        result, finding, failure, stage = None, None, "", "its audit was done"
-        try:
-            self.options.say(f"{name}: {candidate.tries or candidate.pair}")
-            seconds = self.left(0.5 if last else 0.25)  # the most promising ones are first
-            mechanism = self.mechanism(candidate, found.pace)
-            audited = self.audit(mechanism, candidate, self.options.share(number), self.options.trials, name, seconds)
-            result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
-            if result.violates_claim:
-                stage = "it was shrunk"
-                self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
-                finding = self.finding(number, found, result)
-        except AuditError as error:  # after a refutation what only many runs on the smaller pair show, as kept draws
-            failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
-        except KeyboardInterrupt:
-            self.until, self.interrupted = -math.inf, True
-            failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
-        return Attempt(candidate, result, failure, finding)
 
     def finding(self, number: int, found: _Screened, first: SequentialResult) -> Finding | None:
         """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
@@ -485,8 +424,7 @@ class _Hunting:
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
             self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
-            certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4 ** (attempt % TRIES))
-            result = self.once(f"certify {self.certified}", AuditResult, certify)
+            result = self.certify(candidate, pace, first.runs * 4 ** (attempt % TRIES))
             self.runs += result.trials
             if result.violates_claim:
                 return Finding(result, candidate, steps)
@@ -512,7 +450,7 @@ class _Hunting:
             outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
             run.look.at(sides, outputs)
             scores = list(candidate_scores(question.families, *outputs))
-        doubled = [*itertools.takewhile(lambda runs: runs < most, (LEAST_RUNS << k for k in itertools.count())), most]
+        doubled = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
         doubled = [runs for runs in doubled if runs <= max(affordable, LEAST_RUNS)]
         for readable, runs in itertools.product((True, False), doubled):
             choice = best_of(scores, Bound(claim, runs, confidence), readable=readable)
@@ -541,8 +479,7 @@ class _Hunting:
         say = self.options.say
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            audited = functools.partial(
-                audit_sequentially,
+            result = audit_sequentially(
                 mechanism,
                 [candidate.pair],
                 claim=self.claim(candidate),
@@ -554,7 +491,6 @@ class _Hunting:
                 witnesses=self.options.witnesses,
                 progress=lambda done: say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
-            result = self.once(name, SequentialResult, audited)
         self.runs += result.runs
         return result
 

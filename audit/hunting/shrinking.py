@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.hunting.description import Candidate, Description, holds
+from epsaudit.hunting.description import Candidate, holds
 from epsaudit.hunting.parameters import MOST_STEPS, Values
 
 KINDS = (list, tuple, np.ndarray)
@@ -29,7 +29,7 @@ def shrink(
     candidate: Candidate,
     still: Callable[[Candidate], bool],
     *,
-    describe: Callable[[Values], Description | None] = lambda parameters: None,
+    describe: Callable[[Values], Any] = lambda parameters: None,
     values: Mapping[str, Sequence[Any]] | None = None,
     until: float = math.inf,
     most_steps: int = MOST_STEPS,
@@ -73,7 +73,7 @@ def shrink(
 
 def _simpler(
     candidate: Candidate,
-    describe: Callable[[Values], Description | None],
+    describe: Callable[[Values], Any],
     values: Mapping[str, Sequence[Any]],
     ranges: Mapping[int, tuple[Any, Any]],
 ) -> Iterator[Candidate]:
@@ -84,13 +84,14 @@ def _simpler(
     if rows is not None:
         proposed = [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
     for name, value in parameters.items():
-        known = list(values.get(name, ()))
-        place = next((n for n, other in enumerate(known) if repr(other) == repr(value)), 0)
-        proposed += [(rows, {**parameters, name: other}) for other in known[:place]]
+        for other in values.get(name, ()):
+            if repr(other) == repr(value):
+                break
+            proposed.append((rows, {**parameters, name: other}))
     for sides, parameters in proposed:
         made: Candidate | None = candidate
-        if sides is not None and candidate.rows is not None and (description := describe(parameters)) is not None:
-            made = description.candidate(sides[0], sides[1], candidate.tries)
+        if sides is not None and candidate.rows is not None:
+            made = describe(parameters).candidate(*sides, candidate.tries)
         elif sides is not None:
             pair = list[Any]()
             for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
@@ -99,7 +100,7 @@ def _simpler(
                 else:
                     pair.append(type(dataset)(records))
             held = tuple(one for one in relations if holds(one, *pair))
-            made = Candidate(DatasetPair(pair[0], pair[1]), held, candidate.tries)
+            made = Candidate(DatasetPair(*pair), held, candidate.tries)
         if made is not None and {*relations} <= {*made.adjacencies}:
             alone = dataclasses.replace(made.pair, name="")
             yield dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
@@ -118,25 +119,26 @@ def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
 
 def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
     """Without common records: all, halves, quarters, ..., one; without those of one dataset alone; all common alike."""
-
-    def without(places: Sequence[int], places_prime: Sequence[int]) -> tuple[Rows, Rows]:
-        kept = [row for place, row in enumerate(x) if place not in places]
-        return tuple(kept), tuple(row for place, row in enumerate(x_prime) if place not in places_prime)
-
     match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
-    common = [(b.a + n, b.b + n) for b in match.get_matching_blocks() for n in range(b.size)]
-    on_x, on_x_prime = [i for i, _ in common], [j for _, j in common]
-    own, own_prime = sorted({*range(len(x))} - {*on_x}), sorted({*range(len(x_prime))} - {*on_x_prime})
-    for size in (len(common) >> halvings for halvings in range(len(common).bit_length())):
-        for start in range(0, len(common), size):
-            yield without(on_x[start : start + size], on_x_prime[start : start + size])
-    yield from (without([i], []) for i in own)
-    yield from (without([], [j]) for j in own_prime)
-    yield from (without([i], [j]) for i, j in zip(own, own_prime, strict=False))
-    if len({repr(x[i]) for i in on_x}) > 1:
-        first = x[on_x[0]]
-        alike = tuple(row if place in own else first for place, row in enumerate(x))
-        yield alike, tuple(row if place in own_prime else first for place, row in enumerate(x_prime))
+    common = [(block.a + n, block.b + n) for block in match.get_matching_blocks() for n in range(block.size)]
+    shared, shared_prime = map(set, zip(*common, strict=True)) if common else (set(), set())
+    own = [place for place in range(len(x)) if place not in shared]
+    own_prime = [place for place in range(len(x_prime)) if place not in shared_prime]
+    sizes = (len(common) >> halvings for halvings in range(len(common).bit_length()))
+    left_out: list[Sequence[tuple[int, int]]] = [
+        *(common[start : start + size] for size in sizes for start in range(0, len(common), size)),
+        *([(place, -1)] for place in own),
+        *([(-1, place)] for place in own_prime),
+        *([both] for both in zip(own, own_prime, strict=False)),
+    ]
+    for places in left_out:
+        out, out_prime = map(set, zip(*places, strict=True))
+        kept = tuple(row for place, row in enumerate(x) if place not in out)
+        yield kept, tuple(row for place, row in enumerate(x_prime) if place not in out_prime)
+    if len({repr(x[place]) for place in shared}) > 1:
+        first = x[common[0][0]]
+        alike = tuple(first if place in shared else row for place, row in enumerate(x))
+        yield alike, tuple(first if place in shared_prime else row for place, row in enumerate(x_prime))
 
 
 def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
@@ -179,15 +181,16 @@ def simpler_values(value: Any) -> list[Any]:
 
     if isinstance(value, (bool, np.bool_)):
         return [False] if value else []
+    number: Any
     if isinstance(value, (int, np.integer)):
-        number: Any = int(value)
-        others: list[Any] = [number // 2, number - (1 if number > 0 else -1)]
+        number = int(value)
+        others = [0, 1, abs(number), number // 2, number - (1 if number > 0 else -1)]
     elif isinstance(value, (float, np.floating)):
         number = float(value)
         if not math.isfinite(number):
             return [0.0, 1.0]
-        others = [float(int(number)), float(int(number / 2)), round(number, 1), number - math.copysign(1.0, number)]
+        others = [0.0, 1.0, abs(number), float(int(number)), float(int(number / 2)), round(number, 1)]
+        others.append(number - math.copysign(1.0, number))
     else:
         return []
-    others += [type(number)(0), type(number)(1), abs(number)]
     return sorted({other for other in others if order(other) < order(number)}, key=order)
