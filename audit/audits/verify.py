@@ -19,15 +19,14 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
-from epsaudit.audits.fixed import LEAST_TRIALS, audit, training_runs, validation_runs
+from epsaudit.audits.fixed import LEAST_TRIALS, audit
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
-from epsaudit.audits.sequential.learning import no_bet
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.codec import written_fields
-from epsaudit.engine.independence import FEWEST_TO_LOOK, Look
+from epsaudit.engine.independence import Look
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
@@ -41,14 +40,10 @@ TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
 """Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
-LEAST_HUNTED, MOST_HUNTED = 256, 20_000
-"""Runs from which a hunt learns the events that it certifies (`epsaudit.hunting.hunt`)."""
 MOST_RUNS = 2**62
 """More than anybody will ever make, and less than numpy overflows at."""
 FAIR = 1e-12
 """Probability below which fair coins are not believed to have parted the runs so."""
-SLACK = 1e-9
-"""Difference that rounding may make to a rate."""
 EXACT = "the exact value"
 WORDS = "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
 UNCHECKED: dict[type, str] = {
@@ -269,21 +264,8 @@ def _fixed_size(result: AuditResult) -> Iterator[str]:
             yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
         if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
             yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
-    if result.families not in ("auto", "all", "own", "hunt"):
-        yield f"The families are {result.families!r}; they must be 'auto', 'all', 'own' or 'hunt'."
     if counts.runs_x + counts.runs_x_prime != result.runs:
         yield f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified."
-    chose, most = result.training_runs, training_runs(result.trials)
-    if result.families == "hunt":
-        if not LEAST_HUNTED <= chose <= MOST_HUNTED:
-            yield f"{chose:,} runs are said to have chosen; a hunt takes {LEAST_HUNTED} to {MOST_HUNTED:,}."
-        doubled, rest = divmod(result.runs, LEAST_HUNTED)
-        if (rest or doubled & (doubled - 1)) and (result.runs % 4 or result.runs < 4 * LEAST_TRIALS):
-            yield f"A hunt certified {result.runs:,} runs; it doubles {LEAST_HUNTED}, up to four times its trials."
-    elif chose:  # what the pairs divide evenly: at least 8 runs on each side of each; and looks at functions
-        looked = max(FEWEST_TO_LOOK, result.trials // 10)
-        if not 7 / 8 * most < chose <= most + validation_runs(result.trials) + looked:
-            yield f"{chose:,} of {result.trials:,} runs are said to have chosen; an audit takes about {most:,}."
     yield from _counts(counts, witness)
 
 
@@ -316,7 +298,6 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
     if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
         yield f"There must be rounds, and {STRATEGIES} strategies in each."
         return
-    before, nothing = 0, no_bet(result.claim)
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
             yield "The strategies of a round are said to have guessed in different runs."
@@ -326,25 +307,14 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
         for strategy in round_.strategies:
             yield from _counts(strategy.counts, strategy.witness)
             looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
-            correct, wrong, past = strategy.correct, strategy.wrong, strategy.past
             rises = np.diff(np.array(looks, dtype=object), axis=0)
             if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
                 yield "The interim looks of a strategy go back, or have more guesses than runs."
             if looks[-1] != seen:
                 ends = f"end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
                 yield f"The interim looks of a strategy {ends}"
-            if not 0 <= past <= before + round_.explored:
-                known = before + round_.explored
-                yield f"The rates that a strategy bet on are said to come from {past} runs, of {known:,} before it."
-            if not (0.0 <= correct <= 1.0 and 0.0 <= wrong <= 1.0):
-                yield f"A strategy bet on the rates {correct} and {wrong}; they must be probabilities."
-            if past == 0 and (correct, wrong) != (nothing.correct, nothing.wrong):
-                yield "A bet is said to have been planned from nothing."
-            elif past > 0 and correct + wrong > 1.0 + SLACK:
-                yield f"Guesses are correct at a rate of {correct} and wrong at {wrong}: over 1 together."
             if not _is_tangent(strategy.tangent, result.claim):
                 yield f"{result.claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
-        before += round_.explored + round_.runs
     last = result.rounds[-1]
     if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
         yield f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all."

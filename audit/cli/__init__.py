@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import shlex
 import sys
 import textwrap
@@ -70,18 +69,6 @@ class Number(click.ParamType[float]):
         return self._check(value, what=param.opts[0] if param is not None else self.name)
 
 
-class NamedPath(click.Path):
-    """A path that is not empty: the empty one would stand for the current folder."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not os.fspath(value).strip() or "\0" in os.fspath(value):
-            self.fail(f"{value!r} is no path; give one, '.' for the current folder.", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 class Command(click.Command):
     """A command of a table: what it ``runs``, ``about``, ``params``, those ``headed`` in its help, and ``examples``.
 
@@ -120,10 +107,9 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         under = [*itertools.chain(*self._headed.values())]
-        known = self.get_params(ctx)
-        others: list[click.Parameter] = [one for one in known if isinstance(one, click.Option) and one not in under]
-        for heading, options in [("Options", others), *self._headed.items()]:
-            with formatter.section(heading):
+        others = [one for one in self.get_params(ctx) if one not in under]
+        for heading, options in {"Options": others, **self._headed}.items():
+            with formatter.section(heading):  # arguments have no record
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
 
@@ -136,7 +122,7 @@ def recorded(seed: int) -> str:
 
 
 TYPES: dict[str, Any] = {
-    "path": NamedPath(),
+    "path": click.Path(path_type=Path),
     "whole": int,
     "float": float,
     "number": Number(finite_at_least, least=0.0),

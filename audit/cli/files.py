@@ -6,7 +6,6 @@ import ast
 import contextlib
 import dataclasses
 import fnmatch
-import itertools
 import json
 import os
 import shlex
@@ -37,8 +36,6 @@ from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
 
-TEXTS = ("latex", "markdown", "csv", "methods")
-"""What may be written as text."""
 SECONDS = 300.0
 """How long the import of a served function may take."""
 
@@ -46,22 +43,20 @@ SECONDS = 300.0
 def report(
     file: Path, *, only: tuple[str, ...], html: Path | None, figure: Path | None, kind: str, **texts: str | None
 ) -> int:
-    """Write what is asked for; ``texts`` are the kinds of `TEXTS`, each with a path or '-'."""
+    """Write what is asked for; ``texts`` are 'latex', 'markdown', 'csv' and 'methods', each with a path or '-'."""
     everything = load(file)
     family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
     names = _matching([result.mechanism for result in everything], only, file)
     kept = [result for result in everything if result.mechanism in names]
-    if html is None and figure is None and not any(target is not None for target in texts.values()):
-        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*TEXTS, 'html', 'figure'))}.")
-    for name in TEXTS:
-        if (target := texts[name]) is None:
-            continue
-        if target == "":
-            raise AuditError(f"--{name} is empty; give a file, or --{name} alone to print.")
+    asked = {name: target for name, target in texts.items() if target is not None}
+    if html is None and figure is None and not asked:
+        raise AuditError(f"Say what to write: {', '.join(f'--{name}' for name in (*texts, 'html', 'figure'))}.")
+    if html is not None or figure is not None or "methods" in asked:
+        with needs("report"):
+            from epsaudit.reporting import figures, page
+    for name, target in asked.items():
         if name == "methods":
-            with needs("report"):
-                from epsaudit.reporting.page import methods
-            text = methods(kept, family)
+            text = page.methods(kept, family)
         elif name == "csv":
             text = tables.to_csv([result.row() for result in kept])
         else:
@@ -71,12 +66,8 @@ def report(
         else:
             write_whole(Path(target), text)
     if html is not None:
-        with needs("report"):
-            from epsaudit.reporting import page
         write_whole(html, page.render(kept, family, str(file)))
     if figure is not None:
-        with needs("report"):
-            from epsaudit.reporting import figures
         ending = figure.suffix.removeprefix(".").lower()
         if ending not in figures.FORMATS:
             raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in figures.FORMATS)}.")
@@ -262,9 +253,5 @@ def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
         *environment, function = known["words"][:2]
         python = ["--python", python_of(environment[0])] if environment else []
         return [function, known["parameters"] or "{}", "--data", known["data"] or "plain", *python], known["pair"]
-    for place, (before, word) in enumerate(itertools.pairwise(words), start=1):
-        if word == "serve" and Path(before).name == "epsaudit":
-            return words[place + 1 :], known["pair"]
-        if Path(word).name == FILE.name and ":" in "".join(words[place + 1 : place + 2]):
-            return [*words[place + 1 :], "--python", words[0]], known["pair"]
-    return [], known["pair"]
+    served = words[words.index("serve") + 1 :] if "serve" in words else []  # by 'epsaudit serve'
+    return served, known["pair"]

@@ -19,18 +19,18 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.audits.fixed import OPTIMISTIC, Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
-from epsaudit.audits.verify import LEAST_HUNTED, MOST_HUNTED
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
-from epsaudit.engine.provenance import digest, entropy
-from epsaudit.engine.sampling import Section, certification_counts, training_outputs
+from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
+from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
 from epsaudit.errors import AuditError
 from epsaudit.hunting.description import AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Values, description_at
@@ -48,6 +48,7 @@ SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
 KEPT = 4
 """A round keeps one in so many, but at least twice as many as are audited."""
+Audited = TypeVar("Audited", SequentialResult, AuditResult)
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking; what is kept by mistake costs no more than a failed certification."""
@@ -58,9 +59,9 @@ TRIES = 3
 pair that was refuted is certified instead."""
 LONG = 1e-3
 """Seconds of a run from which on those of a program take turns: a request for every two runs costs a twentieth."""
-TO_LEARN = 2_000, MOST_HUNTED
+TO_LEARN = 2_000, 20_000
 """The fewest and the most runs that the event is learnt from: else eight times those that refuted the claim."""
-LEAST_RUNS = LEAST_HUNTED // 2
+LEAST_RUNS = 128
 """On each side, that the event is learnt from where time is short; and where the doubling of certifying runs begins."""
 
 
@@ -237,12 +238,19 @@ def hunt(
         raise AuditError(f"{none}; give pairs that are.")
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
-    hunting = _Hunting(function, claim, name, options, kept, entropy(options.seed), until)
-    hunting.screen(started + (until - started) / 3.0)
-    if hunting.ordered and all(one.failure for one in hunting.ordered):
-        first = hunting.ordered[0].failure
-        raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
-    hunting.audit_all()
+    hunting = _Hunting(function, claim, name, options, kept, 0, until)
+    with contextlib.ExitStack() as stack:
+        if options.checkpoint is None:
+            hunting.seed = entropy(options.seed)
+        else:
+            record = Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
+            hunting.file = stack.enter_context(record)
+            hunting.seed = record.seed
+        hunting.screen(started + (until - started) / 3.0)
+        if hunting.ordered and all(one.failure for one in hunting.ordered):
+            first = hunting.ordered[0].failure
+            raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
+        hunting.audit_all()
     attempts, screened, left_out = tuple(hunting.attempts), len(hunting.ordered), len(known) - len(kept)
     spent = hunting.runs, time.perf_counter() - started
     return Hunt(name, options, len(kept), screened, left_out, attempts, *spent, hunting.seed, hunting.interrupted)
@@ -273,6 +281,8 @@ class _Hunting:
     candidates: Sequence[Candidate]
     seed: int
     until: float
+    file: Checkpoint | None = None
+    """What holds the order of the candidates, and each audit, step of shrinking and certification that is done."""
     ordered: list[_Screened] = field(default_factory=list)
     """Those for which there was time in the screen, the most promising first."""
     attempts: list[Attempt] = field(default_factory=list)
@@ -283,8 +293,16 @@ class _Hunting:
     interrupted: bool = False
 
     def screen(self, until: float) -> None:
-        """Look at all candidates, and at fewer of them by more runs each; order them."""
         everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
+        record = Section(self.file, "hunt")
+
+        def order(known: dict[str, Any]) -> list[_Screened]:
+            self.runs = known["runs"]
+            return [dataclasses.replace(everyone[place], **facts) for place, facts in known["ordered"]]
+
+        if (ordered := record.once("choice", order)) is not None:
+            self.ordered = ordered
+            return
         remaining, started = everyone, time.perf_counter()
         for turn, size in enumerate(RUNS):
             end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
@@ -311,6 +329,9 @@ class _Hunting:
 
         self.ordered = [one for one in everyone if one.failure or one.outputs is not None]
         self.ordered.sort(key=worth, reverse=True)
+        known = ("rank", "failure", "pace")
+        rows = [(everyone.index(one), {name: getattr(one, name) for name in known}) for one in self.ordered]
+        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
         for one in self.ordered:
             one.sides = one.outputs = None
 
@@ -341,6 +362,43 @@ class _Hunting:
         more = training_outputs(one.sides, size, one.seed, turn)
         one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
         self.runs += 2 * size
+
+    def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
+        """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
+        record = Section(self.file, name)
+
+        def read(known: dict[str, Any]) -> Audited | str:
+            if "failure" in known:
+                return str(known["failure"])
+            return dataclasses.replace(kind.from_dict(known["result"]), seconds=known["seconds"])
+
+        if (found := record.once("result", read)) is None:
+            try:
+                found = made = audit()
+                written = {"result": made.to_dict(), "seconds": made.seconds}
+            except AuditError as error:
+                found = str(error)
+                written = {"failure": found}
+            record.record_once("result", lambda: written)
+        if isinstance(found, str):
+            raise AuditError(found)
+        return found
+
+    def identity(self) -> Identity:
+        """What a checkpoint knows the hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
+        mechanism, options, claim, tried = self.mechanism(self.candidates[0]), self.options, self.claimed, []
+        check_restart(mechanism)
+        for one in self.candidates:
+            tried.append((one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)))
+        return {
+            "mechanism": self.name,
+            "candidates": digest(tried),
+            **{name: str(getattr(options, name)) for name in ("adjacency", "confidence", "audits", "trials", "steps")},
+            "witnesses": options.witnesses if isinstance(options.witnesses, str) else digest(list(options.witnesses)),
+            "claim": repr(claim) if isinstance(claim, Claim) else digest(claim),
+            "version of epsaudit": provenance()["epsaudit"],
+            **fingerprint(mechanism, options.describe, claim),
+        }
 
     def audit_all(self) -> None:
         """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
@@ -424,7 +482,8 @@ class _Hunting:
             candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
             self.certified += 1
             self.options.say(f"certifying {candidate.pair}")
-            result = self.certify(candidate, pace, first.runs * 4 ** (attempt % TRIES))
+            certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4 ** (attempt % TRIES))
+            result = self.once(f"certify {self.certified}", AuditResult, certify)
             self.runs += result.trials
             if result.violates_claim:
                 return Finding(result, candidate, steps)
@@ -479,7 +538,8 @@ class _Hunting:
         say = self.options.say
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            result = audit_sequentially(
+            audited = functools.partial(
+                audit_sequentially,
                 mechanism,
                 [candidate.pair],
                 claim=self.claim(candidate),
@@ -491,6 +551,7 @@ class _Hunting:
                 witnesses=self.options.witnesses,
                 progress=lambda done: say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
             )
+            result = self.once(name, SequentialResult, audited)
         self.runs += result.runs
         return result
 

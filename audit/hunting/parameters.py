@@ -267,6 +267,8 @@ class Options:
     n_jobs: int | None = None
     progress: Callable[[str], None] | None = None
     """Is told, in a sentence, what begins."""
+    checkpoint: str | os.PathLike[str] | None = None
+    """A file from which the same hunt goes on after an interruption; not with ``seconds``."""
     name: str | None = None
     """What the function is called; by default as it is named."""
 
@@ -276,6 +278,8 @@ class Options:
         whole_at_least(self.audits, 1, "audits")
         whole_at_least(self.steps, 0, "steps")
         trials_of(self.trials)
+        if self.checkpoint is not None and self.seconds is not None:
+            raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
 
     def say(self, sentence: str) -> None:
         """Tell what begins, if anybody wants to know."""

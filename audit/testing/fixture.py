@@ -12,8 +12,10 @@ import math
 import shlex
 import sys
 import textwrap
+import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,12 @@ from typing import Any
 import pytest
 
 from epsaudit.adapters.functions import Mechanism, mechanism_of
-from epsaudit.audits.fixed import pairs_of
+from epsaudit.audits.fixed import LEAST_TRIALS, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
+from epsaudit.data.candidates import relation_seen
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.engine.provenance import digest, provenance
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.reporting.tables import WIDTH, told_apart
@@ -37,6 +40,10 @@ LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
 LEAST_FALSE_ALARM = 1e-15
 """Of one check: 1 minus less is hardly told from 1 in floating point."""
+
+
+SHRINKING_SECONDS = 5.0
+"""Of a failing check, for a simpler pair of its strategy. Set by hand, not measured."""
 
 
 class PrivacyAudit:
@@ -169,6 +176,7 @@ def _audited(
     **claimed: Any,
 ) -> _Outcome:
     mechanism = mechanism_of(mechanism, adjacency, fresh)
+    drawn = is_strategy(pairs)
     pairs = pairs_of(mechanism, pairs)
     asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
     result = audit_sequentially(mechanism, pairs, **claimed, **asked)
@@ -195,6 +203,7 @@ def _audited(
         ("runs", f"{result.runs:,} of at most {result.trials:,}{in_time.rstrip(',')}"),
         *([] if result.violates_claim else [("reach", result.describe_detectable())]),
         *(("note", note) for note in result.notes),
+        *(_simpler(pairs, mechanism, result, terms.seed) if drawn else []),
         ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
         ("versions", _versions(result.provenance)),
     ]
@@ -210,6 +219,29 @@ def _audited(
         f"false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
     )
     return _Outcome(result, result.violates_claim, said, sentence, lines, "" if seen else doubt)
+
+
+def _simpler(
+    drawn: Sequence[DatasetPair], mechanism: Mechanism, result: SequentialResult, seed: int
+) -> Iterator[tuple[str, str]]:
+    """Yield a simpler pair that leaks, too, no smaller than a strategy's; it is audited at 99 %, and not certified."""
+    relation, pair = adjacency_of(mechanism.adjacency) or relation_seen(drawn), result.among(drawn)
+    if pair is None or relation is None or not result.violates_claim:
+        return
+    from epsaudit.hunting.description import Candidate  # whoever passes does without
+    from epsaudit.hunting.shrinking import shrink
+
+    asked: Any = {"claim": result.claim, "trials": max(LEAST_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
+
+    def leaks(one: Candidate) -> bool:
+        small = min(len(one.pair.x), len(one.pair.x_prime)) < least
+        return not small and audit_sequentially(mechanism, [one.pair], **asked).violates_claim
+
+    with suppress(AuditError, TypeError):  # datasets without a length, or equal ones
+        least = min(len(dataset) for one in drawn for dataset in (one.x, one.x_prime))
+        found, _ = shrink(Candidate(pair, (relation,), ""), leaks, until=time.perf_counter() + SHRINKING_SECONDS)
+        if found.pair is not pair:
+            yield "simpler", told_apart(found.pair)
 
 
 def _counted(

@@ -205,6 +205,72 @@ def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
         hunted_under([added], Substitution)
 
 
+class Killed(BaseException):
+    pass
+
+
+def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
+    """Killed in the first audit, in shrinking, and before certifying; what is done is not done again."""
+    listed = [([0.0] * 20, [*[0.0] * 20, 4.0]), ([4.0] * 20, [4.0] * 21)]  # which take two steps to shrink
+    whole, heard = hunted(scale_of_half, WITHIN, listed), []
+
+    def stopping_at(word):
+        def say(sentence):
+            heard.append(sentence)
+            if word in sentence:
+                raise Killed
+
+        return say
+
+    kept = {"checkpoint": tmp_path / "kept"}
+    for word in ("audit 1: ", "step 2", "certifying"):
+        with pytest.raises(Killed):
+            hunted(scale_of_half, WITHIN, listed, progress=stopping_at(word), **kept)
+    for _ in range(2):
+        done = hunted(scale_of_half, WITHIN, listed, progress=heard.append, **kept)
+        assert [one.result.to_dict() for one in done.attempts] == [one.result.to_dict() for one in whole.attempts]
+        assert [one.to_dict() for one in done.findings] == [one.to_dict() for one in whole.findings]
+        assert done.runs == whole.runs
+    assert sum("screen, round 1 of 3: 1 of" in one for one in heard) == 1
+    drawn = [one for one in heard if "of at most" in one]
+    assert 0 < len(set(drawn)) == len(drawn), "audits and steps are remembered"
+
+
+ASKED = {"function": exact_length, "description": WITHIN, "found": [([1.0], [1.0, 2.0])], "steps": 0, "audits": 1}
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    path = tmp_path_factory.mktemp("hunt") / "kept"
+    hunted(**ASKED, checkpoint=path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        ({"found": [([1.0], [1.0, 1.0])]}, "belongs to another audit: it differs in candidates"),
+        ({"claim": PureDP(0.5)}, r"it differs in claim \(PureDP\(epsilon=1.0\) there, PureDP\(epsilon=0.5\) here\)"),
+        ({"function": no_clipping}, "differs in mechanism"),
+        ({"seed": 2}, "differs in seed"),
+        ({"seconds": 10.0}, "give either seconds or a checkpoint"),
+        ({"function": lambda values: float(np.random.default_rng().normal())}, "so no checkpoint can be kept"),
+    ],
+)
+def test_a_checkpoint_is_of_one_hunt(change, refusal, kept):
+    with pytest.raises(AuditError, match=refusal):
+        hunted(**{**ASKED, **change}, checkpoint=kept)
+
+
+def test_what_failed_before_an_interruption_fails_alike_after_it(tmp_path, monkeypatch):
+    def cannot(*arguments, **options):
+        raise AuditError("not this one")
+
+    monkeypatch.setattr(hunting, "audit_sequentially", cannot)
+    asked = {**ASKED, "checkpoint": tmp_path / "kept"}
+    assert [[one.failure for one in hunted(**asked).attempts] for _ in range(2)] == [["not this one"]] * 2
+
+
 def test_what_always_fails_is_a_sentence():
     def fails(values, rng):
         raise OSError("no disk")

@@ -3,6 +3,7 @@
 Every run inside is seeded by its test's name; a right mechanism fails one of these with probability 1e-6 at most.
 """
 
+import json
 import re
 
 import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
@@ -101,6 +102,26 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
     quiet = suite(body)
     said = "1 privacy audit; -rP or -v says what each would have caught."
     quiet.stdout.fnmatch_lines([said, "The suite's total false-alarm probability is at most 5e-07."])
+
+
+def test_a_failing_pair_of_a_strategy_is_made_simpler(suite):
+    result = suite("""
+    from hypothesis import strategies as st
+    from epsaudit import Substitution
+
+    def total(people, size, rng):
+        return sum(people) + rng.laplace(scale=20, size=size)
+
+    people = st.lists(st.integers(0, 100), min_size=2, max_size=6)
+    PAIRS = st.tuples(people, st.integers(0, 100)).map(lambda drawn: (drawn[0], [drawn[1], *drawn[0][1:]]))
+
+    def test_leak(privacy_audit):
+        privacy_audit.check(total, PAIRS, epsilon=1.0, adjacency=Substitution())
+    """)
+    result.assert_outcomes(failed=1)
+    simpler = re.search(r"simpler    x = (\[.*\]), x' = (\[.*\])", result.stdout.str())
+    sizes = [len(json.loads(dataset)) for dataset in simpler.groups()]
+    assert sizes == [2, 2], "as few records as the strategy has"
 
 
 def test_a_check_that_ended_at_its_limit_is_said_to_have(suite):

@@ -119,7 +119,6 @@ NUMBERS = [
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),
     ("--pair 1 2", "go with --command"),
-    ("--out ''", "'' is no path"),
     ("--out mine.py", "cannot be written"),
     ("--out /proc/nowhere", "cannot be written"),
     ("--checkpoint .", "is not a file; give one"),

@@ -158,17 +158,6 @@ class TestForgeries:
         moved = {**counts, "runs_x": counts["runs_x"] + 2_000, "runs_x_prime": counts["runs_x_prime"] - 2_000}
         assert "fair coins" in recompute(forged(leaky, counts=moved)).differences[0]
 
-    @pytest.mark.parametrize("chose", [10, 4_000, 12_000])
-    def test_another_share_of_the_runs_that_chose(self, leaky, chose):
-        counts, more = leaky["counts"], leaky["training_runs"] - chose
-        counts = {
-            **counts,
-            "runs_x": counts["runs_x"] + more // 2,
-            "runs_x_prime": counts["runs_x_prime"] + more - more // 2,
-        }
-        said = recompute(forged(leaky, training_runs=chose, counts=counts)).differences
-        assert any("are said to have chosen" in sentence for sentence in said)
-
     def test_an_exact_value_is_computed_from_the_laws_or_said_not_to_be(self):
         entry = registered()["laplace"]
         stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_dict()
@@ -272,7 +261,8 @@ class TestPairs:
     def test_a_result_is_of_the_one_whose_data_it_digests(self):
         found = [audit(self.mechanism(), [pair], trials=2_000, seed=1, n_jobs=1) for pair in self.pairs]
         assert [one.among(self.pairs) for one in found] == self.pairs
-        assert not compare_results([found[0]], [found[1]]).comparisons
+        (said,) = compare_results([found[0]], [found[1]]).not_compared
+        assert "audited on other datasets now" in said
         older = {name: text for name, text in found[1].to_dict()["pair"].items() if name != "digest"}
         old = AuditResult.from_dict({**found[1].to_dict(), "pair": older})
         assert old.among(self.pairs) == self.pairs[0], "as before there were digests"
@@ -498,8 +488,6 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looked at after different runs"),
             (lambda s: [strategy["looks"].pop() for strategy in s["rounds"][-1]["strategies"]], "its counts are"),
             (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "go back"),
-            (lambda s: s["rounds"][-1]["strategies"][0].update(wrong=-0.5), "must be probabilities"),
-            (lambda s: s["rounds"][-1]["strategies"][0].update(past=-1), "come from -1 runs"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
             (lambda s: s.update(runs=s["trials"] + 1), "runs is stored as"),
@@ -524,26 +512,10 @@ class TestSequentialForgeries:
     def differences(stored, rounds, **changes):
         return " ".join(recompute(forged(stored, rounds=rounds, **changes)).differences)
 
-    def test_a_bet_before_anything_was_seen(self, consistent):
+    def test_a_tangent_of_what_is_no_curve(self, consistent):
         rounds = copy.deepcopy(consistent["rounds"])
-        assert [strategy["past"] for strategy in rounds[0]["strategies"]] == [0, 0]
-        rounds[0]["strategies"][0].update(correct=0.4, wrong=0.05)
-        assert "planned from nothing" in self.differences(consistent, rounds)
-        rounds[0]["strategies"][0]["past"] = 24
-        assert "are said to come from 24 runs, of 0 before it" in self.differences(consistent, rounds)
-
-    @pytest.mark.parametrize(
-        ("rates", "sentence"),
-        [
-            ({"correct": 0.9, "wrong": 0.2}, "over 1 together"),
-            ({"past": 1_000_000}, "are said to come from 1000000 runs"),
-            ({"tangent": 0.5}, "no tangent of it"),
-        ],
-    )
-    def test_rates_and_tangents_that_no_past_shows(self, consistent, rates, sentence):
-        rounds = copy.deepcopy(consistent["rounds"])
-        rounds[-1]["strategies"][1].update(rates)
-        assert sentence in self.differences(consistent, rounds)
+        rounds[-1]["strategies"][1].update(tangent=0.5)
+        assert "no tangent of it" in self.differences(consistent, rounds)
 
     def test_a_tangent_that_is_not_of_the_curve(self):
         result = audit_sequentially(noisy(2.0), claim=GaussianDP(1.0), trials=500, seed=1, n_jobs=1)
@@ -634,11 +606,3 @@ class TestWhatNoOneRunAuditCanHaveGiven:
         stored = self.stored("bonferroni")
         stored["rule"]["shares"][1] = 0.5
         assert not recompute(stored).holds
-
-
-def test_a_hunt_has_sizes_that_hunts_have(changed):
-    changed.update(families="hunt")
-    assert recompute(changed).holds  # 15,000 certified: four times its trials
-    changed["counts"]["runs_x"] += 1
-    changed["trials"] += 1
-    assert "A hunt certified" in recompute(changed).differences[0]
