@@ -38,7 +38,7 @@ MOST_IN_TWO_CALLS = 120_000
 """Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
 BLOCK = 1 << 16
 """Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
-CHUNKS = 256  # about so many chunks a stage, unless they would be too small or too large
+CHUNKS = 128  # about so many chunks a stage, unless they would be too small or too large
 LARGEST_CHUNK = 1 << 20  # runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker
 LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
 """Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, of which
@@ -58,7 +58,7 @@ class Chunk:
 
 
 def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> Iterator[Chunk]:
-    """Split the runs into about 256 chunks of ``least`` to 1,048,576 runs, without those that are ``done``."""
+    """Split the runs into about 128 chunks of ``least`` to 1,048,576 runs, without those that are ``done``."""
     step = min(max(-(-runs // CHUNKS), least), LARGEST_CHUNK)
     for index, start in enumerate(range(0, runs, step)):
         if index not in done:
@@ -323,7 +323,7 @@ def training_outputs(
     """
     workers, record = workers or Workers(n_jobs=1), record or Section()
     # whole blocks of numpy code, about 64 chunks of functions and programs
-    step = BLOCK if workers.least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 4)), workers.least), BLOCK)
+    step = BLOCK if workers.least >= LEAST_CHUNK else min(max(-(-size // (CHUNKS // 2)), workers.least), BLOCK)
     found: dict[Chunk, tuple[Outputs, Outputs] | None] = {}
     missing, done = list[Chunk](), 0
     for part, start in enumerate(range(0, size, step)):

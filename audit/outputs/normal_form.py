@@ -659,6 +659,9 @@ def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return np.unique(place, return_index=True)[1], place
     rows = rows_of(outputs)
     codes = outputs if rows is None else row_codes(rows)
+    ordered = np.sort(codes)  # which takes a tenth of the time
+    if np.all(ordered[1:] > ordered[:-1]):  # so that none is NaN
+        return np.arange(len(codes)), np.arange(len(codes))
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
 

@@ -32,6 +32,9 @@ ERRORS = 2.0
 is 0.90, and 0.89 at 2; but scores of noise without any difference promise up to 0.14 at 1.5, next to nothing at 2."""
 WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
 """[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
+FLATS = (1.0, 3.0, math.inf)
+"""[measured] Logits of the rank beyond which the log odds may be constant, as those of a pure mechanism are. Laplace
+learnt from 20,000 outputs a side: the lowest decile of what a million runs certify is 0.993, and 0.991 without."""
 FEW_LEVELS = 16
 """[measured] Levels up to which the log odds of each are its own. A sequential audit of a function that raises on one
 side alone is over after 605 runs, and after 2,070 if this is 4."""
@@ -152,9 +155,9 @@ class CandidateScore:
         models give that have not seen the entry's fold; events of equal mass are taken for each other.
         """
         values, counts = _ordered(final, group, weight)
-        thresholds, total = np.unique(values), float(counts[:, -1].sum())
-        if len(thresholds) == 0:
+        if len(values) == 0:
             return None
+        thresholds, total = values[np.append(True, values[1:] > values[:-1])], float(counts[:, -1].sum())
         if len(thresholds) > LEVELS:  # quantiles that crowd geometrically towards both ends
             tail = np.geomspace(1.0 / total, 0.5, LEVELS // 2)
             ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, LEVELS // 2)])
@@ -191,6 +194,12 @@ class CandidateScore:
             lower[side] += np.searchsorted(values, self.thresholds, "right")
         return replace(self, upper=upper, lower=lower, size=self.size + len(outputs))
 
+    @property
+    def lead(self) -> float:
+        """Most standard deviations of chance by which correct guesses outnumber wrong ones, of any event."""
+        correct, wrong = np.concatenate([self.upper, self.lower[::-1]], axis=1)
+        return float(np.max((correct - wrong) / np.sqrt(correct + wrong + 1.0)))
+
     def rates(self, errors: float | None = None) -> Iterator[tuple[Codes, Codes, Floats, Floats]]:
         """Correct and wrong guesses that events are expected to give in one run on each dataset.
 
@@ -205,13 +214,17 @@ class CandidateScore:
             own, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
             deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
             believed = (own > odds) & (deviance > SURE**2)
-            low = np.where(believed, own - errors * np.sqrt(noise), odds - errors * error)
-            found.append(np.append(guesses * expit([low, -low]), np.zeros((2, 1)), axis=1))  # the last is no event
+            odds, fall = np.where(believed, [own, np.sqrt(noise)], [odds, error])
+            right = guesses * expit(odds)
+            rates = np.array([right, guesses - right, right - guesses * expit(odds - errors * fall)]) / self.size
+            found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
         levels = np.arange(len(self.thresholds))
         none = np.full(len(levels), -1)
         for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
             if len(upper):
-                yield upper, lower, *(found[0][:, upper] + found[1][:, lower]) / self.size
+                right, wrong, _ = found[0][:, upper] + found[1][:, lower]
+                fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
+                yield upper, lower, right - fall, wrong + fall
 
     @functools.cached_property
     def _tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -240,9 +253,10 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     place = logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum())
     far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
     near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
-    walk, bend = near * same, near**2 * (3.0 * farther - near) / 6.0 * same
+    walks = [walk * np.minimum(near, flat) * same for flat in FLATS for walk in WALKS]
+    bend = near**2 * (3.0 * farther - near) / 6.0 * same
     bends = SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
-    prior = LEVEL + np.concatenate([np.multiply.outer(WALKS, walk), bends])
+    prior = LEVEL + np.concatenate([walks, bends])
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)

@@ -381,7 +381,7 @@ class TestRefusals:
             ("chunk", "[0, 0, 64]", {"outputs": [{"npy": "AA"}] * 2}, "The training of count"),
             ("choice", "", {"exact": True}, "The choice of count in .* makes no sense"),
             ("result", "", {"mechanism": "count"}, "The result of count in .* makes no sense"),
-            ("counts", "0", [9, 9, 0, 0, 0, 0], "holds 18 runs for chunks of 64"),
+            ("counts", "0", [9, 9, 0, 0, 0, 0], "holds 18 runs for chunks of 117"),
         ],
     )
     def test_records_that_make_no_sense(self, path, finished, kind, key, data, words):
