@@ -420,18 +420,17 @@ def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
     """Say what a reproducer needs: what randomness is taken, versions of libraries, and a short module's source."""
     from importlib import metadata  # which takes time, as few need it
 
-    packages: dict[str, list[str]] = getattr(metadata, "packages_distributions", dict)()  # not before Python 3.10
     module = sys.modules.get(getattr(function, "__module__", ""))
     tops = {str(getattr(module, "__name__", "")).partition(".")[0]}
     for part in vars(module or object()).values() if module else ():
         name = getattr(part, "__module__", None) or getattr(part, "__name__", "")
         tops.add(name.partition(".")[0] if isinstance(name, str) else "")
     versions = {}
-    for name in (name for top in sorted(tops) for name in packages.get(top, [top])):
-        with contextlib.suppress(Exception):  # no distribution has this name
-            versions[name] = metadata.version(name)
-    own = str(getattr(module, "__name__", "")).partition(".")[0]
-    installed = any(name in versions for name in packages.get(own, [own]))
+    for top in sorted(tops):
+        if "-packages" in str(getattr(sys.modules.get(top), "__file__", "")):
+            with contextlib.suppress(Exception):  # no distribution has this name
+                versions[top] = str(getattr(sys.modules[top], "__version__", None) or metadata.version(top))
+    installed = "-packages" in str(getattr(module, "__file__", ""))
     try:
         source = "" if installed or module is None else inspect.getsource(module)
     except (OSError, TypeError):

@@ -107,9 +107,10 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         under = [*itertools.chain(*self._headed.values())]
-        others = [one for one in self.get_params(ctx) if one not in under]
+        known = self.get_params(ctx)
+        others: list[Any] = [one for one in known if isinstance(one, click.Option) and one not in under]
         for heading, options in {"Options": others, **self._headed}.items():
-            with formatter.section(heading):  # arguments have no record
+            with formatter.section(heading):
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
 

@@ -25,7 +25,7 @@ from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
 from epsaudit.engine.provenance import digest
-from epsaudit.errors import AuditError, confidence_of, meant, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.description import (
     Answers,
     Candidate,
@@ -111,7 +111,8 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
             raise AuditError(f"The schema {str(path)!r} cannot be read as JSON or TOML: {error}.") from error
     if not isinstance(content, Mapping) or not isinstance(content.get("data"), Mapping):
         raise AuditError(f"The schema {shorten(source)} describes no data; write what its columns are under 'data'.")
-    _known(content, ("data", "parameters", "adjacency"), "a schema")
+    if unknown := {*content} - {"data", "parameters", "adjacency"}:
+        raise AuditError(f"A schema has no {min(unknown)!r}; it has data, parameters, adjacency.")
     description = functools.partial(_described, content["data"])
     parameters = content.get("parameters", {})
     adjacency = relation_named(content["adjacency"]) if "adjacency" in content else None
@@ -140,27 +141,17 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
     if kind is None:
         says = ", ".join(told) or "nothing"
         raise AuditError(f"The data of the schema says {says}; it needs one of numbers, symbols, columns, answers.")
-    first, of_table = told.pop(kind), Table.__match_args__[1:]
-    more = {"answers": (), "numbers": ("integer", "missing", *of_table)}.get(kind, of_table)
-    _known(told, more, f"data of {kind}")
-    if kind == "answers":
-        return Answers(**_known(first, Answers.__match_args__, "answers"))
-    if not isinstance(first, Sequence) or isinstance(first, str) or (kind == "numbers" and len(first) != 2):
-        of_two = " of two" * (kind == "numbers")
-        raise AuditError(f"The {kind} of the schema are {shorten(first)}; write a list{of_two}.")
-    if kind == "columns":
-        return Table([Column(**_known(one, Column.__match_args__, "a column")) for one in first], **told)
-    return (numbers if kind == "numbers" else symbols)(*first, **told)
-
-
-def _known(told: Any, accepted: Sequence[str], what: str) -> dict[str, Any]:
-    if not isinstance(told, Mapping):
-        raise AuditError(f"{what.capitalize()} is {shorten(told)}; write an object, as {{'name': 'age'}}.")
-    for name in told:
-        if name not in accepted:
-            there = ", ".join(accepted)
-            raise AuditError(f"{what.capitalize()} has no {name!r}; it has {there}.{meant(name, accepted)}")
-    return dict(told)
+    first = told.pop(kind)
+    try:
+        if kind == "answers":
+            return Answers(**first, **told)
+        if isinstance(first, str):
+            raise TypeError("give a list")
+        if kind == "columns":
+            return Table([Column(**one) for one in first], **told)
+        return (numbers if kind == "numbers" else symbols)(*first, **told)
+    except TypeError as error:
+        raise AuditError(f"The {kind} of the schema are {shorten(first)}, and there is {told}: {error}.") from None
 
 
 def _put_in(told: Any, values: Values) -> Any:

@@ -7,7 +7,6 @@ known, or cannot be written so short, it says in a sentence; then it takes the c
 from __future__ import annotations
 
 import functools
-import math
 import symtable
 import textwrap
 from collections.abc import Mapping
@@ -15,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.certificates import Certificate, Counts, MembershipGame
-from epsaudit.claims.definitions import Claim
+from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.data.neighbours import UNDER, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import told_apart
@@ -33,8 +30,6 @@ SMALL = 1e-6
 """The p-value that fresh runs are expected to reach."""
 MOST_RUNS = 1 << 20
 """Runs of a script whose counts are not those of the result."""
-LEAST = 1e-12
-"""Smaller errors are lost in 1 - confidence, which is how certificates are told of them."""
 OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
 NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
 """What a script defines or imports itself, and what is audited must not define."""
@@ -181,12 +176,6 @@ class Reproducer:
         about = "".join(f", in {name} {version}" for name, version in versions.items())
         implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
         data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
-        if isinstance(result, SequentialResult):
-            evidence = f"Evidence: {result.describe_evidence()}"
-        else:
-            error = p_value(result.certificate, result.claim, result.counts)
-            exact = f"{error:.3g}" if error > LEAST else f"below {LEAST:g}"
-            evidence = f"Exact p-value of these counts under the claim: {exact}"
         command = result.execution.get("command", "")
         lines = [
             f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
@@ -195,7 +184,7 @@ class Reproducer:
             *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
             f"- Event on the output y: `{result.witness}`",
             f"- Counts: {result.describe_counts()}",
-            f"- {evidence}",
+            *([f"- Evidence: {result.describe_evidence()}"] if isinstance(result, SequentialResult) else []),
             f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
             f"confidence, and {result.proven:.4g} is claimed\n",
             *(f"{sentence}\n" for sentence in reasons),
@@ -247,26 +236,6 @@ class Reproducer:
                 return 2 * runs  # for luck is not always kind
             runs *= 2
         return most
-
-
-def p_value(certificate: Certificate, claim: Claim, counts: Counts) -> float:
-    """Return the least error probability at which a certificate refutes a claim, down to about `LEAST`.
-
-    >>> from epsaudit.claims.definitions import PureDP  # the tail of 90 and more of 100 at e / (1 + e)
-    >>> round(p_value(MembershipGame(), PureDP(1.0), Counts(50, 50, 45, 5, 5, 45)), 7)
-    2.74e-05
-    """
-
-    def excess(logarithm: float) -> float:
-        bound = float(certificate.parameter(claim, counts, 1.0 - math.exp(logarithm)))
-        return bound - claim.parameter if bound > 0.0 else -1.0
-
-    least, most = math.log(LEAST / 2), math.log(1.0 - 1e-9)
-    if excess(most) <= 0.0:
-        return 1.0
-    if excess(least) > 0.0:
-        return math.exp(least)
-    return math.exp(float(brentq(excess, least, most)))
 
 
 PURE = """\

@@ -572,21 +572,10 @@ class TestWhatNoOneRunAuditCanHaveGiven:
     def test_what_every_rule_stored_holds_as_read_from_a_file(self, guesses):
         assert recompute(self.stored(guesses)).differences == ()
 
-    @pytest.mark.parametrize("guesses", RULES, ids=str)
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda s: s.update(canaries=s["canaries"] + 7),
-            lambda s: s["counts"].append(s["counts"][-1]),
-            lambda s: s["counts"][0].update(guessed_in=21, correct_in=21),
-            lambda s: s["counts"][0].update(canaries=s["counts"][0]["canaries"] + 2),
-        ],
-        ids=["canaries", "another set", "fewer guesses", "canaries guessed"],
-    )
-    def test_guesses_that_the_rule_does_not_make(self, guesses, change):
-        stored = self.stored(guesses)
-        change(stored)
-        assert "the rule does not give that" in recompute(stored).differences[0]
+    def test_guesses_about_more_canaries_than_there_are(self):
+        stored = self.stored()
+        stored.update(canaries=stored["canaries"] - 1)
+        assert "guesses about" in recompute(stored).differences[0]
 
     @pytest.mark.parametrize(
         ("change", "sentence"),

@@ -72,10 +72,6 @@ class GuessRule(Tagged, ABC):
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """Say whether `count` can have returned so many guesses; yes, where that is not known."""
-        return True
-
     def __str__(self) -> str:
         return self.words.format(self)
 
@@ -89,13 +85,6 @@ class Beforehand(GuessRule):
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
-
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        return _sizes(counts) == [(canaries, *size) for size in self.sizes(canaries, bound)]
-
-
-def _sizes(counts: Sequence[GuessCounts]) -> list[tuple[int, int, int]]:
-    return [(one.canaries, one.guessed_in, one.guessed_out) for one in counts]
 
 
 @dataclass(frozen=True)
@@ -128,11 +117,6 @@ class Planned(Beforehand):
     def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
         return [halved(planned_guesses(canaries, bound))]
 
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        """`OneRunResult.by` keeps what was planned for another method."""
-        methods = (bound.method, *(() if isinstance(bound.claim, GaussianDP) else METHODS))
-        return any(super(Planned, self).allows(counts, canaries, replace(bound, method=method)) for method in methods)
-
 
 @dataclass(frozen=True)
 class SeparateHalf(GuessRule):
@@ -148,10 +132,6 @@ class SeparateHalf(GuessRule):
         tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
         best = max(tried, key=lambda size: bound.of(extremes(included[::2], scores[::2], *size)))
         return [extremes(included[1::2], scores[1::2], *best)]
-
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        half = canaries // 2
-        return _sizes(counts) in [[(half, *halved(number))] for number in symmetric(half, FRACTIONS)]
 
 
 @dataclass(frozen=True)
@@ -178,9 +158,6 @@ class Threshold(GuessRule):
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
         return [tally(included, scores > self.at, scores <= self.at)]
-
-    def allows(self, counts: Sequence[GuessCounts], canaries: int, bound: GuessBound) -> bool:
-        return [(seen.canaries, seen.guesses) for seen in counts] == [(canaries, canaries)]
 
 
 NAMED: dict[str, Callable[[], GuessRule]] = {"planned": Planned, "half": SeparateHalf, "bonferroni": Bonferroni}

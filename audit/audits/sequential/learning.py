@@ -69,22 +69,19 @@ def table_of(
     If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time.
     """
     if features is None and (length := length_of(outputs)) > MOST_PAIRED:
+        # increments only of what looks like running sums, and few features to look at one by one
         part = max(NUMBERS_TO_CHOOSE // length, LEAST_TO_SCREEN)
-        features = _telling(outputs[:part], outputs_prime[:part], learnt)
+        some, some_prime = outputs[:part], outputs_prime[:part]
+        features = Features.of(some, some_prime, learnt=learnt)
+        alone = tuple(screen(features.alone, some, some_prime, FEW_TO_LOOK_AT))
+        rows = np.nan_to_num(np.asarray(rows_of(some), float), posinf=0.0, neginf=0.0)
+        ranks = np.sign(rows - np.median(rows, axis=0))
+        running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
+        groups = features.groups
+        if not running and any(isinstance(one, Combined) for one in groups[1]):
+            groups = (groups[0], (), *groups[2:])
+        features = replace(features, alone=alone, groups=groups, alike=features.alike if running else 1)
     return encode(outputs, outputs_prime, features, learnt=learnt)
-
-
-def _telling(outputs: Outputs, outputs_prime: Outputs, learnt: bool) -> Features:
-    """Features of long vectors: increments only of what looks like running sums, and few to look at one by one."""
-    found = Features.of(outputs, outputs_prime, learnt=learnt)
-    alone = tuple(screen(found.alone, outputs, outputs_prime, FEW_TO_LOOK_AT))
-    rows = np.nan_to_num(np.asarray(rows_of(outputs), float), posinf=0.0, neginf=0.0)
-    ranks = np.sign(rows - np.median(rows, axis=0))
-    running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
-    groups = found.groups
-    if not running and any(isinstance(one, Combined) for one in groups[1]):
-        groups = (groups[0], (), *groups[2:])
-    return replace(found, alone=alone, groups=groups, alike=found.alike if running else 1)
 
 
 def length_of(outputs: Outputs) -> int:
