@@ -312,9 +312,8 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     match feature:
         case Value() | Coordinate():
             slopes = {getattr(feature, "index", 0): 1.0}
-        case Reduced("sum" | "max" | "min" as name, length):
-            combine = "sum" if name == "sum" else "max"
-            slopes = dict.fromkeys(range(length), -1.0 if name == "min" else 1.0)  # of the negatives
+        case Reduced("sum" | "max" as combine, length):
+            slopes = dict.fromkeys(range(length), 1.0)
         case Combined("+" | "-" as sign, Coordinate(first), Coordinate(second)):
             slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
         case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
@@ -328,18 +327,10 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
 
 
 def _intervals(event: Event | None) -> tuple[Interval4, ...]:
-    """The intervals of an event, with single numbers as intervals, or cut out."""
-    if event is None:
+    """The intervals of an event, and its single numbers as intervals; numbers that it takes out stay in."""
+    if not isinstance(event, Region):
         return ()
-    assert isinstance(event, Region)
     parts = [(i.low, i.high, i.includes_low, i.includes_high) for i in event.intervals]
-    for atom in map(float, event.excluded):  # type: ignore[arg-type]  # as only numbers come here
-        whole = [part for part in parts if not Interval(*part).contains(np.array([atom]))[0]]
-        cut = [part for part in parts if part not in whole]
-        pieces = [piece for low, high, a, b in cut for piece in ((low, atom, a, False), (atom, high, False, b))]
-        parts = sorted(whole + [piece for piece in pieces if piece[0] < piece[1]])
-    if isinstance(event.feature, Reduced) and event.feature.statistic == "min":
-        parts = [(-high, -low, b, a) for low, high, a, b in parts]
-    parts += [(float(atom), float(atom), True, True) for atom in event.included]  # type: ignore[arg-type]
+    parts += [(atom, atom, True, True) for atom in event.included]  # type: ignore[misc]  # as only numbers come here
     ends = ((float(low), float(high), a, b) for low, high, a, b in parts)
     return tuple((low, high, bool(a or low == -math.inf), bool(b or high == math.inf)) for low, high, a, b in ends)
