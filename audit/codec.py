@@ -105,18 +105,11 @@ def check(data: Any, name: str, where: str = "") -> None:
     try:
         _validator(name)(data)
     except JsonSchemaValueException as error:
-        field, value = str(error.name).removeprefix("data").removeprefix("."), error.value
-        must = error.message.removeprefix(f"{error.name} must be ")
-        if error.rule != "type":
-            must = error.definition.get("description", must)
-        said = f"{field or 'The JSON'} is {clipped(repr(value), LONGEST)}; it must be {must}."
-        if error.rule == "required":
-            said = f"{field}.{next(one for one in error.rule_definition if one not in value)} is missing."
-        elif error.rule == "additionalProperties":
-            known = error.definition["properties"]
-            unknown = next(one for one in value if one not in known)
-            said = f"{field}.{unknown} is not known here; fields are {', '.join(known)}."
-        raise AuditError(where + said.removeprefix(".")) from None
+        field = str(error.name).removeprefix("data").removeprefix(".") or "The JSON"
+        must = error.message.removeprefix(f"{error.name} must ")
+        if error.rule not in ("type", "required", "additionalProperties") and "description" in error.definition:
+            must = f"be {error.definition['description']}"
+        raise AuditError(f"{where}{field} is {clipped(repr(error.value), LONGEST)}; it must {must}.") from None
     except RecursionError:
         raise AuditError(f"{where}the JSON is nested too deeply.") from None
 

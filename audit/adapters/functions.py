@@ -101,11 +101,6 @@ class Takes:
 
 def takes_of(function: Callable[..., Any], arguments: tuple[str, ...]) -> Takes:
     """Say how a function takes the last of these arguments, an rng, or that it takes the others only."""
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        raise AuditError(
-            f"{function!r} is asynchronous; give a function that runs it to its end, as "
-            "lambda data, rng: asyncio.run(function(data, rng))."
-        )
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some compiled functions hide theirs: believe the documented form
@@ -431,15 +426,13 @@ def called(function: Callable[..., Any]) -> str:
     >>> called([].append), called(functools.partial(len))
     ('list.append', 'len')
     """
-    if isinstance(function, functools.partial):
-        return called(function.func)
-    name, owner = str(getattr(function, "__name__", type(function).__name__)), getattr(function, "__self__", None)
+    while isinstance(function, functools.partial):
+        function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)  # of a lambda in a cache, too
-    if name == "<lambda>" and code is not None:
+    name = str(getattr(function, "__qualname__", type(function).__qualname__)).rpartition("<locals>.")[2]
+    if name.endswith("<lambda>") and code is not None:
         return f"lambda at {os.path.basename(code.co_filename)}:{code.co_firstlineno}"
-    if owner is None or inspect.ismodule(owner):
-        return name
-    return f"{(owner if isinstance(owner, type) else type(owner)).__name__}.{name}"
+    return name
 
 
 def _wrap(

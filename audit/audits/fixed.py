@@ -309,8 +309,7 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": bool(getattr(self.mechanism, "reproducible", True))
-            and (self.look.elsewhere is None or self.look.elsewhere.result()),
+            "reproducible": bool(getattr(self.mechanism, "reproducible", True)),
             "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,

@@ -1,4 +1,4 @@
-"""What a library says of its own privacy, in numbers: one short reader for each, of its documented interface.
+"""What a library says of its own privacy, in numbers, as a function of the user returns it.
 
 ``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, under a library's own Python from 3.8 on, prints what a function
 says at each parameter. Nothing of epsaudit is imported; `epsaudit.claims.definitions` makes claims of the numbers.
@@ -10,14 +10,9 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Callable
 from typing import Any
 
-KINDS = (
-    "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP or Tumult Core, a BudgetAccountant of "
-    "diffprivlib or an accountant of PipelineDP; or in a tuple with what its reader takes: (measurement, distance), "
-    "(reader, query) of SmartNoise, (event, delta) of dp-accounting"
-)
+KINDS = "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP, alone or as (measurement, distance)"
 
 
 def main() -> None:
@@ -36,7 +31,7 @@ def main() -> None:
 
 
 def numbers_of(stated: Any) -> dict[str, Any]:
-    """Return the numbers of a claim by name: of an object of a library, or of what is one already.
+    """Return the numbers of a claim by name: of a measurement of OpenDP, or of what is one already.
 
     >>> numbers_of((1.0, 1e-6)), numbers_of({"rho": 0.5})
     ({'epsilon': 1.0, 'delta': 1e-06}, {'rho': 0.5})
@@ -44,13 +39,10 @@ def numbers_of(stated: Any) -> dict[str, Any]:
     first, *more = stated if isinstance(stated, tuple) and stated else (stated,)
     if isinstance(first, dict) and not more:
         return {name: float(number) for name, number in first.items()}
-    for holds, read in READERS.items():
-        if hasattr(first, holds):
-            return read(first, *more)
-    if type(first).__module__.partition(".")[0] == "dp_accounting":
-        return of_dp_accounting(first, *more)
+    if hasattr(first, "output_measure"):
+        return of_opendp(first, *more)
     try:
-        return _pure_or_approximate(*map(rounded_up, (first, *more)))
+        return _pure_or_approximate(first, *more)
     except (TypeError, ValueError):
         raise TypeError(f"it returned {repr(stated)[:80]}; return {KINDS}") from None
 
@@ -73,42 +65,8 @@ def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> di
     raise ValueError(f"The measurement's output measure is {measure}; give delta for a curve, or a claim of your own.")
 
 
-def of_tumult(measurement: Any, d_in: Any = 1) -> dict[str, Any]:
-    """Read ``measurement.privacy_function(d_in)``, by its output measure; exact numbers round up."""
-    measure, loss = type(measurement.output_measure).__name__, measurement.privacy_function(d_in)
-    if measure == "PureDP":
-        return _pure_or_approximate(rounded_up(loss))
-    if measure == "ApproxDP":
-        return _pure_or_approximate(*map(rounded_up, loss))
-    if measure == "RhoZCDP":
-        return {"rho": rounded_up(loss)}
-    raise ValueError(f"The measurement's output measure is {measure}; it must be PureDP, ApproxDP or RhoZCDP.")
-
-
-def of_dp_accounting(event: Any, delta: float) -> dict[str, Any]:
-    """Read the least epsilon of an event at delta, by privacy loss distributions."""
-    from dp_accounting.pld import PLDAccountant
-
-    return {"epsilon": float(PLDAccountant().compose(event).get_epsilon(delta)), "delta": float(delta)}
-
-
-READERS: dict[str, Callable[..., dict[str, Any]]] = {
-    "privacy_function": of_tumult,
-    "output_measure": of_opendp,
-    "get_privacy_cost": lambda reader, query: _pure_or_approximate(*reader.get_privacy_cost(query)),  # of SmartNoise
-    "_total_epsilon": lambda one: _pure_or_approximate(one._total_epsilon, one._total_delta),  # of PipelineDP
-    "total": lambda accountant: _pure_or_approximate(*accountant.total()),  # of diffprivlib
-}
-"""What objects of each library have, and none of the others."""
-
-
 def _pure_or_approximate(epsilon: Any, delta: Any = 0.0) -> dict[str, Any]:
     return {"epsilon": float(epsilon), **({"delta": float(delta)} if delta else {})}
-
-
-def rounded_up(number: Any) -> float:
-    """Return a float that is no less than an exact number of Tumult Core."""
-    return float(number.to_float(round_up=True) if hasattr(number, "to_float") else number)
 
 
 if __name__ == "__main__":

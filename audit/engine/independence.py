@@ -16,16 +16,12 @@ import functools
 import inspect
 import io
 import math
-import os
 import pickle
 import random
-import re
-import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from textwrap import shorten
 from types import CellType, ModuleType
@@ -275,8 +271,6 @@ class Look:
         """The function, where it can be copied."""
         self.copies, self._each = 0, 0
         """Copies, or processes, that `again` asks, and the runs of each."""
-        self.elsewhere: Future[bool] | None = None
-        """Whether another process, in which text has other hashes, answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
@@ -312,14 +306,6 @@ class Look:
             self.copies = min(COPIES, self.calls // 8)
             self._each = min(self.calls // (4 * self.copies), RUNS_OF_A_COPY) // 2 * 2
             self.runs += 2 * self.copies * self._each
-        if not written or not self.mechanism.reproducible:
-            return
-        numbers = isinstance(pair.x, (int, float)) and isinstance(pair.x_prime, (int, float))
-        if HASHES.search(written[0]) or (not numbers and _holds_text((pair.x, pair.x_prime))):
-            told = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
-            pool = ThreadPoolExecutor(1)  # while the audit works
-            self.elsewhere = pool.submit(lambda: _answers_elsewhere(told) == repr(first.answers))
-            pool.shutdown(wait=False)
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
@@ -569,37 +555,6 @@ def _apart(parts: Iterable[bytes]) -> list[Any]:
     finally:
         _CLASSES.clear()
         _CLASSES.update(known)
-
-
-HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
-"""What a pickled function holds that has sets, or asks for hashes: these names, or a frozen set of texts."""
-
-
-def _holds_text(value: Any, depth: int = 4) -> bool:
-    """Whether datasets hold text, the order of which in a set is another one in every process."""
-    if isinstance(value, dict):
-        value = [*value.keys(), *value.values()]
-    if depth and isinstance(value, (list, tuple, set, frozenset)):
-        return any(_holds_text(part, depth - 1) for part in list(value)[:100])
-    return isinstance(value, (str, bytes)) or hasattr(value, "dtypes")  # a frame's columns may be text
-
-
-def _answers_elsewhere(told: bytes) -> str:
-    """What a copy answers in a process with other hashes of text; nothing if it could not be asked."""
-    code = "import sys; from epsaudit.engine.independence import answer; print(answer(sys.stdin.buffer.read()), end='')"
-    paths = os.pathsep.join(path for path in sys.path if path)
-    environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(told)), "PYTHONPATH": paths}
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        words = [sys.executable, "-c", code]
-        done = subprocess.run(words, input=told, capture_output=True, env=environment, timeout=60.0)
-        return done.stdout.decode(errors="replace")
-    return ""
-
-
-def answer(told: bytes) -> str:
-    """Answer in that process."""
-    mechanism, copy = pickle.loads(told)
-    return repr(_ask(mechanism, _apart(copy)).answers)
 
 
 # runs that all failed, or went on otherwise than they began

@@ -237,12 +237,10 @@ def refused(value: Any) -> AuditError:
 
 
 def are_floats(numbers: NDArray[Any]) -> bool:
-    """Whether all are floats: small whole numbers, or long doubles that no float rounds."""
-    if numbers.dtype.itemsize < 8 or numbers.size == 0:
+    """Whether all are floats: small whole numbers, or long doubles, which are rounded."""
+    if numbers.dtype.itemsize != 8 or numbers.size == 0:
         return True
-    with np.errstate(invalid="ignore", over="ignore"):
-        if numbers.dtype.itemsize > 8:
-            return np.array_equal(numbers.astype(np.float64), numbers, equal_nan=True)
+    with np.errstate(invalid="ignore"):
         return bool(np.nanmax(numbers) < WHOLE_IN_FLOATS and np.nanmin(numbers) > -WHOLE_IN_FLOATS)
 
 
@@ -344,9 +342,7 @@ def _itself(value: Any) -> Any:
 _DERIVED: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((np.datetime64, np.timedelta64), lambda value: NAN if np.isnat(value) else normal(value.item())),
     **dict.fromkeys((complex, np.complexfloating), lambda value: _sequence((value.real, value.imag))),
-    np.longdouble: lambda value: normal(  # whose item is itself
-        Fraction(*value.as_integer_ratio()) if np.isfinite(value) else float(value)
-    ),
+    np.longdouble: lambda value: normal(float(value)),  # whose item is itself
     np.generic: lambda value: normal(value.item()),
     Enum: _member,
     float: lambda value: normal(float.__pos__(value)),

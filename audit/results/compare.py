@@ -32,15 +32,10 @@ UNTESTED = {
     "test.",
 }
 """Verdicts about results that no test compares, and what is said of them below a table."""
-DIFFERENT = {
-    "claim": "claimed as {new.claim} now",
-    "pair": "audited on {new.pair} now, on {old.pair} before",
-    "pair_digest": "audited on other datasets now that are called {new.pair}, too",
-    "witness": "another event now, {new.witness}, not {old.witness}; 'epsaudit recount' counts the old event on the "
-    "new code",
-    "certificate": "another certificate now, {new.certificate}, not {old.certificate}",
-}
-"""Why a result is not compared with another of its mechanism."""
+OTHERS = (
+    "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event of an audit of "
+    "fixed size on the new code"
+)
 
 
 @dataclass(frozen=True)
@@ -132,25 +127,15 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     error = fraction(error, "error probability", open_below=True)
     exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))  # an older version told pairs by texts
     left = [(_told_by(result, exactly), result) for result in new]
-    pairs, alone = [], []
+    pairs, reasons = [], []
     for result in old:
         key = _told_by(result, exactly)
         alike = next((one for one in left if one[0] == key), None)
         if alike is None:
-            alone.append((key, result))
+            reasons.append(f"{_name(result)}: {OTHERS}")
         else:
             pairs.append((result, alike[1]))
             left.remove(alike)
-    reasons = []
-    for key, result in alone:
-        same = [one for one in left if one[0]["mechanism"] == result.mechanism and one[0]["kind"] == key["kind"]]
-        instead = max(same, key=lambda one: one[0]["claim"] == key["claim"], default=None)
-        why = "not in the new results, or fewer of them are"
-        if instead is not None:
-            left.remove(instead)
-            different = next(name for name, said in key.items() if said != instead[0][name])
-            why = DIFFERENT[different].format(old=result, new=instead[1])
-        reasons.append(f"{_name(result)}: {why}")
     reasons += [f"{_name(result)}: only in the new results" for _, result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
     comparisons = tuple(Comparison(a, b, p_value(a, b), error / len(compared)) for a, b in compared)

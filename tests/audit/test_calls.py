@@ -86,11 +86,3 @@ def test_seeds_are_fresh_each_run_whole_and_from_the_stream():
 def test_two_sources_of_randomness_are_refused(function, words):
     with pytest.raises(AuditError, match=words):
         black_box(function)
-
-
-def test_an_asynchronous_function_is_told_how_to_be_run():
-    async def later(people, rng):
-        return rng.laplace()
-
-    with pytest.raises(AuditError, match=r"asyncio\.run"):
-        black_box(later)

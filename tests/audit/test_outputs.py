@@ -44,7 +44,6 @@ from epsaudit.witnesses import Interval, Region, event_from_dict
 
 PAIR = DatasetPair(0, 1)
 CLAIM = PureDP(1.0)
-LAST_BIT = np.finfo(np.longdouble).eps
 
 
 def whole_numbers_beside_rare_floats(data, rng):
@@ -120,9 +119,6 @@ def test_a_buffer_that_is_filled_again_for_every_call(dtype):
 
 
 UNLIKE = {
-    "long doubles": (lambda: np.longdouble(1), lambda: np.longdouble(1) + LAST_BIT),
-    "vectors of long doubles": (lambda: np.full(2, 1, np.longdouble), lambda: np.full(2, 1 + LAST_BIT)),
-    "complex long doubles": (lambda: np.clongdouble(1j), lambda: np.clongdouble(1j) * (1 + LAST_BIT)),
     "no time and nothing": (lambda: np.datetime64("NaT"), lambda: None),
     "no times and nothings": (lambda: np.full(2, "NaT", "datetime64[s]"), lambda: [None, None]),
     "complex numbers with a NaN": (lambda: complex(math.nan, 1), lambda: complex(math.nan, 2)),
@@ -140,9 +136,9 @@ def test_what_differs_stays_different(kind):
 
 
 def test_a_column_of_numbers_keeps_what_no_float_holds():
-    for column in (np.array([1, 1 + LAST_BIT]), np.array([1, 1 + LAST_BIT]) * 1j, np.array(["NaT", 0], "M8[s]")):
-        assert values_of(normal_array(column)) == [normal(value) for value in column]
-        assert len(set(normal_array(column).tolist())) == 2
+    column = np.array(["NaT", 0], "M8[s]")
+    assert values_of(normal_array(column)) == [normal(value) for value in column]
+    assert len(set(normal_array(column).tolist())) == 2
 
 
 def test_every_nan_is_one():
