@@ -27,7 +27,7 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
     >>> round(pure_to_renyi(1.0, 2.0), 6)
     0.735326
     """
-    epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), _order(order)
+    epsilon, order = finite_at_least(epsilon, 0.0, "epsilon"), renyi_order(order)
     losses = np.array([epsilon, -epsilon])
     return float(renyi_of_losses(order, losses, -np.logaddexp(0.0, losses)))
 
@@ -75,7 +75,7 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
     >>> round(renyi_to_epsilon(32.0, 0.5, 1e-5), 6)
     0.727838
     """
-    order, divergence = _order(order), finite_at_least(divergence, 0.0, "divergence")
+    order, divergence = renyi_order(order), finite_at_least(divergence, 0.0, "divergence")
     delta = fraction(delta, "delta", open_below=True)
     return max(divergence + math.log1p(-1.0 / order) - math.log(delta * order) / (order - 1.0), 0.0)
 
@@ -174,10 +174,11 @@ def _log_beyond_linear(t: Floats) -> Floats:
     return np.where(np.abs(t) < 0.1, near, far)
 
 
-def _order(order: float) -> float:
-    order = finite_at_least(order, 1.0, "Renyi order")
+def renyi_order(order: float, what: str = "Renyi order") -> float:
+    """Return a finite order above 1; raises `AuditError` for any other number."""
+    order = finite_at_least(order, 1.0, what)
     if order == 1.0:
-        raise AuditError("Renyi order is 1; it must be above 1.")
+        raise AuditError(f"{what} is 1; a Renyi order must be above 1.")
     return order
 
 

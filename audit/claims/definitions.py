@@ -25,6 +25,7 @@ from epsaudit.claims.conversions import (
     bernoulli_renyi,
     gaussian_to_delta,
     renyi_of_losses,
+    renyi_order,
     root,
     roots,
 )
@@ -122,9 +123,11 @@ class _Checked(Claim):
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
             what, number = f"{field.name} of the claim", getattr(self, field.name)
-            least = 1.0 if field.name == "order" else 0.0
-            checked = fraction(number, what) if field.name == "delta" else finite_at_least(number, least, what)
-            object.__setattr__(self, field.name, checked)
+            if field.name == "order":
+                number = renyi_order(number, what)
+            else:
+                number = fraction(number, what) if field.name == "delta" else finite_at_least(number, 0.0, what)
+            object.__setattr__(self, field.name, number)
 
 
 class _OfOnePoint(_Checked):
@@ -224,11 +227,6 @@ class RenyiDP(_Checked):
     order: float
     epsilon: float
     symbol: ClassVar[str] = "epsilon"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.order == 1.0:
-            raise AuditError("order of the claim is 1; a Renyi order must be above 1.")
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))

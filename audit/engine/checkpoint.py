@@ -26,6 +26,7 @@ FAILURES = {
     "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
     "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
     "SQLITE_CORRUPT": "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
+    "SQLITE_READONLY": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
     "SQLITE_CANTOPEN": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
     "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "
     "go on from them.",
@@ -49,13 +50,8 @@ class Checkpoint:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_file():
             raise AuditError(f"The checkpoint {path} is not a file; give one.")
-        try:
-            with suppress(FileExistsError):
-                self.path.parent.mkdir(parents=True)
-            self.path.open("ab").close()
-        except OSError as error:
-            failure = FAILURES["SQLITE_CANTOPEN"].format(path=path, error=error.strerror or error)
-            raise AuditError(failure) from error
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True)
         with self._said():
             self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
         try:

@@ -127,12 +127,10 @@ def execution(seconds: float) -> dict[str, str]:
 @functools.cache
 def machine() -> str:
     """Name the operating system, the processor and the number of its cores."""
-    processor = platform.processor()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        processor = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass  # not Linux on a PC
+    found = None
+    with contextlib.suppress(OSError):  # not Linux
+        found = re.search(r"model name\s*: (.*\S)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    processor = found[1] if found else platform.processor()
     words = f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores, {processor}"
     return words.removesuffix(", ")
 

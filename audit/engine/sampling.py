@@ -294,11 +294,6 @@ def changed(sides: Sides) -> tuple[bool, bool]:
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
-def notes_on(sides: Sides) -> tuple[str, ...]:
-    """Return what a result is to say of how its runs were made."""
-    return (COPIED,) * any(changed(sides))
-
-
 def learn(sides: Any, seen: Sequence[bool]) -> None:
     """Take over what a worker has seen of datasets, so that others need not find out."""
     for side, changes in zip(sides, seen, strict=True):

@@ -78,12 +78,12 @@ def side_by_side(
             "A worker process died, killed by the system or by a crash in compiled code (a process that needs more "
             f"memory than there is, is killed so). {lines[0] + '.' if lines else ''} {kept}"
         ) from error
-    except (CancelledError, OSError, TimeoutError) as error:
-        raise AuditError(f"The connection to the workers was lost ({_named(error)}). {kept}") from error
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "distributed":
+        of_a_cluster = type(error).__module__.partition(".")[0] == "distributed"
+        if not (of_a_cluster or isinstance(error, (CancelledError, OSError, TimeoutError))):
             raise
-        raise AuditError(f"The cluster gave up ({_named(error)}). {kept}") from error
+        said = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        raise AuditError(f"The workers were lost ({said}). {kept}") from error
 
 
 class Job:
@@ -174,10 +174,6 @@ def _catch_up(world: tuple[Any, ...]) -> None:
         with contextlib.suppress(OSError):  # of another machine
             os.chdir(folder)
     importlib.invalidate_caches()
-
-
-def _named(error: BaseException) -> str:
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 WAIT_SECONDS = 15

@@ -173,6 +173,6 @@ class TestCluster:
                 for process in running.processes:
                     process.kill()
 
-        with pytest.raises(AuditError, match="connection to the workers was lost"), cluster(running.address):
+        with pytest.raises(AuditError, match="The workers were lost"), cluster(running.address):
             audit(noisy(), **OPTIONS, progress=kill, checkpoint=tmp_path / "run")
         assert 5 < counted(tmp_path / "run") < 200
