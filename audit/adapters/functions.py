@@ -35,7 +35,7 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, frozen, normal_array, pack, pack_frozen
+from epsaudit.outputs.normal_form import Outputs, Raised, Unread, frozen, look, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -533,6 +533,7 @@ class _FunctionDistribution:
     takes: Takes
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
+    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
     tossed: ClassVar[bool] = False
 
@@ -571,7 +572,10 @@ class _OneByOne(_FunctionDistribution):
                     raise
                 except BaseException as error:
                     value = Raised.of(error)
-                values[which].append(value if type(value) is float else frozen(value))
+                if type(value) is not float:
+                    look(sides[which].unread, value)
+                    value = frozen(value)
+                values[which].append(value)
             for which, data in enumerate(shared):
                 one = sides[which].dataset
                 if data is None or one.constant or one.intact(data) or part.count(which) <= 1:
@@ -600,6 +604,9 @@ class _Vectorized(_FunctionDistribution):
         outputs = call(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
+        if isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
+            for output in outputs[:1000]:
+                look(self.unread, output)
         if isinstance(outputs, np.ndarray):
             return outputs
         with suppress(TypeError):

@@ -40,14 +40,13 @@ from epsaudit.engine.independence import Look, Rates, refuse_if_all_failed, refu
 from epsaudit.engine.provenance import digest, entropy, execution, fingerprint, provenance
 from epsaudit.engine.sampling import (
     BLOCK,
-    COPIED,
     Progress,
     ProgressCallback,
     Section,
     Workers,
     certification_counts,
-    changed,
     check_restart,
+    notes_on,
     training_outputs,
 )
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
@@ -310,8 +309,9 @@ class Begun:
             "confidence": asked.confidence,
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
-            "reproducible": bool(getattr(self.mechanism, "reproducible", True)),
-            "notes": tuple(dict.fromkeys([*apart, *((COPIED,) * any(changed(self.sides[pair]))), *notes])),
+            "reproducible": bool(getattr(self.mechanism, "reproducible", True))
+            and (self.look.elsewhere is None or self.look.elsewhere()),
+            "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,
             "execution": execution(seconds),
@@ -447,7 +447,7 @@ def certified(
             training,
             runs=training.runs + look.runs,
             rates=Rates.of(first[id(sides)]),
-            notes=(*training.notes, *((COPIED,) * any(changed(sides))), *look.notes[id(sides)]),
+            notes=(*training.notes, *notes_on(sides), *look.notes[id(sides)]),
         )
         if record.kept:
             record.record_once("choice", functools.partial(codec.written, training))

@@ -16,8 +16,11 @@ import functools
 import inspect
 import io
 import math
+import os
 import pickle
 import random
+import re
+import subprocess
 import sys
 import time
 import zlib
@@ -36,6 +39,7 @@ from scipy.special import gammaincc, gammaln
 from epsaudit.adapters.external import CommandMechanism, in_a_new_process
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
+from epsaudit.data.neighbours import shorten as shown
 from epsaudit.engine.provenance import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
 from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
@@ -271,6 +275,8 @@ class Look:
         """The function, where it can be copied."""
         self.copies, self._each = 0, 0
         """Copies, or processes, that `again` asks, and the runs of each."""
+        self.elsewhere: Callable[[], bool] | None = None
+        """Asks a process in which text has other hashes whether it answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
@@ -306,6 +312,10 @@ class Look:
             self.copies = min(COPIES, self.calls // 8)
             self._each = min(self.calls // (4 * self.copies), RUNS_OF_A_COPY) // 2 * 2
             self.runs += 2 * self.copies * self._each
+        text = hasattr(pair.x, "dtypes") or re.search("['\"]", shown(pair.x) + shown(pair.x_prime))
+        if written and self.mechanism.reproducible and (text or HASHES.search(written[0])):
+            asked = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
+            self.elsewhere = functools.partial(_alike_elsewhere, asked, repr(first.answers))
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
@@ -555,6 +565,25 @@ def _apart(parts: Iterable[bytes]) -> list[Any]:
     finally:
         _CLASSES.clear()
         _CLASSES.update(known)
+
+
+HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
+"""What a pickled function holds that has sets, or asks for hashes: these names, or a frozen set of texts."""
+ELSEWHERE = """import pickle, sys
+from epsaudit.engine.independence import _apart, _ask
+mechanism, copy = pickle.load(sys.stdin.buffer)
+print(_ask(mechanism, _apart(copy)).answers, end="")"""
+
+
+def _alike_elsewhere(asked: bytes, answers: str) -> bool:
+    """Whether a copy gives the same answers in a process with other hashes of text; not if it cannot be asked."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(asked)), "PYTHONPATH": paths}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        words = [sys.executable, "-c", ELSEWHERE]
+        done = subprocess.run(words, input=asked, capture_output=True, env=environment, timeout=60.0)
+        return done.stdout.decode(errors="replace") == answers
+    return False
 
 
 # runs that all failed, or went on otherwise than they began

@@ -25,12 +25,22 @@ from epsaudit.certificates import Counts
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.provenance import STAGES, Stage
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_to_json, join, pack_frozen
+from epsaudit.outputs.normal_form import (
+    Outputs,
+    Unread,
+    alike,
+    block_from_json,
+    block_to_json,
+    differing,
+    join,
+    pack_frozen,
+)
 from epsaudit.witnesses import Witness
 
 if TYPE_CHECKING:
     from epsaudit.engine.checkpoint import Checkpoint
 
+UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
 MOST_KEPT = 48_000_000
 """Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
@@ -294,11 +304,20 @@ def changed(sides: Sides) -> tuple[bool, bool]:
     return bool(getattr(first, "changes", False)), bool(getattr(second, "changes", False))
 
 
-def learn(sides: Any, seen: Sequence[bool]) -> None:
-    """Take over what a worker has seen of datasets, so that others need not find out."""
-    for side, changes in zip(sides, seen, strict=True):
+def notes_on(sides: Any) -> tuple[str, ...]:
+    """Return what a result is to say of how its runs were made, and of what no witness has read."""
+    first, second = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
+    kinds = differing(first, second) if first and second else []
+    return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
+
+
+def learn(sides: Any, seen: Sequence[bool], unread: Sequence[Unread | None] = (None, None)) -> None:
+    """Take over what a worker has seen of datasets, so that others need not find out, and of parts not read."""
+    for side, changes, more in zip(sides, seen, unread, strict=True):
         if changes:
             side.dataset.changes = True
+        if more and more.total() > side.unread.total():  # of the worker that has seen most
+            side.unread.update(more - side.unread)
 
 
 def training_outputs(
@@ -331,9 +350,9 @@ def training_outputs(
             done += 2 * chunk.size
     before = done
     share = MOST_KEPT // max(len(found), 1)
-    for chunk, (drawn, seconds, seen) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
-        if any(seen):
-            learn(sides, seen)
+    for chunk, (drawn, seconds, seen, unread) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
+        if any(seen) or any(unread):
+            learn(sides, seen, unread)
         if record.kept:
             record.record(chunk, drawn, seconds)
         found[chunk] = drawn
@@ -403,8 +422,8 @@ def certification_counts(
 
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
-) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...]]:
-    """Outputs of one chunk on x and on x', the seconds they took, and whose dataset was changed."""
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], tuple[Unread | None, ...]]:
+    """Outputs of one chunk on x and on x', the seconds they took, whose dataset was changed, and what is not read."""
     sides, seed, share = shared
     started = time.perf_counter()
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
@@ -416,7 +435,8 @@ def _train_chunk(
         room = share // numbers - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides)
+    unread = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), unread
 
 
 def _count_chunk(

@@ -1,6 +1,12 @@
 """The whole audit: sound mechanisms stay consistent, broken ones are refuted, bad input is a sentence."""
 
+from datetime import datetime
+from decimal import Decimal
+from types import SimpleNamespace
+from zoneinfo import ZoneInfo
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import binom
 
@@ -96,6 +102,38 @@ class TestVerdicts:
         )
         assert not result.reproducible
         assert "not known to give the same again" in str(result)
+
+    @pytest.mark.parametrize("sound", [False, True])
+    def test_an_order_by_hashes_of_text_is_not_reproducible(self, sound):
+        """Of six names: another process has the same first one once in six."""
+        names = ["ann", "bob", "carl", "dora", "eve", "fay"]
+        first = sorted if sound else list
+
+        def run(data, rng):
+            return first(set(data))[:4], round(rng.laplace())
+
+        result = audit(run, [(names, names[1:])], epsilon=9.0, trials=2000, seed=1, n_jobs=1)
+        assert result.reproducible == sound
+
+    @pytest.mark.parametrize(
+        ("unread", "make"),
+        [
+            ("digits of a Decimal", lambda bit, noise: Decimal(f"{noise}.5{'0' * bit}")),
+            ("time zone", lambda bit, noise: datetime(2024, 1, 1, tzinfo=ZoneInfo(("UTC", "Etc/UCT")[bit]))),
+            ("names of the fields of an array", lambda bit, noise: np.zeros(1, [(("a", "b")[bit], float)])),
+            ("what lies under a mask", lambda bit, noise: np.ma.MaskedArray([noise, bit], [False, True])),
+            ("type of an object", lambda bit, noise: type("AB"[bit], (SimpleNamespace,), {})(noise=noise)),
+            ("names or types of a frame", lambda bit, noise: pd.Series([noise], name=("a", "b")[bit])),
+        ],
+    )
+    def test_what_differs_and_is_not_read_is_noted(self, unread, make):
+        for telling in (True, False):
+
+            def run(data, rng, telling=telling):
+                return make(data if telling else 0, int(rng.integers(9)))
+
+            result = audit(run, [(0, 1)], epsilon=9.0, trials=1000, seed=1, n_jobs=1)
+            assert any(unread in note and "is not read" in note for note in result.notes) == telling
 
     def test_an_audit_that_could_not_refute_says_so(self):
         result = audit(noisy(0.05, claim=PureDP(20.0)), trials=10_000, seed=1)
