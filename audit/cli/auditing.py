@@ -11,8 +11,10 @@ import fnmatch
 import io
 import json
 import shlex
+import shutil
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -126,11 +128,8 @@ def audit(
     elif len(done) == 1 and not quiet:
         print(done[0])
     elif not quiet:
-        from rich.console import Console
-
-        console = Console(markup=False, emoji=False, highlight=False)
-        console.print(tables.render(done, console.width), soft_wrap=True)
-        console.print(f"{tables.caption(done, confidence)} Seed {root}.")
+        tables.print_table(tables.result_rows(done), tables.PAPER)
+        print(textwrap.fill(f"{tables.caption(done, confidence)} Seed {root}.", shutil.get_terminal_size().columns))
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)
     bad = any(result.surprising or (result.expected is None and result.violates_claim) for result in done)

@@ -1,4 +1,4 @@
-"""Tables as LaTeX (booktabs), Markdown or CSV, and the one of results on the terminal.
+"""Tables as LaTeX (booktabs), Markdown or CSV, and on the terminal.
 
 A column knows what its numbers are, so that a certified lower bound is never rounded up and an upper one never down.
 """
@@ -10,18 +10,15 @@ import io
 import json
 import math
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
 from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
-from epsaudit.text import SYMBOLS, count, percent, plain
+from epsaudit.text import count, percent, plain
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from epsaudit.results.result import Result
 
 Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
@@ -132,7 +129,6 @@ BOUNDS = Column("exact", "exact", "number"), Column("certified", "certified", "l
 VERDICT = Column("verdict", "verdict")
 NAME = Column("mechanism", "mechanism", "code", width="4.2cm")
 PAPER = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, VERDICT)
-TERMINAL = (Column("proven", "proven"), *BOUNDS, Column("confidence", "conf."), Column("runs", "runs"), VERDICT)
 DRIFT = (
     Column("name", "name"),
     Column("old", "old bound", "lower"),
@@ -144,16 +140,13 @@ DRIFT = (
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return what `PAPER` and `TERMINAL` show of each result."""
+    """Return what `PAPER` shows of each result."""
     return [
         {
             "mechanism": result.mechanism,
             "claim": str(result.claim),
-            "proven": f"{SYMBOLS[result.claim.symbol]} {plain(result.proven)}",
             "exact": result.exact,
             "certified": result.lower_bound,
-            "confidence": percent(result.confidence),
-            "runs": count(result.spent),
             "verdict": result.verdict + (" (!)" if result.surprising else ""),
         }
         for result in results
@@ -168,36 +161,6 @@ def results_to_latex(results: Sequence[Result], family: float) -> str:
 def results_to_markdown(results: Sequence[Result], family: float) -> str:
     """Return the table of results as Markdown with its caption below."""
     return f"{to_markdown(result_rows(results), PAPER)}\n{caption(results, family)}\n"
-
-
-def render(results: Sequence[Result], width: int = 80) -> Text:
-    """Lay out the terminal table: a line of numbers for each result, and its witness event below.
-
-    Confidence and runs get columns from 100 columns on, runs that differ, exact and proven values from 80 on.
-    """
-    from rich.text import Text  # slow to import
-
-    rows = result_rows(results)
-    shown = {"certified", "verdict"}
-    if width >= WIDTH:
-        shown |= {"proven", "exact"} | ({"runs"} if len({row["runs"] for row in rows}) > 1 else set())
-    kept = [column for column in with_values(rows, TERMINAL) if width >= 100 or column.key in shown]
-    sizes = [max(len(column.heading), *(len(column.show(row)) for row in rows)) for column in kept]
-    first = max(width - sum(sizes) - 2 * len(kept), 0)
-
-    def line(name: str, cells: Sequence[str]) -> str:
-        start = f"{name:<{first}}" if len(name) <= first else f"{textwrap.fill(name, width)}\n{'':<{first}}"
-        aligned = (f"{cell:>{size}}" for cell, size in zip(cells[:-1], sizes, strict=False))
-        return "  ".join([start, *aligned, cells[-1]])
-
-    table = Text().append(line("mechanism", [column.heading for column in kept]).rstrip() + "\n", style="bold")
-    for result, row in zip(results, rows, strict=True):
-        body = line(result.mechanism, [column.show(row) for column in kept])
-        verdict = "bold red" if result.surprising else "yellow" if result.violates_claim else "green"
-        table.append(body.removesuffix(row["verdict"])).append(row["verdict"] + "\n", style=verdict)
-        event = f"  {result.describe_event()}"
-        table.append((event if len(event) <= width else event[: width - 3] + "...") + "\n", style="dim")
-    return table
 
 
 def kind_of(result: Result) -> str:
