@@ -39,7 +39,7 @@ LONG = {
     for page in (
         *(f"tutorials/{at}" for at in ("audit-to-paper", "privacy-test")),
         *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "verify-and-compare")),
-        "reference/outputs",
+        *(f"reference/{at}" for at in ("frozen-tests", "outputs")),
     )
 }
 """Commands and audits of ten seconds and more; README and the first tutorial run the like daily."""

@@ -173,10 +173,10 @@ def audited(user):
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (["report", "out.json", "--html", "page.html"], "report"),
+        pytest.param(["report", "out.json", "--html", "page.html"], "report", marks=pytest.mark.slow),
         (["report", "out.json", "--methods"], "report"),
         (["audit", "mechanisms:noisy", "--cluster", "tcp://127.0.0.1:1"], "cluster"),
-        (["experiment", "run", "curves"], "report"),
+        pytest.param(["experiment", "run", "curves"], "report", marks=pytest.mark.slow),
         (["experiment", "run", "all"], "studies"),
     ],
 )

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import copied, cut, put, records, rewrite
 
@@ -492,6 +492,7 @@ def in_order(value):
 
 
 class TestOutputs:
+    @settings(max_examples=25)
     @given(st.lists(symbols, min_size=1, max_size=5))
     def test_outputs_come_back_bit_by_bit(self, values):
         outputs = pack(values)

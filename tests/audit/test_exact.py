@@ -423,8 +423,8 @@ def test_epsilon_inverts_delta(pair):
         found = profile.epsilon(target)
         assert profile.delta(found) == pytest.approx(target)
         assert found <= e + 1e-9  # the least, where the profile has a plateau
-        assert delta(*pair, e) == target
-        assert epsilon(*pair, target) == found
+    assert delta(*pair, e) == target
+    assert epsilon(*pair, target) == found
 
 
 @every_pair

@@ -373,12 +373,12 @@ def test_a_mended_program_is_audited_as_it_is_now(function, file, tmp_path, monk
     for scale in ("0.5", "1.0"):
         (tmp_path / "mending.py").write_text(LIBRARY.format(scale if file == "mending.py" else "1.0"))
         (tmp_path / "helping.py").write_text(HELPING.format(scale if file == "helping.py" else "1.0"))
-        for _ in range(2):
+        for _ in range(1 if scale == "0.5" else 2):
             result = audit(mechanism, trials=3_000, seed=1, n_jobs=1, confidence=1 - 1e-5)
             verdicts.append(result.verdict)
             fingerprints.append(mechanism.fingerprint)
-    assert verdicts == ["violated", "violated", "consistent", "consistent"]
-    assert fingerprints[0] == fingerprints[1] != fingerprints[2] == fingerprints[3]
+    assert verdicts == ["violated", "consistent", "consistent"]
+    assert fingerprints[0] != fingerprints[1] == fingerprints[2]
 
 
 @pytest.mark.parametrize("other", [(1, 2), {1, 2}, np.array([1, 2])], ids=repr)

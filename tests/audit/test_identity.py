@@ -94,7 +94,7 @@ PACKAGE = {
     [
         ("fixed", "script.py", "scale = 0.3", "scale = 0.6", "the code of script.py"),
         ("sequential", "lib/package/other.py", "1.0", "0.5", "the code of package/other.py"),
-        ("sequential", "lib/package/unused.py", "1", "2", None),
+        pytest.param("sequential", "lib/package/unused.py", "1", "2", None, marks=pytest.mark.slow),
     ],
 )
 def test_a_script_with_a_method_of_a_package_of_its_own(kind, file, before, after, what, tmp_path):

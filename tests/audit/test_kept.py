@@ -349,12 +349,11 @@ def test_the_bound_is_that_of_who_copies():
         return add_to_array(data.copy(), rng)
 
     results = [
-        audit(black_box(function, claim=PureDP(1.0), pairs=pairs), trials=2_000, seed=5, n_jobs=jobs)
+        audit(black_box(function, claim=PureDP(1.0), pairs=pairs), trials=2_000, seed=5, n_jobs=1)
         for function in (add_to_array, copying)
-        for jobs in (1, 2)
     ]
     assert len({result.counts for result in results}) == 1
-    assert [COPIED in result.notes for result in results] == [True, True, False, False]
+    assert [COPIED in result.notes for result in results] == [True, False]
 
 
 class Late:

@@ -44,7 +44,12 @@ def beside(side, size, rng):
 
 
 @pytest.mark.parametrize(
-    ("make", "path", "places"), [(mapping, ("k0900",), 1500), (records, (222, "b"), 900), (beside, ("n",), 785)]
+    ("make", "path", "places"),
+    [
+        pytest.param(mapping, ("k0900",), 1500, marks=pytest.mark.slow),
+        (records, (222, "b"), 900),
+        (beside, ("n",), 785),
+    ],
 )
 def test_a_leak_in_one_of_many_places_is_looked_at_and_the_rest_counted(make, path, places):
     fields = Fields.of(*sides_of(make, 300))

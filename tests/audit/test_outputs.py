@@ -367,12 +367,8 @@ class TestOutputs:
         result = audit(
             black_box(release, claim=PureDP(0.5), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
         )
-        assert result.violates_claim
+        assert 0.5 < result.lower_bound <= 1.0, "it loses 1"
         assert "y['count'][0]" in str(result.witness)
-        sound = audit(
-            black_box(release, claim=PureDP(1.0), pairs=[DatasetPair(x, x[:2])]), trials=1_500, seed=1, n_jobs=1
-        )
-        assert not sound.violates_claim
 
 
 def test_columns_of_one_name_are_no_mapping():

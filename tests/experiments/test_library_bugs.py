@@ -66,6 +66,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
 
 
 @later
+@pytest.mark.slow
 def test_the_stored_page_and_table_are_those_of_the_stored_results(tmp_path):
     out = tmp_path / library_bugs.STORED.name
     library_bugs.main(out, seed=0, quick=True)

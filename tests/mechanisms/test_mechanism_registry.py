@@ -67,7 +67,8 @@ def pairs(entry):
 
 def exact_only(entries_):
     """Those whose law is finite or has a density on the line; a density on vectors has no exact profile here."""
-    return [entry for entry in entries_ if exact.knows_law(entry.mechanism(pairs(entry)[0].x))]
+    known = SLOW_CERTIFIED | {"tolerant-search"}  # and making them takes a second while tests are collected
+    return [one for one in entries_ if one.name in known or exact.knows_law(one.mechanism(pairs(one)[0].x))]
 
 
 def laws(entry, pair, aligned):

@@ -313,7 +313,7 @@ def fit(dataset):
     return min(SLOPES, key=lambda slope: (sum(abs(b - slope * a) for a, b in dataset), slope))
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("size", [1, 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_losses_are_those_of_enumeration(size):
     """Any record that could help is among these, and others whose leverage is less, none, or the other way round."""
     universe = (*((2, 2 * slope) for slope in SLOPES), (1, 9), (1, -2), (-2, 3), (0, 5))
