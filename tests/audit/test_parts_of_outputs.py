@@ -19,7 +19,7 @@ from epsaudit.outputs.normal_form import normal, pack
 from epsaudit.witnesses import Region
 from epsaudit.witnesses.events import NotShort, condition
 
-ANN, BOB = 1, 2
+ANN, BOB = 1, 2  # numbers: for datasets of text an audit asks another process, which takes a second
 VOTES = DatasetPair((ANN, ANN, BOB), (BOB, BOB, ANN))
 
 
