@@ -30,7 +30,7 @@ from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorde
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs, whole_at_least
+from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import Candidate, Description, Table, relation_named
 from epsaudit.hunting.parameters import Options, Served, candidates, description_at, read_schema, stated_claims
@@ -283,9 +283,7 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
                 claim = str(row.stated_claim if hasattr(row, "stated_claim") else row.claim)
             except AuditError as error:  # it cannot be calculated here
                 claim = f"({error})"
-            say(f"{row.name:<{first}}  {claim}, {row.expected}")
-            if long:
-                say(f"  {row.reason or row.source}")
+            say(f"{row.name:<{first}}  {claim}, {row.expected}" + f"\n  {row.reason or row.source}" * long)
             listed.append({"name": row.name, "claim": claim, **those(row, "expected", "source", "reason")})
     say_json(as_json, listed)
     return AS_EXPECTED
@@ -295,57 +293,34 @@ def hunt(
     words: tuple[str, ...],
     *,
     out: Path | None,
-    checkpoint: Path | None,
     as_json: bool,
     quiet: bool,
-    schema: Path | None,
-    pair: Sequence[tuple[str, str]],
-    parameters: str | None,
-    adjacency: str | None,
-    data: str | None,
-    fresh: bool,
-    audits: int,
-    trials: float,
-    seconds: float | None,
-    witnesses: str,
     timeout: float,
-    confidence: float,
-    seed: int | None,
-    jobs: int | None,
+    fresh: bool,
     claim: str | None,
-    **numbers: float | None,
+    jobs: int | None,
+    **asked: Any,
 ) -> int:
-    """Hunt, print and write, where no other hunt does."""
+    """Hunt, print and write, where no other hunt does; ``asked`` are its options, and what `_candidates` takes."""
     if out is not None:
         refuse_if_unwritable(out)
     if len(words) not in (1, 2):
         raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
     environment, function = words if len(words) == 2 else (None, words[0])
-    given = numbers_of_claim(numbers)
-    if claim is not None and given:
+    described = (asked.pop(name) for name in ("schema", "pair", "parameters", "adjacency", "data"))
+    numbers = numbers_of_claim({name: asked.pop(name) for name in ("epsilon", "delta", "order", "rho", "mu")})
+    if claim is not None and numbers:
         raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
-    claimed: Any = None if claim is not None else claim_of(given, "A hunt")
-    known, describe, relation, form = _candidates(schema, pair, parameters, adjacency, data)
+    claimed: Any = None if claim is not None else claim_of(numbers, "A hunt")
+    known, describe, relation, form = _candidates(*described)
     if claim is not None:
         values = list({provenance.digest(dict(one.parameters)): one.parameters for one in known}.values())
         claimed = stated_claims(claim, environment, values, timeout=timeout)
     with Display(quiet=quiet or as_json) as display:
-        asked = Options(
-            adjacency=relation,
-            describe=describe,
-            audits=whole_at_least(audits, 1, "--audits"),
-            trials=trials_of(trials, "--trials"),
-            confidence=confidence,
-            seconds=seconds,
-            witnesses=witnesses,
-            checkpoint=checkpoint,
-            seed=seed,
-            n_jobs=jobs,
-            progress=display.say,
-            name=function,
-        )
+        asked |= {"adjacency": relation, "describe": describe, "n_jobs": jobs}
+        options = Options(**asked, progress=display.say, name=function)
         target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
-        found = hunting.hunt(target, known, claim=claimed, options=asked)
+        found = hunting.hunt(target, known, claim=claimed, options=options)
     findings = []
     for one in found.findings:  # `epsaudit reproduce` reads the pair and parameters of the command
         if (case := one.as_json()) is not None:
@@ -354,18 +329,15 @@ def hunt(
             execution = {**one.result.execution, "command": f"{recorded(found.seed)} {more}"}
             one = dataclasses.replace(one, result=dataclasses.replace(one.result, execution=execution))
         findings.append(one)
+    rows = found.rows()
     facts = {
         **those(found, "name", "candidates", "screened", "left_out", "runs", "seconds", "seed"),
-        **those(asked, "confidence", "trials", "witnesses"),
-        "adjacency": None if asked.adjacency is None else str(asked.adjacency),
+        **those(options, "confidence", "trials", "witnesses"),
+        "adjacency": None if relation is None else str(relation),
         "sentence": found.sentence(),
         "verdicts": found.verdicts(),
-        "audits": found.rows(),
+        "audits": rows,
     }
-    rows = found.rows()
-    for row in rows:  # what was tried in one cell
-        tried = "; ".join(row[key] for key in ("tries", "relation", "parameters") if row[key])
-        row["tried"] = f"{tried[:1].upper()}{tried[1:]}."
     if out is not None:
         provenance.write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
         provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")

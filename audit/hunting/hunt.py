@@ -177,11 +177,15 @@ class Hunt:
         found = []
         for number, one in enumerate(self.attempts, start=1):
             finding, best = one.finding, (one.finding or one).result
+            relation = "; ".join(map(str, one.candidate.adjacencies)) or "vouched for"
+            tries, given = one.candidate.tries or str(one.candidate.pair), (finding or one).candidate.given
+            tried = "; ".join(filter(None, [tries, relation, given]))
             row = {
                 "number": number,
-                "parameters": (finding or one).candidate.given or None,  # claim and bound are those of its values
-                "tries": one.candidate.tries or str(one.candidate.pair),
-                "relation": "; ".join(map(str, one.candidate.adjacencies)) or "vouched for",
+                "parameters": given or None,  # claim and bound are those of its values
+                "tries": tries,
+                "relation": relation,
+                "tried": f"{tried[:1].upper()}{tried[1:]}.",
                 "proven": best and best.proven,
                 "certified": best and best.lower_bound,
                 "runs": one.result and one.result.runs,

@@ -268,7 +268,7 @@ class Options:
         object.__setattr__(self, "confidence", confidence_of(self.confidence))
         whole_at_least(self.audits, 1, "audits")
         whole_at_least(self.steps, 0, "steps")
-        trials_of(self.trials)
+        object.__setattr__(self, "trials", trials_of(self.trials))
         if self.checkpoint is not None and self.seconds is not None:
             raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
 

@@ -191,7 +191,7 @@ def _claims(results: Sequence[Result]) -> str:
 
 
 def _made_by(results: Sequence[Result]) -> str:
-    """Name libraries and commit, and in words what differed from it."""
+    """Name libraries and commit, and say whether code differed from it."""
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     known = {label: _only(results, name) for name, label in labels.items()}
     libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")
@@ -199,11 +199,7 @@ def _made_by(results: Sequence[Result]) -> str:
         return libraries
     said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
     if any(result.provenance.get("commit", "").endswith("-dirty") for result in results):
-        changed = _only(results, "modified").split(", ")
-        more = f" and {len(changed) - 3} more files" if len(changed) > 3 else ""
-        what = f"to {', '.join(map(_code, changed[:3]))}{more}"
-        unknown = changed[0] in ("unknown", SEVERAL)
-        said += f", with changes {'beyond the commit that are not recorded' if unknown else what}"
+        said += ", with changes beyond the commit"
     return "; ".join(filter(None, [libraries, said]))
 
 
