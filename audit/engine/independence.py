@@ -321,10 +321,10 @@ class Look:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
         constant = []
         for side in outputs:  # of numbers the sign of zero counts, which may be random
-            first, place = text_of(side[:1]), 1
-            while place < len(side) and text_of(side[place : place + 1]) == first:
+            said, place = values_of(side), 1
+            while place < len(said) and written(said[place]) == written(said[0]):
                 place += 1
-            constant.append(place >= len(side))
+            constant.append(place >= len(said))
         self.notes[id(sides)] = (CONSTANT,) * all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return
@@ -351,13 +351,15 @@ class Look:
                     f"Every run on {name} gave the same output, and the function cannot be copied to see whether it "
                     f"has no randomness or only remembers its first draw. {FRESH}"
                 )
-            expected, runs, copies = text_of(outputs[place][:1]), len(outputs[place]), min(COPIES, self.calls // 2)
+            expected, runs = written(values_of(outputs[place])[0]), len(outputs[place])
+            copies = min(COPIES, self.calls // 2)
             self.runs += copies
             differ = 0
             for number in range(copies):
                 with self._fresh(sides) as laws:
                     output = draw(laws[place], 1, stream(0, "look", 3, number))
-                differ += text_of(output) != expected and not isinstance(output[0], Raised)  # one that misses a table
+                (one,) = values_of(output)
+                differ += written(one) != expected and not isinstance(one, Raised)  # one that misses a table
             if _log_tail(differ, differ, copies, copies + runs) < math.log(LEVEL / 4):
                 raise AuditError(
                     f"Every run on {name} gave the same output, but copies of the function that were never called "
@@ -385,7 +387,7 @@ class Look:
             with self._fresh(sides) as laws:
                 for place, law in enumerate(laws):
                     outputs = draw(law, 2 * half, stream(seed, "look", 1, place, number))
-                    texts.add((place, text_of(outputs)))
+                    texts.add((place, written(tuple(values_of(outputs)))))
                     seen[place].append(_events(outputs, witness))
         made = 4 * half * self.copies
         for place, name in enumerate(("x", "x'") if len(texts) > 2 else ()):  # else all repeat a generator of their own
@@ -454,7 +456,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
         if getattr(side, "tossed", False):
             continue
         blocks = [draw(one, 2 * RUNS_A_SEED, stream(0, "same seeds", 0, number)) for one in (side, mechanism(dataset))]
-        if text_of(blocks[0]) != text_of(blocks[1]):
+        if values_of(blocks[0]) != values_of(blocks[1]):
             raise AuditError(
                 f"{mechanism.name} gives other outputs for the same rng: it draws noise of its own, perhaps once for "
                 "all runs, where it is given its dataset. Draw all of it from the rng in sample(size, rng); or set "
@@ -489,17 +491,12 @@ def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _
             state = repr(rng.bit_generator.state)
             globally |= bool(law.habits.draws_globally)
             drew &= state != repr(unused.bit_generator.state) or bool(law.habits.draws_globally)
-            answers.append(text_of(outputs))  # before the next call, which may use the memory again
+            answers.append(written(tuple(values_of(outputs))))  # before the next call, which may use the memory again
             stood.append((state, law.habits.left))
     same = bool(raws) and np.may_share_memory(raws[0], raws[1]) and np.may_share_memory(raws[0], raws[-1])
     if order < 0:
         answers, stood = answers[2:] + answers[:2], stood[2:] + stood[:2]
     return _Asked(answers, stood, drew, globally, same)
-
-
-def text_of(outputs: Outputs) -> str:
-    """Write what every output is, whatever it was packed with."""
-    return written(tuple(values_of(outputs)))
 
 
 def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:

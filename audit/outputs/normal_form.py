@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import math
+import operator
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
@@ -23,7 +24,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -517,22 +518,11 @@ def kinds_of(outputs: Outputs) -> list[str]:
 # many outputs at once: what lies at a path inside each, read once however many features ask; which differ; and atoms
 
 
-@dataclass(frozen=True)
-class Columns:
-    """What lies at each place of outputs of one shape: at positions of a 'sequence', or at keys of a 'mapping'."""
+class Columns(NamedTuple):
+    """The places of outputs of one shape: positions of a 'sequence', or keys of a 'mapping'."""
 
     kind: str
     places: tuple[Hashable, ...]
-    read: Callable[[int], Outputs]
-    """Makes the column of the place with this number."""
-
-    def part(self, place: Hashable) -> Outputs | None:
-        """Return the outputs at a place, None where there is none."""
-        if self.kind == "sequence" and isinstance(place, int):
-            place += len(self.places) if place < 0 else 0
-        elif self.kind == "sequence":
-            return None
-        return self.read(self.places.index(place)) if place in self.places else None
 
 
 def size_inside(value: Any) -> int:
@@ -550,14 +540,11 @@ _KNOWN: dict[int, dict[Hashable, Any]] = {}  # what was read of arrays that are 
 
 
 def columns_of(outputs: Outputs) -> Columns | None:
-    """Return the columns of outputs that are objects of one shape; those of a slice are slices of the whole's."""
+    """Return the places of outputs that are objects of one shape, which those of a slice share; None for others."""
     if outputs.dtype != object or outputs.ndim != 1 or len(outputs) == 0:
         return None
-    whole, rows = _whole(outputs)
-    found: Columns | None = _once(whole, "columns", _split)
-    if found is None or outputs is whole:
-        return found
-    return Columns(found.kind, found.places, lambda number: found.read(number)[rows])
+    found: Columns | None = _once(_whole(outputs)[0], "columns", _places)
+    return found
 
 
 def inside(outputs: Outputs, path: Sequence[Hashable]) -> Outputs:
@@ -607,11 +594,10 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
         return rows[:, place]
     if outputs.dtype != object or len(outputs) == 0:
         return np.full(len(outputs), None)
-    if columns := columns_of(outputs):
-        part = columns.part(step)
-        return np.full(len(outputs), None) if part is None else part
-    found: list[Any] = []
-    for value in _once(outputs, "entries", _entries):
+    columns, entries, found = columns_of(outputs), _once(outputs, "entries", _entries), list[Any]()
+    if columns and step in columns.places and (columns.kind == "mapping" or place is not None):
+        return pack_normal(list(map(operator.itemgetter(step), entries)))
+    for value in entries:
         if type(value) is dict:
             found.append(value.get(step))
         else:
@@ -628,19 +614,16 @@ def _entries(outputs: Outputs) -> list[Any]:
     ]
 
 
-def _split(outputs: Outputs) -> Columns | None:
+def _places(outputs: Outputs) -> Columns | None:
     values = outputs.tolist()
     kinds, size = set(map(type, values)), len(values[0]) if isinstance(values[0], tuple) else 0
     if size == 0 or kinds not in ({tuple}, {Items}) or set(map(len, values)) != {size}:
         return None
-    flat = list(itertools.chain.from_iterable(values))
     if kinds == {tuple}:
-        return Columns("sequence", tuple(range(size)), functools.cache(lambda place: pack_normal(flat[place::size])))
-    keys = [key for key, _ in values[0]]
-    flat = list(itertools.chain.from_iterable(flat))
-    if any(key != key for key in keys) or flat[::2] != keys * len(values):
-        return None
-    return Columns("mapping", tuple(keys), functools.cache(lambda place: pack_normal(flat[2 * place + 1 :: 2 * size])))
+        return Columns("sequence", tuple(range(size)))
+    keys = values[0].keys()
+    one_shape = all(key == key for key in keys) and all(value.keys() == keys for value in values)
+    return Columns("mapping", keys) if one_shape else None
 
 
 def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:

@@ -247,7 +247,7 @@ class Contains(Labelled):
         if columns := columns_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(self.key in columns.places))
-            parts = map(columns.read, range(len(columns.places)))
+            parts = (inside(part, (place,)) for place in columns.places)
             return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
         return np.fromiter((self.key in elements_of(value) for value in values_of(part)), float, len(outputs))
 
