@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, audit, black_box
@@ -121,7 +122,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure all parts: benchmark.json, by-runs.json, refute.json and alarms.json stand beside the shares."""
     known = cases()[:4] if quick else cases()
     benchmarked = {type(row.mechanism) for row in rows()} - {Laplace}
-    runs, seeds = (20_000, 1) if quick else (1_000_000, 3)
+    runs, seeds = (20_000, 1) if quick else (500_000, 3)
     limit, tries = (20_000, 2) if quick else (300_000, 6)
     shared = [case for case in known if type(case.mechanism) not in benchmarked]  # others have the benchmark's shares
     measured = on_all_cores(
@@ -187,13 +188,15 @@ def benchmark_rows(studied: Sequence[Row], runs: int, seeds: Sequence[int]) -> I
         result = audit(row.mechanism, row.pair, trials=runs, confidence=CONFIDENCE, seed=seed, n_jobs=1)
         return result.lower_bound, str(result.witness)
 
+    def known(row: Row) -> tuple[float, NDArray[np.float64]]:
+        sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
+        told = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
+        oracle = oracle_bound(*told)
+        return oracle, np.quantile(repeated(*told) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
+
     tasks = [(row, seed) for row in studied for seed in seeds]
     audited = dict(zip(((row.name, seed) for row, seed in tasks), on_all_cores(bound, tasks), strict=True))
-    for row in studied:
-        sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
-        known = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
-        oracle = oracle_bound(*known)
-        again = np.quantile(repeated(*known) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
+    for row, (oracle, again) in zip(studied, on_all_cores(known, studied), strict=True):
         bounds = [audited[row.name, seed][0] for seed in seeds]
         shares = [one / oracle if oracle else math.nan for one in bounds]
         yield {
@@ -240,10 +243,12 @@ def by_runs(sizes: Sequence[int], audits: int, seed: int) -> Iterator[dict[str, 
 def alarms(sound: Sequence[Case], audits: int, trials: int, seed: int) -> dict[str, Any]:
     """Audit sound mechanisms at 99 % through every default family; count bounds above the exact values."""
     sound = [*sound, Case("objects", objects(), PureDP(1.0), (DatasetPair(0, 1),), False)]
-    truths = []
-    for case in sound:
+
+    def truth(case: Case) -> float:
         values = [exact_parameter(case.claim, case.laws(pair)) for pair in case.pairs]
-        truths.append(max(case.claim.parameter if value is None else value for value in values))
+        return max(case.claim.parameter if value is None else value for value in values)
+
+    truths = on_all_cores(truth, sound)
 
     def above(k: int) -> bool:
         place = k % len(sound)
