@@ -192,8 +192,12 @@ class Tails(FromTable):
                     upper, lower = found.lower[:, ::-1], found.upper[:, ::-1]
                     negative, thresholds = Monotone(feature, -1), -found.thresholds[::-1]
                     turned = replace(found, score=negative, thresholds=thresholds, upper=upper, lower=lower)
-                    both = (found, turned)
-                    yield from [one for one in both if one.lead > 1.0] or both  # the other guesses wrong throughout
+                    if turned.lead <= 1.0 < found.lead:  # what guesses wrong throughout is no candidate
+                        yield found
+                    elif found.lead <= 1.0 < turned.lead:
+                        yield turned
+                    else:
+                        yield from (found, turned)
 
 
 @dataclass(frozen=True)

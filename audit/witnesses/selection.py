@@ -253,7 +253,7 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     place = logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum())
     far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
     near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
-    walks = [walk * np.minimum(near, flat) * same for flat in FLATS for walk in WALKS]
+    walks = np.multiply.outer(WALKS, np.minimum(near, np.array(FLATS)[:, None, None]) * same).reshape(-1, *same.shape)
     bend = near**2 * (3.0 * farther - near) / 6.0 * same
     bends = SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
     prior = LEVEL + np.concatenate([walks, bends])
