@@ -465,9 +465,9 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 
 
 class _Asked(NamedTuple):
-    answers: list[str]
+    answers: dict[tuple[int, int], str]
     """Outputs as text, of each seed on each dataset."""
-    stood: list[Any]
+    stood: dict[tuple[int, int], Any]
     """Where the rng and the global generators stood afterwards."""
     drew: bool
     """Whether it drew from one of these every time, and if ever from the global ones."""
@@ -479,7 +479,7 @@ class _Asked(NamedTuple):
 def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _Asked:
     """Ask a copy, (function, x, x'), for runs on x and x' with each of two seeds, in this order or (-1) the other."""
     function, *datasets = copy
-    answers, stood, raws, drew, globally = [], [], [], True, False
+    answers, stood, raws, drew, globally = dict[tuple[int, int], str](), dict[tuple[int, int], Any](), [], True, False
     for number in (0, 1)[::order]:
         for place, dataset in enumerate(datasets):
             law: Any = dataclasses.replace(mechanism, function=function)(dataset)
@@ -488,14 +488,12 @@ def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _
                 move_on(unused)
             outputs = draw(law, RUNS_A_SEED, rng)
             raws += [] if mechanism.one_by_one else [outputs]
-            state = repr(rng.bit_generator.state)
-            globally |= bool(law.habits.draws_globally)
-            drew &= state != repr(unused.bit_generator.state) or bool(law.habits.draws_globally)
-            answers.append(written(tuple(values_of(outputs))))  # before the next call, which may use the memory again
-            stood.append((state, law.habits.left))
+            state, used_global = repr(rng.bit_generator.state), bool(law.habits.draws_globally)
+            globally |= used_global
+            drew &= used_global or state != repr(unused.bit_generator.state)
+            # before the next call, which may use the memory again
+            answers[number, place], stood[number, place] = written(tuple(values_of(outputs))), (state, law.habits.left)
     same = bool(raws) and np.may_share_memory(raws[0], raws[1]) and np.may_share_memory(raws[0], raws[-1])
-    if order < 0:
-        answers, stood = answers[2:] + answers[:2], stood[2:] + stood[:2]
     return _Asked(answers, stood, drew, globally, same)
 
 
