@@ -18,7 +18,7 @@ import numpy as np
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.data.neighbours import UNDER, DatasetPair
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, needs
 from epsaudit.reporting.tables import told_apart
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
@@ -124,47 +124,39 @@ class Reproducer:
             raise AuditError(f"{result.mechanism} has no script. {' '.join(reasons)}")
         function = self.function or Function(result.mechanism)
         found = " ".join(f"{name} {version}" for name, version in function.versions.items())
-        said = [
+        about = [
             f"{function.name}: {result.claim} does not hold.",
             f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
             f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
         ]
-        lines, fresh = ["import math", "from collections import Counter"], list[str]()
-        own: list[list[str]] = [[]]
         if reasons:
-            said += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
-            said += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
-        else:
-            lines[0] = "import copy, math, random"
-            lines += ["import pandas as pd"] * (function.data == "frame")
-            lines += ["import numpy as np"] * (function.data == "array" or "rng" in function.takes.values())
-            module, _, name = function.name.rpartition(":")
-            head, called = name.partition(".")[0], function.called.partition(".")[0]
-            imported = [f"from {module} import {head}{'' if called == head else f' as {called}'}"]
-            if module.endswith(".py"):
-                imported = ["from runpy import run_path", f"{called} = run_path({module!r})[{head!r}]"]
-            own = [one for one in (function.inline(), imported) if one]
-            fresh = [
-                *self._body(),
-                "counts = Counter()",
-                f"for _ in range({self._runs()}):",
-                '    side = random.choice(["x", "x_prime"])',
-                "    counts[side, guess(run(X if side == 'x' else X_PRIME))] += 1",
-                'print(f"fresh runs: {dict(counts)}, p-value {p_value(counts):.3g}")',
-            ]
-        about = '"""{}"""'.format("\n".join(said).replace("\\", "\\\\").replace('"', "'"))
-        seen, share = result.counts.to_dict(), self.game.share
-        test = [*lines, *(CURVED if delta else PURE).format(share=share, events=seen["events"]).splitlines()]
-        constants = [f"EPSILON, DELTA = {epsilon!r}, {delta!r}  # implied by the claim"]
+            about += textwrap.wrap(f"x = {result.x}; x' = {result.x_prime}.", 110)
+            about += textwrap.wrap(" ".join([f"Event: {result.witness}.", *reasons]), 110)
+        seen, stored = result.counts.to_dict(), dict[Any, int]()
         if self.stored:
-            sides = "x", "x_prime"
-            cells: dict[Any, int] = {(s, g): seen[f"guess_{g}_on_{s}"] for s in sides for g in sides}
-            cells |= {(side, None): seen[f"runs_{side}"] - cells[side, "x"] - cells[side, "x_prime"] for side in sides}
-            stored = {key: value for key, value in cells.items() if value}
-            constants.append(f"STORED = Counter({stored})  # (dataset, guess): runs")
-            fresh.insert(0, 'print(f"p-value of the stored counts: {p_value(STORED):.3g}")')
-        for part in own:
-            text = "\n".join([about, *test, *constants, *part, *fresh]) + "\n"
+            for side in ("x", "x_prime"):
+                guessed: dict[Any, int] = {
+                    (side, guess): seen[f"guess_{guess}_on_{side}"] for guess in ("x", "x_prime")
+                }
+                stored |= {**guessed, (side, None): seen[f"runs_{side}"] - sum(guessed.values())}
+        module, _, name = function.name.rpartition(":")
+        for inline in ("\n".join(function.inline()), ""):
+            text = written(
+                "reproducer.txt",
+                about="\n".join(about).replace("\\", "\\\\").replace('"', "'"),
+                body="" if reasons else "\n".join(self._body()),
+                function=function,
+                inline=inline,
+                module=module,
+                head=name.partition(".")[0],
+                called=function.called.partition(".")[0],
+                epsilon=epsilon,
+                delta=delta,
+                share=self.game.share,
+                events=seen["events"],
+                stored={key: value for key, value in stored.items() if value},
+                runs=0 if reasons else self._runs(),
+            )
             if len(text.splitlines()) <= MOST_LINES:
                 return text
         raise AuditError(f"The script of {result.mechanism} has over {MOST_LINES} lines.")
@@ -172,28 +164,20 @@ class Reproducer:
     def issue(self) -> str:
         """Write the text of an issue in Markdown; what cannot be written is left out, as `left_out` says."""
         result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
-        versions = self.function.versions if self.function else {}
-        about = "".join(f", in {name} {version}" for name, version in versions.items())
-        implied = "" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,"
         data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
         command = result.execution.get("command", "")
-        lines = [
-            f"# {self.function.name if self.function else result.mechanism}: {result.claim} does not hold\n",
-            f"The claim {result.claim}{implied} is refuted on two neighbouring datasets{about}.\n",
-            f"- Datasets: `{data if self.pair is None else told_apart(self.pair)}`",
-            *(f"- {note[0].upper()}{note[1:]}" for note in result.notes),
-            f"- Event on the output y: `{result.witness}`",
-            f"- Counts: {result.describe_counts()}",
-            *([f"- Evidence: {result.describe_evidence()}"] if isinstance(result, SequentialResult) else []),
-            f"- Certified: {result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} "
-            f"confidence, and {result.proven:.4g} is claimed\n",
-            *(f"{sentence}\n" for sentence in reasons),
-            *([f"To reproduce:\n\n```bash\n{command}\n```\n"] if command.startswith("pytest ") else []),
-        ]
-        if self.stored or not reasons:
-            lines.append(f"To reproduce (needs scipy):\n\n```python\n{self.script()}```\n")
-        lines.append("Found by epsaudit; event and test were fixed before the runs that are counted.")
-        return "\n".join(lines) + "\n"
+        return written(
+            "issue.txt",
+            result=result,
+            name=self.function.name if self.function else result.mechanism,
+            versions=self.function.versions if self.function else {},
+            implied="" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,",
+            data=data if self.pair is None else told_apart(self.pair),
+            sequential=isinstance(result, SequentialResult),
+            reasons=reasons,
+            command=command if command.startswith("pytest ") else "",
+            script=self.script() if self.stored or not reasons else "",
+        )
 
     def _body(self) -> list[str]:
         """The datasets, one run, and the guess; raises `NotShort`."""
@@ -238,24 +222,11 @@ class Reproducer:
         return most
 
 
-PURE = """\
-from scipy.stats import binom
-def p_value(counts):  # under the claim a guess is right with probability at most q
-    q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
-    return binom.sf(right - 1, right + counts["x", "x_prime"] + counts["x_prime", "x"], q)
-"""
-CURVED = """\
-from scipy.optimize import brentq
-from scipy.stats import beta, binom
-def p_value(counts):  # a guess is right with probability at most q + leak (1 - q)
-    q, right = 1 / (1 + math.exp(-EPSILON)), counts["x", "x"] + counts["x_prime", "x_prime"]
-    r = right + counts["x", "x_prime"] + counts["x_prime", "x"]
-    def short(log_p):  # {share:.0%} of the error goes to the limit on how often one guesses at all
-        guessed = beta.ppf({share!r} * math.exp(log_p), r, sum(counts.values()) - r + 1)
-        leak = min({events} * DELTA / (2 * guessed), 1)
-        return binom.logsf(right - 1, r, q + leak * (1 - q)) - log_p - math.log1p(-{share!r})
-    if short(-690) <= 0:
-        return math.exp(-690)
-    return math.exp(brentq(short, -690, 0)) if short(0) < 0 else 1.0
-"""
-"""The p-value of the game in lines of its own, which know nothing of epsaudit; where delta is 0, and above."""
+def written(template: str, **facts: Any) -> str:
+    """Fill in a template of plain text."""
+    with needs("report"):
+        import jinja2
+    loader = jinja2.PackageLoader("epsaudit.reporting")
+    how: Any = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **how)
+    return environment.get_template(template).render(**facts, lower=lower, percent=percent)
