@@ -458,13 +458,16 @@ class CommandMechanism:
             return child.seeded
 
     @property
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, str]:
         """The program's words, versions, and a digest of each of its files: what a checkpoint remembers of it."""
-        found: dict[str, Any] = {"words": list(self.program.words)}
+        found = {"the program": " ".join(self.program.words)}
         with CHILDREN.borrow(self.program) as child:
-            found["versions"] = child.versions
+            versions: Any = child.versions or {}
+            for name, version in versions.items():
+                found[f"the program's version of {name}"] = str(version)
             for path in child.files:
-                found[os.path.relpath(path, child.folder)] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                content = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+                found[f"the code of {os.path.relpath(path, child.folder)}"] = content[:16]
         return found
 
     def __call__(self, dataset: Any) -> CommandDistribution:

@@ -457,8 +457,7 @@ def _made(factory: Callable[[], Any]) -> Callable[..., Any]:
     try:
         made: Callable[..., Any] = factory()
     except Exception as error:
-        how = f"raised {type(error).__name__} ({error}) when it was called without arguments"
-        raise AuditError(f"{factory!r} {how}; {takes}") from error
+        raise AuditError(f"{factory!r} raised {type(error).__name__} ({error}); {takes}") from error
     if not callable(made):
         raise AuditError(f"{factory!r} made {with_article(type(made).__name__)}, which is not callable; {takes}")
     return made
@@ -477,11 +476,10 @@ def mechanism_of(
     fresh: Callable[[], Callable[..., Any]] | None = None,
 ) -> Mechanism:
     """Return a mechanism as it is, or wrap a function, or ``fresh``, by `vectorized` if it takes a size."""
-    if fresh is not None and (mechanism is not None or not callable(fresh)):
-        beside = "" if mechanism is None else f", beside {mechanism!r}"
-        it = "give either a mechanism, or by fresh= the class or function that makes it"
-        raise AuditError(f"fresh is {fresh!r}{beside}; {it}.")
     if fresh is not None:
+        if mechanism is not None or not callable(fresh):
+            it = "give either a mechanism, or by fresh= the class or function that makes it"
+            raise AuditError(f"fresh is {fresh!r} beside {mechanism!r}; {it}.")
         return (vectorized if takes_size(_made(fresh)) else black_box)(fresh, adjacency=adjacency, fresh=True)
     if isinstance(mechanism, Mechanism) and not isinstance(mechanism, type):
         if adjacency is not None:

@@ -295,15 +295,10 @@ def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
 
     Of a program they are its words, versions and files; else its data and what code it and the ``others`` reach.
     """
-    known = getattr(mechanism, "fingerprint", None)
-    if known is None:
-        return {"the mechanism's code or parameters": digest(mechanism), **sources(mechanism, *others)}
-    files = {name: text for name, text in known.items() if name not in ("words", "versions")}
-    return {
-        "the program": " ".join(known["words"]),
-        **{f"the program's version of {name}": str(version) for name, version in (known["versions"] or {}).items()},
-        **{f"the code of {name}": text[:16] for name, text in files.items()},
-    }
+    known: dict[str, str] | None = getattr(mechanism, "fingerprint", None)
+    if known is not None:
+        return known
+    return {"the mechanism's code or parameters": digest(mechanism), **sources(mechanism, *others)}
 
 
 def sources(*values: Any) -> dict[str, str]:
