@@ -69,7 +69,7 @@ class Lines:
         if step.lower_bound is not None:
             parts.append(f"bound so far {lower(step.lower_bound)}")
         if seconds > 0.0 and fresh > 0 and step.stage == "certification":
-            parts.append(f"{clock_time((total - done) * seconds / fresh)} left")
+            parts.append(f"{timedelta(seconds=math.ceil((total - done) * seconds / fresh))} left")
         return ", ".join(parts)
 
 
@@ -81,16 +81,17 @@ class Display:
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, 0, quiet
-        self._began = self._said = time.monotonic()
+        self._said = time.monotonic()
         self._status: Status | None = None
 
     def __enter__(self) -> Display:
         if not self._quiet and sys.stderr.isatty():
             from rich.console import Console  # slow to import
 
-            self._status = Console(stderr=True, markup=False, emoji=False).status("")
+            self._status = Console(stderr=True, markup=False, emoji=False).status(
+                f"{self._total} audits" if self._total > 1 else ""
+            )
             self._status.start()
-            self._count()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -118,15 +119,5 @@ class Display:
     def ended(self) -> None:
         """Take note that an audit is done."""
         self._done += 1
-        if self._status is not None:
-            self._count()
-
-    def _count(self) -> None:
-        if self._total > 1:
-            left = (self._total - self._done) * (time.monotonic() - self._began) / max(self._done, 1)
-            self.say(f"{self._done} of {self._total} audits" + f", {clock_time(left)} left" * bool(self._done))
-
-
-def clock_time(seconds: float) -> str:
-    """Write a time as a clock shows it."""
-    return str(timedelta(seconds=math.ceil(seconds)))
+        if self._status is not None and self._total > 1:
+            self.say(f"{self._done} of {self._total} audits")

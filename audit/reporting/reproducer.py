@@ -144,7 +144,7 @@ class Reproducer:
             text = written(
                 "reproducer.txt",
                 about="\n".join(about).replace("\\", "\\\\").replace('"', "'"),
-                body="" if reasons else "\n".join(self._body()),
+                body={} if reasons else self._body(),
                 function=function,
                 inline=inline,
                 module=module,
@@ -179,33 +179,24 @@ class Reproducer:
             script=self.script() if self.stored or not reasons else "",
         )
 
-    def _body(self) -> list[str]:
-        """The datasets, one run, and the guess; raises `NotShort`."""
-        witness, lines = self.result.witness, []
-        guesses = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
-        conditions = {name: condition(event) for name, event in guesses.items() if event is not None}
-        for name, dataset in (("X", self.pair and self.pair.x), ("X_PRIME", self.pair and self.pair.x_prime)):
-            text = literal(dataset)
-            if len(text) > 1_000:
-                raise NotShort("the datasets are too long to print")
-            lines.append(f"{name} = {text}")
-        lines[-1] += "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER))
-        function = self.function or Function(":unknown")
-        form = {"array": "np.array(data)", "frame": "pd.DataFrame(data)"}.get(function.data, "copy.deepcopy(data)")
+    def _body(self) -> dict[str, Any]:
+        """The datasets, one run, and the guess, as a script writes them; raises `NotShort`."""
+        witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function
+        events = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
+        guesses = {name: condition(event) for name, event in events.items() if event is not None}
+        x, x_prime = literal(pair.x), literal(pair.x_prime)
+        if max(len(x), len(x_prime)) > 1_000:
+            raise NotShort("the datasets are too long to print")
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
-        given = [f"{name}={literal(value)}" for name, value in function.parameters.items()]
-        given += [f"{name}={fresh[kind]}" for name, kind in function.takes.items()]
-        return [
-            *helpers_of(" ".join(conditions.values())),
-            *lines,
-            "def run(data):",
-            "    try:",
-            f"        return {function.called}({', '.join([form, *given])})",
-            "    except (Exception, SystemExit) as error:",
-            "        return error  # an outcome, too",
-            "def guess(y):",
-            *(line for name, text in conditions.items() for line in (f"    if {text}:", f"        return {name!r}")),
-        ]
+        given = [f", {name}={literal(value)}" for name, value in (function.parameters if function else {}).items()]
+        given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
+        return {
+            "helpers": helpers_of(" ".join(guesses.values())),
+            "x": x,
+            "x_prime": x_prime + "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER)),
+            "given": "".join(given),
+            "guesses": guesses,
+        }
 
     def _runs(self) -> int:
         """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""
