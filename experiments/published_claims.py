@@ -17,11 +17,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
 
-from epsaudit import AuditResult, DatasetPair, audit, vectorized
+from epsaudit import AuditResult, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
@@ -276,17 +277,24 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     }
 
 
+class _Sampled:
+    """A mechanism that shows its samples alone, so that audits of it compute no exact value each."""
+
+    def __init__(self, mechanism: Reference) -> None:
+        self.name, self.claim, self.adjacency = mechanism.name, mechanism.claim, mechanism.adjacency
+        self.mechanism, self.worst_pairs = mechanism, mechanism.worst_pairs
+
+    def __call__(self, dataset: Any) -> SimpleNamespace:
+        return SimpleNamespace(sample=self.mechanism(dataset).sample)
+
+
 def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
     """Exact value, of the stated parameter, of the corrected variant on the published pair; audits that refute it."""
     corrected, pair = finding.corrected, finding.pair
     laws, kept = (corrected(pair.x), corrected(pair.x_prime)), finding.kept
     delta = finding.parameter == "delta"
     same = exact.delta(*laws, kept.epsilon) if delta else exact.exact_parameter(kept, *laws)  # type: ignore[attr-defined]
-    # these audits need no exact value each: only the samples are shown to them
-    sampled = vectorized(
-        lambda x, size, rng: corrected(x).sample(size, rng), adjacency=corrected.adjacency, name=corrected.name
-    )
-    hardest = corrected.worst_pairs()[-1:]
+    sampled, hardest = _Sampled(corrected), corrected.worst_pairs()[-1:]
     bounds = [
         audit(sampled, hardest, claim=finding.kept, trials=trials, confidence=0.99, seed=number, n_jobs=1)
         for number in (_seed(seed, finding, str(i)) for i in range(audits))

@@ -310,7 +310,7 @@ class Begun:
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
             "reproducible": bool(getattr(self.mechanism, "reproducible", True))
-            and (self.look.elsewhere is None or self.look.elsewhere()),
+            and (self.look.elsewhere is None or self.look.elsewhere.result()),
             "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,

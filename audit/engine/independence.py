@@ -25,6 +25,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from textwrap import shorten
 from types import CellType, ModuleType
@@ -275,7 +276,7 @@ class Look:
         """The function, where it can be copied."""
         self.copies, self._each = 0, 0
         """Copies, or processes, that `again` asks, and the runs of each."""
-        self.elsewhere: Callable[[], bool] | None = None
+        self.elsewhere: Future[bool] | None = None
         """Asks a process in which text has other hashes whether it answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
             self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
@@ -315,7 +316,9 @@ class Look:
         text = hasattr(pair.x, "dtypes") or re.search("['\"]", shown(pair.x) + shown(pair.x_prime))
         if written and self.mechanism.reproducible and (text or HASHES.search(written[0])):
             asked = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written))
-            self.elsewhere = functools.partial(_alike_elsewhere, asked, repr(first.answers))
+            pool = ThreadPoolExecutor(1)  # it starts while the audit runs
+            self.elsewhere = pool.submit(_alike_elsewhere, asked, repr(first.answers))
+            pool.shutdown(wait=False)
 
     def at(self, sides: Sides, outputs: tuple[Outputs, Outputs]) -> None:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
