@@ -67,8 +67,7 @@ _hints = functools.cache(get_type_hints)
 class Tagged:
     """The base class of several kinds, frozen dataclasses beside it, that are told apart in JSON by their names."""
 
-    _what: ClassVar[str]
-    """What a sentence says of a JSON object that is none of them."""
+    _what: ClassVar[str]  # what a sentence says of a JSON object that is none of them
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object that `from_dict` turns back into this."""

@@ -422,8 +422,7 @@ class CommandDistribution:
     program: Program
     dataset: str
     child: Child | None = field(default=None, compare=False, repr=False)
-    tossed: bool = True
-    """Whether who is asked first is tossed, as outputs of a request may depend on one another."""
+    tossed: bool = True  # whether who is asked first is tossed, as outputs of a request may depend on one another
 
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         """Ask its child, or an idle one of this process, for ``size`` outputs with a seed drawn from ``rng``."""
@@ -444,8 +443,7 @@ class CommandMechanism:
     trusted: bool = field(default=False, repr=False)
     """Whether outputs are taken to be independent; no audit of it is to be reproduced."""
     law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
-    fresh: bool = field(default=False, repr=False)
-    """Whether it is started anew for every run."""
+    fresh: bool = field(default=False, repr=False)  # whether it is started anew for every run
     releases_the_interpreter = True
     wants_many_calls = True
 

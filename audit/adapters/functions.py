@@ -51,8 +51,7 @@ class OutputDistribution(Protocol):
         """Draw ``size`` independent outputs, shape (size, *output_shape), all randomness from ``rng``."""
 
 
-Sides = tuple[OutputDistribution, OutputDistribution]
-"""M(x) and M(x')."""
+Sides = tuple[OutputDistribution, OutputDistribution]  # M(x) and M(x')
 
 
 @runtime_checkable
@@ -83,8 +82,7 @@ class Takes:
     """What a function is given beside its dataset (and size): 'rng', 'seed' or nothing, by which name, how called."""
 
     what: str = "rng"
-    name: str = ""
-    """Its keyword; none where it is the last argument by position."""
+    name: str = ""  # its keyword; none where it is the last argument by position
 
     def of(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function as one of (dataset, rng), of (dataset, size, rng), or of these without rng."""
@@ -178,8 +176,7 @@ DEPTH, MOST_PARTS = 4, 64
 LOCK = threading.RLock()
 """Only one block of runs at a time may use the global generators, which belong to all threads of the process."""
 _NUMPY: Any = np.random  # whose types do not know all of it
-MT19937_BYTES = 4 * 624 + 4
-"""[formula] The state of numpy's Mersenne twister: 624 words and a place among them."""
+MT19937_BYTES = 4 * 624 + 4  # [formula] The state of numpy's Mersenne twister: 624 words and a place among them
 Drawn = TypeVar("Drawn")
 
 
@@ -230,12 +227,10 @@ class DatasetChangedError(Exception):
 class Habits:
     """What is known of how a function gets its randomness."""
 
-    draws_globally: bool | None = None
-    """Whether it was seen to use a global generator; None before its first block."""
+    draws_globally: bool | None = None  # whether it was seen to use a global generator; None before its first block
     repeatable: bool = True
     """Whether a block can be drawn again: it was seen to have no randomness but its rng and the global generators."""
-    left: Any = None
-    """Where the global generators stood after the last block that was drawn with them seeded."""
+    left: Any = None  # where the global generators stood after the last block that was drawn with them seeded
 
 
 def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habits: Habits | None) -> Drawn:
@@ -308,12 +303,10 @@ class FunctionMechanism:
     claim: Claim | None
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
-    one_by_one: bool = field(default=True, repr=False)
-    """Whether the function is called once a run."""
+    one_by_one: bool = field(default=True, repr=False)  # whether the function is called once a run
     takes: Takes = field(default=Takes(), repr=False)
     fresh_randomness: bool = False
-    fresh: bool = False
-    """Whether ``function`` makes what is called."""
+    fresh: bool = False  # whether ``function`` makes what is called
     draws_globally: bool = False
     draws_elsewhere: bool = False
     """Whether it was seen to draw from the global generators, or from neither these nor its rng."""
@@ -322,8 +315,7 @@ class FunctionMechanism:
     """Whether outputs depend on the seed alone: it was seen to draw from what it is given, and carries no generator."""
     copies_repeat: bool = field(init=False, repr=False, compare=False)
     """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
-    releases_the_interpreter: bool = field(init=False, repr=False, compare=False)
-    """Whether threads run it in parallel."""
+    releases_the_interpreter: bool = field(init=False, repr=False, compare=False)  # whether threads run it in parallel
     wants_many_calls = True
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import cloudpickle
 
@@ -52,18 +52,9 @@ class Entry:
         return self.pairs or self.mechanism.worst_pairs()
 
 
-class Listed(Protocol):
-    """A mechanism of a library as it is listed, without anything installed."""
-
-    name: str
-    """Version and mechanism, 'opendp-0.16.0/laplace'; the rest is as for `Entry`."""
-    expected: Expected
-    source: str
-    reason: str
-
-    @property
-    def stated_claim(self) -> Claim:
-        """What is claimed of it; raises `AuditError` if that cannot be calculated here."""
+Listed = Any
+"""A mechanism of a library as it is listed, nothing being installed: ``name`` ('opendp-0.16.0/laplace'), ``expected``,
+``source`` and ``reason`` as of `Entry`, and ``stated_claim``, an `AuditError` if it cannot be calculated here."""
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from epsaudit.claims.conversions import (
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, finite_at_least, fraction
 
-Expected = Literal["consistent", "violated"]
-"""What an audit says of a claim, and what theory expects it to say."""
+Expected = Literal["consistent", "violated"]  # what an audit says of a claim, and what theory expects it to say
 
 RAREST = 1e-300  # deltas below it count as 0
 ROUNDING = 1e-11

@@ -265,17 +265,14 @@ class Look:
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
         self.mechanism = mechanism
-        self.runs = 0
-        """Runs that it asks for, those of `again` included: at most a tenth of the trials, or 64."""
+        self.runs = 0  # runs that it asks for, those of `again` included: at most a tenth of the trials, or 64
         most = max(FEWEST_TO_LOOK, trials // 10)
         self.calls = most // 2 - FIRST_RUNS // 2
         """Runs that show whether outputs of one call depend on one another, where an audit was too short to tell."""
         self.notes: dict[int, tuple[str, ...]] = {}
         """What `at` saw on the sides with this id: no randomness, or a function that no copy could show to keep any."""
-        self._written: list[bytes] | None = None
-        """The function, where it can be copied."""
-        self.copies, self._each = 0, 0
-        """Copies, or processes, that `again` asks, and the runs of each."""
+        self._written: list[bytes] | None = None  # the function, where it can be copied
+        self.copies, self._each = 0, 0  # copies, or processes, that `again` asks, and the runs of each
         self.elsewhere: Future[bool] | None = None
         """Asks a process in which text has other hashes whether it answers alike; None where that cannot matter."""
         if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
@@ -468,15 +465,11 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
 
 
 class _Asked(NamedTuple):
-    answers: dict[tuple[int, int], str]
-    """Outputs as text, of each seed on each dataset."""
-    stood: dict[tuple[int, int], Any]
-    """Where the rng and the global generators stood afterwards."""
-    drew: bool
-    """Whether it drew from one of these every time, and if ever from the global ones."""
+    answers: dict[tuple[int, int], str]  # outputs as text, of each seed on each dataset
+    stood: dict[tuple[int, int], Any]  # where the rng and the global generators stood afterwards
+    drew: bool  # whether it drew from one of these every time, and if ever from the global ones
     globally: bool
-    same_memory: bool
-    """Whether two calls returned the same memory."""
+    same_memory: bool  # whether two calls returned the same memory
 
 
 def _ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> _Asked:
@@ -633,12 +626,10 @@ class Rates:
     Later runs are compared with these: no certificate can tell a budget that is spent on both datasets from privacy.
     """
 
-    numbers: bool
-    """Whether outputs are numbers; of others checksums are compared."""
+    numbers: bool  # whether outputs are numbers; of others checksums are compared
     marks: tuple[tuple[float, ...], ...]
     """On x and on x': the commonest output, the median, and how far from it half of the outputs lie."""
-    before: tuple[tuple[int, ...], ...]
-    """On each what `seen` counted."""
+    before: tuple[tuple[int, ...], ...]  # on each what `seen` counted
 
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:

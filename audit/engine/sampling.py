@@ -140,7 +140,7 @@ class Workers:
             return
         from epsaudit.engine.workers import side_by_side
 
-        yield from side_by_side(function, shared, parts, jobs, self.prefer, self.recorded, in_order)
+        yield from side_by_side(self, function, shared, parts, jobs, in_order)
 
 
 def check_restart(mechanism: object) -> None:
@@ -162,7 +162,8 @@ class Section:
     """What a checkpoint holds of one audit, checked, and where its chunks go; without a file it holds nothing."""
 
     def __init__(self, file: Checkpoint | None = None, name: str = "") -> None:
-        self._file, self.name, self.kept = file, name, file is not None
+        self._file: Any = file
+        self.name, self.kept = name, file is not None
         self.tallies: dict[int, Tally] = {}
         """Of certification chunks, by number: joblib asks from a thread of its own, where the file may not be read."""
         if file is not None:
@@ -175,7 +176,7 @@ class Section:
 
     def recorded(self, chunk: Chunk) -> dict[str, Any] | None:
         """Return the record of a chunk of which outputs are kept, None if there is none; its outputs are arrays."""
-        record: dict[str, Any] | None = None if self._file is None else self._file.read(self.name, "chunk", _key(chunk))
+        record: dict[str, Any] | None = self._file.read(self.name, "chunk", _key(chunk))
         if record is None:
             return None
         with self.making_sense("training"):
@@ -190,8 +191,6 @@ class Section:
 
     def record(self, chunk: Chunk, outputs: Sequence[Outputs | None] | None, seconds: float, **more: Any) -> None:
         """Remember a chunk and its outputs, unless these are quick to draw again, very long, or not exact in JSON."""
-        if self._file is None:
-            return
         written = None
         if outputs is not None:
             some = [side for side in outputs if side is not None]
@@ -202,8 +201,7 @@ class Section:
         self._file.write(self.name, "chunk", _key(chunk), {"outputs": written, **more})
 
     def record_count(self, index: int, tally: Tally) -> None:
-        if self._file is not None:
-            self._file.write(self.name, "counts", str(index), tally.tolist())
+        self._file.write(self.name, "counts", str(index), tally.tolist())
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Found]) -> Found | None:
         """Read what training chose, or the finished result; None before it is recorded."""
@@ -225,7 +223,7 @@ class Section:
 
     def refuse_other_events(self) -> None:
         raise AuditError(
-            f"Training came to another event than the one that {self._file and self._file.path} has counts of, because "
+            f"Training came to another event than the one that {self._file.path} has counts of, because "
             "the mechanism owns its randomness and its outputs cannot be written as JSON. Give another file."
         )
 
@@ -235,8 +233,9 @@ class Section:
         try:
             yield
         except SENSELESS as error:
-            path = self._file and self._file.path
-            raise AuditError(f"The {what} of {self.name} in {path} makes no sense; give another file.") from error
+            raise AuditError(
+                f"The {what} of {self.name} in {self._file.path} makes no sense; give another file."
+            ) from error
 
 
 def _key(chunk: Chunk) -> str:
@@ -265,8 +264,7 @@ class Progress:
         return None if self.counts is None or self.bound is None else self.bound(self.counts)
 
 
-ProgressCallback = Callable[[Progress], None]
-"""What is told of progress, after every chunk."""
+ProgressCallback = Callable[[Progress], None]  # what is told of progress, after every chunk
 
 
 def draw_by_coins(

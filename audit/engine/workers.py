@@ -19,26 +19,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import closing, contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import cloudpickle
 
 from epsaudit.adapters import external
 from epsaudit.engine.provenance import provenance
-from epsaudit.engine.sampling import Answer, Part
+from epsaudit.engine.sampling import Answer, Part, Workers
 from epsaudit.errors import AuditError, is_own, needs
 
-WATCH_SECONDS = 0.5
-"""Seconds between two looks at whether the parent still lives; a worker outlives it by no more."""
+WATCH_SECONDS = 0.5  # seconds between two looks at whether the parent still lives; a worker outlives it by no more
 
 
 def side_by_side(
+    workers: Workers,
     function: Callable[[Any, Part], Answer],
     shared: Any,
     parts: Iterable[Part],
     jobs: int | None,
-    prefer: Literal["threads", "processes"],
-    recorded: bool,
     in_order: bool,
 ) -> Iterator[tuple[Part, Answer]]:
     """Do what `epsaudit.engine.sampling.Workers.each` does, by joblib with so many jobs, or as many as its context has.
@@ -49,7 +47,7 @@ def side_by_side(
     from joblib.parallel import get_active_backend
 
     job = Job(shared)
-    backend, _ = get_active_backend(prefer=prefer)
+    backend, _ = get_active_backend(prefer=workers.prefer)
     if not getattr(backend, "supports_sharedmem", False):
         job.seal()
     sent: dict[int, Part] = {}  # so that no part travels back
@@ -59,14 +57,14 @@ def side_by_side(
         return joblib.delayed(_one)(job, function, number, part)
 
     tasks = itertools.starmap(begin, enumerate(parts))
-    how: dict[str, Any] = {"prefer": prefer, "batch_size": 1 if recorded else "auto"}
+    how: dict[str, Any] = {"prefer": workers.prefer, "batch_size": 1 if workers.recorded else "auto"}
     if getattr(backend, "supports_return_generator", False):
         order = "generator" if in_order else "generator_unordered"
         answers = joblib.Parallel(jobs, return_as=order, **how)(tasks)
     else:
         answers = (answer for answer in joblib.Parallel(jobs, **how)(tasks))  # all when all is done
     kept = "A checkpoint would have kept the finished chunks."
-    if recorded:
+    if workers.recorded:
         kept = "The chunks in the checkpoint are safe: the same again goes on from them."
     try:
         with closing(answers), closing(job):
@@ -153,8 +151,7 @@ def _world() -> tuple[Any, ...]:
     return os.getpid(), tuple(modules), tuple(sys.path), os.getcwd()
 
 
-_LOADED: dict[str, Any] = {}
-"""The modules of the process that sent the last job, in a worker."""
+_LOADED: dict[str, Any] = {}  # the modules of the process that sent the last job, in a worker
 
 
 def _catch_up(world: tuple[Any, ...]) -> None:

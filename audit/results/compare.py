@@ -44,10 +44,8 @@ class Comparison:
 
     old: AuditResult
     new: AuditResult
-    p_value: float
-    """Exact: if nothing has changed, it is at most t with probability at most t."""
-    level: float
-    """The p-value at or below which the bound is said to have moved."""
+    p_value: float  # exact: if nothing has changed, it is at most t with probability at most t
+    level: float  # the p-value at or below which the bound is said to have moved
 
     @property
     def moved(self) -> bool:

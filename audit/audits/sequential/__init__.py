@@ -386,10 +386,10 @@ def _draw(
             drawn = held
             if drawn is None:
                 _, drawn = next(fresh)
-                # what no seed gives again is recorded however quickly it is drawn
-                seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
-                numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
-                record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
+                if record.kept:  # what no seed gives again however quickly it is drawn
+                    seconds = drawn.seconds if getattr(run.mechanism, "reproducible", True) else math.inf
+                    numbers = {"seen": drawn.seen.tolist(), "changed": list(drawn.changed)}
+                    record.record(part.chunk, drawn.outputs, seconds, planned=planned, **numbers)
             learn(one.sides, drawn.changed)
             yield drawn
     except GeneratorExit:
