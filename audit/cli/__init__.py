@@ -31,6 +31,9 @@ AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS
 what shells say of a program whose output nobody reads any more."""
 
 
+Words = tuple[str, ...]
+
+
 def sayer(silent: bool) -> Callable[[str], None]:
     """Return what prints a line as it is; if ``silent``, what does nothing."""
     return (lambda text: None) if silent else partial(print, flush=True)

@@ -26,7 +26,7 @@ from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_obje
 from epsaudit.audits import suite
 from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, read_json, recorded, say_json, sayer, those
+from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.engine import provenance
 from epsaudit.engine.provenance import entropy
@@ -53,7 +53,7 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def audit(
-    names: tuple[str, ...],
+    names: Words,
     *,
     trials: float | None,
     confidence: float,
@@ -154,14 +154,14 @@ def claim_of(numbers: dict[str, float], who: str) -> Claim:
 
 
 def entries_of(
-    names: Sequence[str],
+    names: Words,
     *,
     by_value: bool = False,
     program: str | None,
     pair: Pairs,
     timeout: float,
     fresh: bool,
-    **numbers: float | None,
+    **numbers: Any,
 ) -> list[Entry]:
     """Return the registered mechanisms, or the program, that the options name."""
     known = numbers_of_claim(numbers)
@@ -221,7 +221,7 @@ def refuse_if_unwritable(out: Path) -> None:
 
 
 def freeze_test(
-    names: tuple[str, ...],
+    names: Words,
     *,
     out: Path,
     trials: float,
@@ -290,7 +290,7 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
 
 
 def hunt(
-    words: tuple[str, ...],
+    words: Words,
     *,
     out: Path | None,
     as_json: bool,

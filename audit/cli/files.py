@@ -23,7 +23,7 @@ from epsaudit.adapters.functions import exact_profile
 from epsaudit.adapters.registry import chosen, entry_of, registered
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer, those
+from epsaudit.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import entropy, typed, write_whole
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
@@ -40,9 +40,7 @@ SECONDS = 300.0
 """How long the import of a served function may take."""
 
 
-def report(
-    file: Path, *, only: tuple[str, ...], html: Path | None, figure: Path | None, kind: str, **texts: str | None
-) -> int:
+def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, kind: str, **texts: str | None) -> int:
     """Write what is asked for; ``texts`` are 'latex', 'markdown', 'csv' and 'methods', each with a path or '-'."""
     everything = load(file)
     family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
@@ -99,14 +97,7 @@ def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list
 
 
 def verify_file(
-    file: Path,
-    names: tuple[str, ...],
-    *,
-    rerun: bool,
-    mechanism: str | None,
-    jobs: int | None,
-    as_json: bool,
-    quiet: bool,
+    file: Path, names: Words, *, rerun: bool, mechanism: str | None, jobs: int | None, as_json: bool, quiet: bool
 ) -> int:
     """Recompute results from their counts, or run them again; one line each says whether they are as stored."""
     items = results.read(file)
@@ -183,13 +174,7 @@ def serve(function: str | None, parameters: str | None, *, python: str | None, d
 
 
 def reproduce(
-    file: Path,
-    name: str | None,
-    *,
-    out: Path | None,
-    issue: Path | None,
-    function: str | None,
-    pair: tuple[str, str] | None,
+    file: Path, name: str | None, *, out: Path | None, issue: Path | None, function: str | None, pair: Words | None
 ) -> int:
     """Write the script and the issue."""
     from epsaudit.cli.main import EPSAUDIT
