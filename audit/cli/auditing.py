@@ -136,9 +136,6 @@ def audit(
     return SURPRISED if missing or bad else AS_EXPECTED
 
 
-NO_PAIR = """{} needs two neighbouring datasets, for instance --pair '["ann"]' '["ann", "bob"]'."""
-
-
 def numbers_of_claim(options: Mapping[str, float | None]) -> dict[str, float]:
     """Return the numbers of a claim that were given."""
     return {name: value for name, value in options.items() if value is not None}
@@ -172,7 +169,8 @@ def entries_of(
     if names:
         raise AuditError(f"Give either --command or names, not both ({names[0]!r}).")
     if not pair:
-        raise AuditError(NO_PAIR.format("--command"))
+        what = "--command needs two neighbouring datasets, for instance"
+        raise AuditError(f"""{what} --pair '["ann"]' '["ann", "bob"]'.""")
     mechanism: Any = command(program, pairs=_pairs(pair), timeout=timeout, fresh=fresh)
     return [Entry(mechanism.name, mechanism, claim_of(known, "--command"), expected=None)]
 
@@ -241,10 +239,7 @@ def freeze_test(
     mechanism: Any
     if program["program"] is None and given and len(names) == 1 and ":" in names[0]:  # an object of the user's own
         mechanism, pairs = own_object(names[0]), _pairs(program["pair"]) or None
-        if pairs is None and not hasattr(mechanism, "worst_pairs"):
-            raise AuditError(NO_PAIR.format(names[0]))
-        needed = numbers or getattr(mechanism, "claim", None) is None  # else it has one
-        claim = claim_of(numbers, names[0]) if needed else None
+        claim = claim_of(numbers, names[0]) if numbers else None
     else:
         entries = entries_of(names, **program)
         if len(entries) != 1:
