@@ -52,7 +52,6 @@ class Counts:
             object.__setattr__(self, name, np.add(one, other, dtype=float))
 
     def __add__(self, other: Counts) -> Counts:
-        """What both saw together, of the same events."""
         mine, theirs = (dataclasses.astuple(one)[:6] for one in (self, other))
         return dataclasses.replace(Counts(*map(operator.add, mine, theirs)), events=self.events)
 

@@ -1,7 +1,6 @@
 """Dataclasses as JSON objects and back, by their fields and type hints: claims, certificates, rules, rounds, results.
 
-Whether a file may hold one, its JSON Schema says (`check`; docs/reference/files.md), and the class, which checks its
-numbers.
+Whether a file may hold one, its JSON Schema says (`check`; docs/reference/files.md), and the class.
 """
 
 from __future__ import annotations

@@ -380,21 +380,16 @@ def command(
     Parameters
     ----------
     words : sequence of str, or str
-        The program and its arguments; a string is split as a POSIX shell would, but no shell runs it.
+        The program and its arguments; a string is split as a POSIX shell would, but no shell runs it. `AuditError` is
+        raised for none, or a quotation that is not closed. Only an audit starts it.
     claim, adjacency, pairs, name : optional
-        As for `epsaudit.black_box`. Datasets must be JSON values: numbers, strings, lists, tuples, sets, arrays,
-        mappings.
+        As for `epsaudit.black_box`. Datasets must be what JSON holds; tuples, sets and arrays are lists there.
     timeout : float
-        Seconds of silence after which the program is given up.
+        Seconds of silence, above 0, after which the program is given up.
     folder : path, optional
         Where to run it; by default the current folder.
     fresh : bool
         Whether it is started anew for every run, in tens of milliseconds, so that nothing is kept.
-
-    Raises
-    ------
-    AuditError
-        If there are no words, a quotation is not closed, or the time limit is not above 0. Only an audit starts it.
 
     Examples
     --------
@@ -505,8 +500,6 @@ def in_turns(mechanism: Mechanism) -> Mechanism:
 
 
 class _Restarted(CommandDistribution):
-    """Of a program that is started anew for every run."""
-
     def sample(self, size: int, rng: np.random.Generator) -> Outputs:
         def one(seed: int) -> Any:
             with contextlib.closing(Child(self.program)) as child:
@@ -519,8 +512,6 @@ class _Restarted(CommandDistribution):
 
 
 class _InTurns(CommandDistribution):
-    """Of a program that calls its function once a run."""
-
     def take_turns(
         self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
@@ -560,7 +551,6 @@ def _speaks(line: bytes) -> bool:
 
 
 def _loaded(line: bytes) -> Any:
-    """The JSON value of a line, None if it is none."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

@@ -144,7 +144,6 @@ def takes_size(function: Callable[..., Any]) -> bool:
 
 
 def _bound(signature: inspect.Signature, *given: Any, **named: Any) -> dict[str, Any] | None:
-    """What the parameters would be, None where a function cannot be called so."""
     try:
         return signature.bind(*given, **named).arguments
     except TypeError:
@@ -354,7 +353,8 @@ def black_box(
     function : callable
         ``function(dataset, rng) -> output``, with rng a `numpy.random.Generator`; ``seed`` or ``random_state`` gets a
         new whole number each run, below 2^32, in its place. ``function(dataset)`` owns its randomness, and results are
-        not reproducible. An exception is an outcome, ``sys.exit`` included. See docs/reference/outputs.md.
+        not reproducible. An exception is an outcome, ``sys.exit`` included. See docs/reference/outputs.md. `AuditError`
+        is raised if it cannot be called so, or takes its randomness by two parameters.
     claim, adjacency, pairs, name : optional
         As on `Mechanism`. ``adjacency=None`` means that the caller vouches for the pairs.
     fresh : bool
@@ -363,11 +363,6 @@ def black_box(
     fresh_randomness : bool
         Promises that a function which owns its randomness draws from the operating system, so that copies never repeat
         each other. Without, an audit runs it in one process, and keeps no checkpoint.
-
-    Raises
-    ------
-    AuditError
-        If ``function`` is not callable so, or takes its randomness by two parameters.
 
     Examples
     --------

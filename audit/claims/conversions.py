@@ -47,8 +47,7 @@ def pure_to_zcdp(epsilon: float) -> float:
 def pure_to_gaussian(epsilon: float) -> float:
     """Least mu such that every epsilon-DP mechanism is mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
 
-    Gaussian trade-off curves are convex: to pass through the kink of that of epsilon-DP suffices (Dong, Roth and Su
-    2022, Section 2).
+    Gaussian trade-off curves are convex: the kink of that of epsilon-DP decides (Dong, Roth and Su 2022, Section 2).
 
     >>> round(pure_to_gaussian(1.0), 6)
     1.232035

@@ -193,8 +193,7 @@ class ApproxDP(_OfOnePoint):
 class ZCDP(_Checked):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
 
-    Its privacy profile is the tight one, over all binary events that respect the Renyi bounds of every order in both
-    directions.
+    Its privacy profile is the tight one, over binary events that respect Renyi bounds of all orders, both ways.
 
     >>> print(ZCDP(0.5), round(ZCDP(0.5).profile(2.0), 4))
     0.5-zCDP 0.0519
@@ -314,8 +313,6 @@ class TradeOff(Claim):
     >>> claim = TradeOff.of(GaussianDP(1.0).profile, (0.0, 0.5, 1.0, 2.0))
     >>> print(claim, round(claim.profile(0.5), 6), round(GaussianDP(1.0).profile(0.5), 6))
     DP along a curve of 4 points 0.238422 0.238422
-    >>> round(float(claim.least(0.8, 0.2)), 3)
-    1.63
     """
 
     points: tuple[tuple[float, float], ...]

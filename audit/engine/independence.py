@@ -1,7 +1,5 @@
 """Whether runs say what a release does: they are independent, of an object that keeps nothing, and not all failures.
 
-Every bound rests on independent runs. A cached answer, one draw for a whole batch, a pool of noise, a generator made
-anew from the same seed, or an output that depends on the number of the call look like a leak to any certificate.
 Outputs and tallies are tested for dependence, and `Look` compares a function with copies of it that were never called.
 What is seen is refused in a sentence; what cannot be seen stands in docs/explanation/promises.md. Theorem, proof,
 sources, what is paired with what: docs/explanation/theory.md#tests-for-dependence.
@@ -588,8 +586,7 @@ STOPPED = "A function that keeps a budget, a count or a cache does so, and its r
 def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
     """Raise `AuditError` if every run raised the same exception, or timed out: compared with itself, it would pass.
 
-    Blocks are outputs on all datasets, read no further than the first that is no failure, or another one. The mechanism
-    is run once more on the dataset, to raise the error from the function's own exception.
+    The mechanism is run once more on the dataset, to raise the error from the function's own exception.
     """
     first: Raised | TimedOut | None = None
     runs = 0
@@ -680,6 +677,5 @@ class Rates:
 
 
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
-    """A number of each output of a block, as far as they are looked at: itself, NaN for another, or a checksum."""
     some = outputs[: LOOKED_AT[outputs.dtype == object or not numbers]]
     return numbers_of(some) if numbers else np.fromiter(map(_checksum, values_of(some)), float, len(some))

@@ -1,8 +1,7 @@
 """Run mechanisms by the million, in chunks: outputs to training, counts to certification.
 
 A chunk draws from its own stream. Chunks depend on the number of runs and the kind of mechanism alone, so a result
-depends on the seed and the number of runs, not on who computed which chunk, in which order, or how often it was
-interrupted.
+depends on the seed and the number of runs, not on who computed which chunk when.
 """
 
 from __future__ import annotations
@@ -272,9 +271,8 @@ def draw_by_coins(
 ) -> tuple[Outputs | None, Outputs | None]:
     """Draw an output on x for every coin that is 0 and one on x' for every 1; None for a side without coins.
 
-    Where each run is a call of its own, runs have the order of their coins: what lasts from one run to the next then
-    tells nothing of these. What makes many outputs a call is asked in an order that is tossed, unless it promises
-    independent outputs.
+    Where each run is a call of its own, runs have the order of their coins, of which what lasts from one run to the
+    next then tells nothing. Else the order of the calls is tossed, unless outputs are promised to be independent.
     """
     first, second = cast(Any, sides)
     found: list[Outputs | None] = [None, None]

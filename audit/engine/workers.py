@@ -87,8 +87,7 @@ def side_by_side(
 class Job:
     """What all chunks share: pickled once, not once a chunk, and by value, so that lambdas travel too.
 
-    Without ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker, and loses them with
-    it.
+    Without ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker, and loses both.
     """
 
     __slots__ = ("_sealed", "_world", "ends", "shared")
@@ -184,10 +183,9 @@ COMPARED = ("epsaudit", "numpy", "scipy", "python")
 def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
     """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
 
-    `joblib.parallel_config(backend="dask")` does the same for those who have a client; here the cluster is checked
-    first. The address is as the scheduler prints it, tcp://10.0.0.1:8786; ``wait`` is the time for it and for a first
-    worker, 15 seconds by default. `AuditError` is raised if dask is not installed, nobody answers, there is no worker,
-    or the versions of one differ from ours.
+    `joblib.parallel_config(backend="dask")` does the same without a check. The address is as the scheduler prints it,
+    tcp://10.0.0.1:8786; ``wait`` is the time for it and for a first worker, 15 seconds by default. `AuditError` is
+    raised if dask is not installed, nobody answers, there is no worker, or the versions of one differ from ours.
     """
     wait = WAIT_SECONDS if wait is None else wait
     with needs("cluster"):

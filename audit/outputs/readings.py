@@ -1,7 +1,6 @@
 """Readings: what a person sees in a value that a program returns as one piece, as tuples and mappings of its parts.
 
-A reading (`READINGS`) takes one output in normal form and returns another, None where it does not apply; `readings_of`
-says which a sample of texts agrees on.
+A reading (`READINGS`) takes one output in normal form and returns another, None where it does not apply.
 """
 
 from __future__ import annotations
@@ -95,7 +94,6 @@ def _element(element: ElementTree.Element) -> Any:
 
 
 def _field(text: str) -> Any:
-    """A number or a time where that is all that the text is."""
     if text[:1] not in STARTS or len(text) > 300:
         return text
     if NUMBER.fullmatch(text):
@@ -124,7 +122,6 @@ def _tokens(text: str) -> tuple[Any, ...]:
 
 
 def _named(text: str) -> Items | None:
-    """The values behind names; of a name that is there again the first."""
     found = {name: _field(value.strip('" ')) for name, value in reversed(NAMED.findall(text))}
     return Items(sorted(found.items())) if found else None
 
@@ -134,7 +131,6 @@ def _words(text: str) -> tuple[Any, ...]:
 
 
 def _text(text: str) -> Items:
-    """What a text is made of."""
     pairs, words = set(itertools.pairwise(text)), text.split()
 
     def all_differ(length: int) -> bool:
@@ -229,5 +225,4 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
 
 
 def _commonest(values: Iterable[Hashable]) -> tuple[Any, int]:
-    """The value that is there most often, and how often."""
     return Counter(values).most_common(1)[0]

@@ -40,30 +40,11 @@ class Result(ABC):
     """A certified lower bound on the privacy loss of a mechanism: what the three kinds of audits share.
 
     `AuditResult`, `SequentialResult` and `OneRunResult` say what was seen. Bounds are recomputed from that whenever
-    they are asked for, and hold with probability at least ``confidence``.
-
-    Attributes
-    ----------
-    mechanism : str
-        Name of the mechanism.
-    claim : Claim
-        What was audited.
-    confidence : float
-        One-sided confidence of every bound.
-    seed : int
-        Root of all random streams.
-    exact : float or None
-        The exact value of the claim's parameter on the audited pair, where both output laws are known.
-    reproducible : bool
-        False where the mechanism owns its randomness.
-    expected : 'consistent', 'violated' or None
-        The verdict that theory expects, where somebody said.
-    notes : tuple of str
-        What a reader should know of how the runs were made.
-    provenance : dict
-        Versions of what computed the result, and its commit.
-    execution, seconds
-        Command, time and machine, and wall-clock time: not compared, and no part of `to_dict`; `save` adds both.
+    they are asked for, and hold with probability at least ``confidence``, one-sided. ``exact`` is the claim's parameter
+    on the audited pair, where both output laws are known; ``reproducible`` is False where the mechanism owns its
+    randomness; ``expected`` is the verdict that theory expects, ``notes`` say how the runs were made, ``provenance``
+    holds versions and commit. Command, time and machine (``execution``) and ``seconds`` are not compared, and no part
+    of `to_dict`; `save` adds both.
     """
 
     mechanism: str
@@ -254,20 +235,9 @@ class PairResult(Result):
 class AuditResult(PairResult):
     """A certified lower bound from an audit of fixed size, on one pair of datasets; see also `Result`.
 
-    Attributes
-    ----------
-    pair, x, x_prime, pair_digest : str
-        The pair's name, its two datasets (shortened), and a digest of their data.
-    trials, training_runs : int
-        All runs of the mechanism on both datasets, and those of them that certify nothing.
-    certificate : Certificate
-        The rule that turns the counts into bounds.
-    witness : Witness
-        The events that tell x from x'; prints.
-    counts : Counts
-        What the certification runs saw.
-    families : 'auto', 'all', 'own' or 'hunt'
-        The argument ``witnesses`` of `epsaudit.audit`, 'own' for a list of families; or a hunt's.
+    The ``certificate`` turns ``counts`` of the events of the ``witness``, which tell x from x', into bounds;
+    ``training_runs`` of the ``trials`` certify nothing. ``families`` is the argument ``witnesses`` of `epsaudit.audit`:
+    'auto', 'all', 'own' for a list of families, or 'hunt'.
     """
 
     training_runs: int
