@@ -88,10 +88,8 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     Of the name of an ``entry`` the claim must be the entry's. Where that has the pair of the result, and knows its
     laws, the exact value is computed, and a bound above it is no bound to go by. `AuditError` for what is no result.
 
-    >>> from epsaudit import DatasetPair, PureDP, vectorized
-    >>> noisy = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0),
-    ...                    pairs=[DatasetPair(0, 1)])
-    >>> stored = audit(noisy, trials=5000, seed=1).to_dict()
+    >>> from epsaudit import PureDP, audit_scores
+    >>> stored = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1).to_dict()
     >>> recompute(stored).holds, recompute({**stored, "lower_bound": 2.0}).holds
     (True, False)
     """
@@ -124,7 +122,6 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
 
 
 def _differences(result: Kind, stored: dict[str, Any], names: list[str] | None = None) -> tuple[list[str], bool]:
-    """Say what is impossible; if nothing is, which derived fields, or all, are absent, or not what was computed."""
     try:
         if differences := impossible(result):
             return differences, False
@@ -180,7 +177,6 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
 
 def _close(stored: Any, computed: Any) -> bool:
-    """Whether two JSON values are equal, numbers up to another version's rounding."""
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_close(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
@@ -223,14 +219,7 @@ def load(path: Path) -> list[Result]:
 
 
 def impossible(result: Kind) -> list[str]:
-    """Say what of the stored numbers no audit can have given; an empty list if all could be.
-
-    >>> import dataclasses
-    >>> from epsaudit import PureDP, audit_scores
-    >>> result = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1)
-    >>> impossible(result), impossible(dataclasses.replace(result, confidence=0.2))
-    ([], ['confidence is 0.2; it must be at least 0.5 and below 1.'])
-    """
+    """Say what of the stored numbers no audit can have given; an empty list if all could be."""
     said = []
     try:
         confidence_of(result.confidence)
@@ -270,7 +259,6 @@ def _fixed_size(result: AuditResult) -> Iterator[str]:
 
 
 def _is_tangent(tangent: float | None, claim: Claim) -> bool:
-    """Whether a claim is tested so: a whole curve at a tangent, an epsilon of at least 0, and others at their point."""
     if tangent is None or claim.claimed_point is not None:
         return (tangent is None) == (claim.claimed_point is not None)
     return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
@@ -322,7 +310,6 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
 
 
 def _ends(result: SequentialResult) -> Iterator[str]:
-    """Say what of its bound, evidence and reason to stop contradicts rounds that can be."""
     bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
     least = proven if proven > 0.0 else math.ulp(0.0)  # the bound that refutes
     if bound >= least and not refuted:

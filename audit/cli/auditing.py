@@ -359,7 +359,6 @@ def hunt(
 def _candidates(
     schema_file: Path | None, pair: Sequence[tuple[str, str]], given: str | None, relation: str | None, form: str | None
 ) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
-    """Candidates, what describes their data, the claim's relation, and what the function takes data as."""
     adjacency = None if relation is None else relation_named(relation)
     parameters = read_json(given or "{}", "--parameters")
     if schema_file is None and not pair:

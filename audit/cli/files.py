@@ -87,7 +87,6 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
 
 
 def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list[str]:
-    """Return the names that match any pattern; all without patterns."""
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
@@ -224,7 +223,6 @@ def reproduce(
 
 
 def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
-    """Return the words that were served and the pairs, as the command of an audit, or of a hunt, says them."""
     from epsaudit.cli.main import EPSAUDIT
 
     try:

@@ -74,7 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:
-    """Print a sentence, and lines of a traceback below it; return the exit status."""
     sentence = re.sub(r"\s*\n\s*", " ", sentence.strip())
     print(f"epsaudit: {sentence}\n{lines}", end="", file=sys.stderr)
     return status
@@ -82,7 +81,6 @@ def _complain(sentence: str, status: int, lines: str = "") -> int:
 
 @contextlib.contextmanager
 def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
-    """Print what is left out as a sentence and collect it; other warnings are shown as they are."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 

@@ -95,24 +95,10 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     Random datasets seldom sit where sensitivity is: so the least and the greatest record are put together at the sizes
     that were drawn, as by `boundary`, or by `patterns` for `MaxChange`.
 
-    Parameters
-    ----------
-    strategy : hypothesis.strategies.SearchStrategy
-        What makes pairs, (x, x_prime) or `DatasetPair`; those that are not adjacent are left out.
-    count : int
-        How many of the pairs drawn are kept at most; each costs runs that tell which is worst.
-    seed : int
-        The same seed gives the same pairs with the same version of hypothesis.
-    adjacency : Adjacency, optional
-        The relation to keep; None keeps all pairs, and joins boundary cases only if all add or remove one record.
+    The ``strategy`` makes (x, x_prime) or `DatasetPair`; ``count`` are kept at most, those that are adjacent. Without
+    ``adjacency`` all are, and boundary cases are joined only if all add or remove one record. The same seed gives the
+    same pairs with the same version of hypothesis. `AuditError` if that is not installed, or drew no pair.
 
-    Raises
-    ------
-    AuditError
-        If hypothesis is not installed, no pair was adjacent, or what was drawn is no pair.
-
-    Examples
-    --------
     >>> from hypothesis import strategies as st
     >>> people = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
     >>> len(drawn(people.map(lambda x: (x, x[1:])), seed=1, adjacency=AddRemove())) > 10
@@ -178,7 +164,6 @@ def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:
 
 
 def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
-    """Pairs of the least and the greatest record seen, at the sizes seen; none where records have no order."""
     datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
     kind = type(datasets[0])
     if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):

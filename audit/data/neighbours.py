@@ -208,7 +208,6 @@ def describe(frame: Any) -> str:
 
 
 def _distinct(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
-    """All records, and where each distinct one first stands."""
     try:
         records = tuple(_records(dataset))
     except TypeError as error:
@@ -220,7 +219,6 @@ def _distinct(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
 
 
 def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
-    """Sizes of the multiset differences x \\ x' and x' \\ x."""
     if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
         raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
@@ -231,11 +229,7 @@ MOST_RECORDS = 100_000  # of two datasets together that are counted only for a n
 
 
 def far_apart(pair: DatasetPair, symbol: str) -> str:
-    """Say by how many records datasets differ that nobody's relation made neighbours; '' for one, or if nobody knows.
-
-    >>> far_apart(DatasetPair([1], [1] * 50), "epsilon")
-    'the datasets differ in 49 records: a claim for neighbours allows 49 times its epsilon'
-    """
+    """Say by how many records datasets differ that no relation made neighbours; '' for one, or if nobody knows."""
     records = 0
     with contextlib.suppress(Exception):  # datasets are of any kind
         if not isinstance(pair.x, (str, bytes)) and len(pair.x) + len(pair.x_prime) <= MOST_RECORDS:
@@ -262,7 +256,6 @@ def _comparable(record: Any) -> Hashable:
 
 
 def _records(dataset: Any) -> Iterable[Any]:
-    """Records as plain values, rows as tuples; the index of a frame is no column."""
     if is_frame(dataset):
         pandas = hasattr(dataset, "itertuples")
         return map(tuple, dataset.itertuples(index=False, name=None) if pandas else dataset.iter_rows())

@@ -75,11 +75,7 @@ class _OfPersons(Adjacency):
 
 @dataclass(frozen=True)
 class AddRemovePerson(_OfPersons):
-    """One dataset is the other without all rows of one person.
-
-    >>> AddRemovePerson().holds([("ann", 1), ("ann", 2), ("bob", 1)], [("bob", 1)])
-    True
-    """
+    """One dataset is the other without all rows of one person."""
 
     name = "add or remove one person"
     description = "the presence of all rows of exactly one person"
@@ -88,11 +84,7 @@ class AddRemovePerson(_OfPersons):
 
 @dataclass(frozen=True)
 class SubstitutePerson(_OfPersons):
-    """The rows of one person are replaced by other rows of this person, or by those of a person who is new.
-
-    >>> SubstitutePerson().holds([("ann", 1)], [("bob", 1), ("bob", 2)])
-    True
-    """
+    """The rows of one person are replaced by other rows of this person, or by those of a person who is new."""
 
     name = "substitute one person's rows"
     description = "the rows of exactly one person, who has some in both"
@@ -219,8 +211,6 @@ class Column:
 class Table:
     """A dataset of records with columns.
 
-    Examples
-    --------
     >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
     >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\\n")
     [] [120] the greatest age added to empty data
@@ -323,8 +313,6 @@ class Table:
 class Answers:
     """A vector of query answers, or a single one, which one record changes by at most ``sensitivity`` in a norm.
 
-    Examples
-    --------
     >>> [(one.pair.x, one.pair.x_prime) for one in Answers().pairs()[:2]]
     [(0.0, 1.0), (0.0, -1.0)]
     """
@@ -387,11 +375,7 @@ class Answers:
 def numbers(
     low: float, high: float, *, integer: bool = False, missing: bool = False, form: Form = "list", **more: Any
 ) -> Table:
-    """Describe a plain list (or array) of numbers between bounds, in one line; more, as ``beyond``, is as of `Table`.
-
-    >>> numbers(0, 1).pairs(Substitution())[0].tries
-    'the greatest value in place of the least value alone'
-    """
+    """Describe a plain list (or array) of numbers between bounds; more, as ``beyond``, is as of `Table`."""
     return Table([Column(type="integer" if integer else "float", bounds=(low, high), missing=missing)], form, **more)
 
 
@@ -463,7 +447,6 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
                 records.append(_Case(row, f"a record with {words}, the others at their {side}", complexity + more))
 
     def owned(rows: Any, first: int = 0, same: bool = False) -> Any:
-        """Rows of persons of their own, numbered from ``first``, or all of the same one."""
         if owner is None:
             return rows
         names = [_person(table.columns[owner], first if same else first + number) for number in range(len(rows))]
@@ -534,7 +517,6 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
 
 
 def _values_of(column: Column, beyond: bool) -> list[_Case]:
-    """List the values of a column that are tried, the two ends first."""
     name, whole = column.name, column.type == "integer"
     missing = [_Case(None if column.categories else math.nan, f"a missing {name}", 1)] if column.missing else []
     if column.role == "owner":
@@ -564,7 +546,6 @@ def _values_of(column: Column, beyond: bool) -> list[_Case]:
 
 
 def _person(column: Column, number: int) -> Any:
-    """Return the name of a person in a column of owners."""
     if column.categories:
         return column.categories[number % len(column.categories)]
     return number if column.type in ("integer", "float") else f"person {number}"

@@ -209,19 +209,11 @@ def hunt(
     A relation under which the claim was refuted is hunted no further. `AuditError` if no candidate is a pair of
     neighbours as the claim is for.
 
-    Parameters
-    ----------
-    function : callable
-        As for `epsaudit.black_box`, parameters of the candidates by name; or a mechanism, for candidates without any;
-        or what `epsaudit.hunting.parameters.served` returns of a function in another environment.
-    candidates : sequence of Candidate, DatasetPair or (x, x_prime)
-        What to try, the simplest first, as `epsaudit.hunting.parameters.candidates` makes them. Pairs alone are
-        neighbours under whichever of `AddRemove`, `Substitution` and the claim's relation holds for them.
-    claim : Claim, or function of the parameters
-        What to refute.
+    The function is as for `epsaudit.black_box`, with parameters of the candidates by name; or a mechanism, or
+    `epsaudit.hunting.parameters.Served`. Candidates are what `epsaudit.hunting.parameters.candidates` gives, or pairs,
+    which are neighbours under whichever of `AddRemove`, `Substitution` and the claim's relation holds for them. The
+    claim may be a function of the parameters.
 
-    Examples
-    --------
     >>> from epsaudit import PureDP
     >>> def count(data, rng, clip=3):  # the bug: noise for one record, which counts up to clip times
     ...     return sum(min(value, clip) for value in data) + rng.laplace()
@@ -262,8 +254,6 @@ def hunt(
 
 @dataclass(eq=False)
 class _Screened:
-    """A candidate, and what its outputs promise beside the claim."""
-
     candidate: Candidate
     seed: int
     rank: tuple[float, float] = (0.0, 0.0)
@@ -340,7 +330,6 @@ class _Hunting:
             one.sides = one.outputs = None
 
     def look(self, one: _Screened, size: int, turn: int, end: float, waiting: int) -> None:
-        """Draw so many runs on each side, where time ends a few and as many more as fit an even share, and judge."""
         started, claim = time.perf_counter(), self.claim(one.candidate)
         if one.sides is None:
             mechanism, pairs = self.mechanism(one.candidate), [one.candidate.pair]
@@ -405,7 +394,6 @@ class _Hunting:
         }
 
     def audit_all(self) -> None:
-        """Audit the most promising candidates of each relation in turn, until it is refuted or time is up."""
         waiting = [one for one in self.ordered if not one.failure]
         relations: list[Any] = [self.options.adjacency]  # None for what somebody vouched for
         if self.options.adjacency is None:
@@ -538,7 +526,6 @@ class _Hunting:
     def audit(
         self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float
     ) -> SequentialResult:
-        """Audit one pair, without a word of warning: it is one of many."""
         say = self.options.say
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -560,7 +547,6 @@ class _Hunting:
         return result
 
     def mechanism(self, candidate: Candidate, pace: float = 0.0) -> Mechanism:
-        """The mechanism at the candidate's parameters; runs of many seconds take turns, which needs fewer of them."""
         parameters = dict(candidate.parameters)
         if (key := digest(parameters)) not in self.made:  # repr cuts long arrays
             if isinstance(self.function, Served):
@@ -576,7 +562,6 @@ class _Hunting:
         return in_turns(self.made[key]) if pace > LONG else self.made[key]
 
     def claim(self, candidate: Candidate) -> Claim:
-        """The claim at its parameters; what a function of the user raises is an error of this candidate alone."""
         if isinstance(self.claimed, Claim):
             return self.claimed
         parameters = dict(candidate.parameters)

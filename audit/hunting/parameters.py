@@ -67,8 +67,6 @@ def candidates(
     parameter. Of the values of each parameter the first is its usual one; every parameter that has another makes a
     candidate as much more complex as another record does. With ``adjacency`` pairs of this relation alone are listed.
 
-    Examples
-    --------
     >>> found = candidates(lambda values: numbers(*values["bounds"]), {"bounds": [(0, 1), (1000, 1001)], "k": [1, 2]})
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
     (4, {'bounds': (0, 1), 'k': 1}, [1.0])
@@ -95,8 +93,6 @@ def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     parameter. ``adjacency`` is a name of `epsaudit.hunting.description.NAMED`. `AuditError` if it cannot be read, or
     says what no description takes.
 
-    Examples
-    --------
     >>> schema = read_schema({"data": {"numbers": {"parameter": "bounds"}}, "parameters": {"bounds": [[0, 1], [5, 6]]}})
     >>> [one.pair.x_prime for one in candidates(*schema)[:2]]
     [[1.0], [0.0]]
@@ -135,7 +131,6 @@ def combinations(parameters: Mapping[str, Any]) -> list[tuple[Values, int]]:
 
 
 def _described(data: Mapping[str, Any], values: Values) -> Description:
-    """Make a description of what a schema says of data, with the values of parameters put in."""
     told: dict[str, Any] = _put_in(data, values)
     kind = next((name for name in ("answers", "numbers", "symbols", "columns") if name in told), None)
     if kind is None:
@@ -155,7 +150,6 @@ def _described(data: Mapping[str, Any], values: Values) -> Description:
 
 
 def _put_in(told: Any, values: Values) -> Any:
-    """Replace references to parameters by values."""
     if isinstance(told, Mapping):
         if list(told) == ["parameter"]:
             name = told["parameter"]

@@ -40,8 +40,6 @@ def shrink(
     items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column, as no other
     domain is known. ``values`` are those of each parameter, the simplest first; ``until`` is of `time.perf_counter`.
 
-    Examples
-    --------
     >>> from epsaudit.data.neighbours import AddRemove
     >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])
     >>> found, steps = shrink(Candidate(pair, (AddRemove(),), ""), lambda one: max(one.pair.x_prime) > 10)
@@ -157,7 +155,6 @@ def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> I
 
 
 def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
-    """The values at each place within records; a record that is no list is one value."""
     found: dict[int, list[Any]] = {}
     for row in (*x, *x_prime):
         for place, value in enumerate(_cells(row)):
@@ -170,11 +167,7 @@ def _cells(row: Any) -> Sequence[Any]:
 
 
 def simpler_values(value: Any) -> list[Any]:
-    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
-
-    >>> simpler_values(-120), simpler_values(2.5), simpler_values("a")
-    ([0, 1, -60, -119, 120], [0.0, 1.0, 2.0, 1.5], [])
-    """
+    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text."""
 
     def order(number: Any) -> tuple[bool, float, bool]:
         return (number != int(number), abs(number), number < 0)

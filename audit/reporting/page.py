@@ -101,7 +101,6 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
 
 
 def _card(result: Result, file: str) -> dict[str, Any]:
-    """What the template cannot ask of a result: its kind, places in pixels, and the command that repeats it."""
     marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
     known = {name: value for name, value in marks.items() if value is not None}
     greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
@@ -137,7 +136,6 @@ def _claimed_curve(claim: Claim) -> str:
 
 
 def _points(points: Floats) -> str:
-    """Points in a square of `SQUARE` pixels, as SVG writes them."""
     return " ".join(f"{round(SQUARE * x, 2):g},{round(SQUARE * (1.0 - y), 2):g}" for x, y in points)
 
 

@@ -26,8 +26,6 @@ LOG_SECONDS = 30.0
 class Lines:
     """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
 
-    Examples
-    --------
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
     >>> result = audit(noise, DatasetPair(0, 1), trials=10_000, seed=0, progress=Lines(every=60.0))

@@ -180,7 +180,6 @@ class Reproducer:
         )
 
     def _body(self) -> dict[str, Any]:
-        """The datasets, one run, and the guess, as a script writes them; raises `NotShort`."""
         witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function
         events = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
         guesses = {name: condition(event) for name, event in events.items() if event is not None}

@@ -209,11 +209,7 @@ def family_confidence(results: Sequence[Result]) -> float:
 
 
 def told_apart(pair: DatasetPair) -> str:
-    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ.
-
-    >>> told_apart(DatasetPair([1], [1, 2])), told_apart(DatasetPair([0] * 99, [0] * 98 + [1])).partition("; ")[2]
-    ("x = [1], x' = [1, 2]", 'record 98 is 0 against 1 (99 against 99 records)')
-    """
+    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ."""
     x, x_prime = shorten(pair.x), shorten(pair.x_prime)
     if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
         return str(DatasetPair(pair.x, pair.x_prime))

@@ -86,8 +86,7 @@ class PrivacyAudit:
             A frozen test (`epsaudit freeze`), which holds a claim and most often the datasets, and is counted in place
             of an audit: nothing is learnt. It takes the runs of the file unless the terms say others.
 
-        Raises `AuditError` if the claim, the pairs or the terms make no sense, or if the first thousand runs on both
-        datasets raised the same exception, which is shown as the cause.
+        Raises `AuditError` as audits do; an exception that every run raised is shown as the cause.
         """
         __tracebackhide__ = True
         asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "order": order}
@@ -110,7 +109,6 @@ class PrivacyAudit:
     def _judge(
         self, must_fail: bool, mechanism: Any, pairs: Any, witness: str | Path | None, **asked: Any
     ) -> SequentialResult | frozen.Verdict:
-        """Audit or count, report it, and fail or warn; an error shows the user's code alone."""
         __tracebackhide__ = True
         asker, hypothesis = self._config.stash[ASKER], sys.modules.get("hypothesis")
         name = plain(asker.item.nodeid)
@@ -156,8 +154,6 @@ class PrivacyAudit:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """A result, whether the claim is refuted, and what is said of it: always, on failure, and where it is in doubt."""
-
     result: SequentialResult | frozen.Verdict
     caught: bool
     said: str

@@ -245,16 +245,10 @@ def freeze(
 ) -> FrozenTest:
     """Learn what to count and how to bet, from the first pair of datasets.
 
-    Parameters
-    ----------
-    mechanism, pairs, claim, epsilon, delta, order, rho, mu, seed
-        As for `epsaudit.audit`. The mechanism may be right, or a wrong one that the test is to catch.
-    trials, runs : int
-        Runs to learn from, half of which choose the event, and those that the test may take.
-    false_alarm : float
-        Probability at most that the test refutes a mechanism that satisfies the claim.
-
-    `AuditError` if outputs are neither numbers nor vectors of numbers, or no event can be written in the test's terms.
+    The mechanism may be right, or a wrong one that the test is to catch. Half of the ``trials`` choose the event; the
+    test takes ``runs`` at most, and refutes a mechanism that satisfies the claim with probability ``false_alarm`` at
+    most. The rest is as for `epsaudit.audit`. `AuditError` if outputs are neither numbers nor vectors of numbers, or no
+    event can be written in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
     question = Question.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta, order, rho, mu), trials=trials)

@@ -89,12 +89,7 @@ class Beforehand(GuessRule):
 
 @dataclass(frozen=True)
 class Fixed(Beforehand):
-    """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand.
-
-    >>> included, scores = np.array([True, True, False, False]), np.array([3.0, 1.0, 2.0, 0.0])
-    >>> Fixed(1, 1).count(included, scores, GuessBound(GaussianDP(1.0), "trade-off", 0.95))
-    [GuessCounts(canaries=4, guessed_in=1, guessed_out=1, correct_in=1, correct_out=1)]
-    """
+    """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand."""
 
     highest: int
     lowest: int
@@ -195,9 +190,6 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
     """Return the number of guesses whose expected count of right ones certifies most, were the claim exact.
 
     Preferred are numbers that would refute the claim, with something to spare, if all guesses were right.
-
-    >>> planned_guesses(10_000, GuessBound(GaussianDP(0.5), "trade-off", 0.95))
-    500
     """
     mu = bound.claim.parameter
     if not isinstance(bound.claim, GaussianDP):
@@ -280,19 +272,15 @@ def audit_one_run(
         (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
     canaries : int, optional
         m; needed for a function only.
-    claim : PureDP, ApproxDP or GaussianDP, optional
-        What to audit; by default the mechanism's own. Neighbours differ by one canary added or removed.
-    epsilon, delta, order, rho, mu : float, optional
-        A shorter way to claim (epsilon, delta)-DP, Renyi DP of an order, zCDP or Gaussian DP.
+    claim, epsilon, delta, order, rho, mu
+        As for `epsaudit.audit`, of pure, approximate or Gaussian DP. Neighbours differ by one canary added or removed.
     guesses : 'planned', 'half', 'bonferroni', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; or given: so many, or so many in and out.
     method : 'auto', 'sharp', 'binomial' or 'trade-off'
         As `epsaudit.audits.one_run.bounds.METHODS` says. 'auto' takes the last for Gaussian DP, else the first.
-    confidence : float
-        One-sided confidence of the bound, in [0.5, 1).
-    seed : int, optional
-        Root of the random streams; a fresh one by default.
+    confidence, seed
+        As for `epsaudit.audit`.
     progress : callable, optional
         Called with (steps done, steps in all) by a mechanism that reports them.
 
@@ -300,11 +288,9 @@ def audit_one_run(
 
     Examples
     --------
-    A sum of vectors, one canary a coordinate, with noise for (1, 1e-5)-DP but for half of the sensitivity:
-
     >>> from epsaudit import ApproxDP
     >>> def noisy_sum(included, rng):
-    ...     return included + 0.5 * 3.7306 * rng.standard_normal(len(included))
+    ...     return included + 0.5 * 3.7306 * rng.standard_normal(len(included))  # half the noise of (1, 1e-5)-DP
     >>> result = audit_one_run(noisy_sum, canaries=100_000, claim=ApproxDP(1.0, 1e-5), seed=1)
     >>> result.violates_claim, result.canaries, result.best.guesses
     (True, 100000, 500)
@@ -364,9 +350,7 @@ def audit_scores(
     scores : array_like of float, shape (m,)
         High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
     claim, epsilon, delta, order, rho, mu, guesses, method, confidence
-        As in `audit_one_run`.
-    name : str
-        What to call the mechanism.
+        As in `audit_one_run`; ``name`` is of the mechanism.
     seed : int, optional
         Root of the random order; a fresh one by default, which the result keeps. The confidence is over this order,
         too: a seed chosen for the bound that it gives voids it, and so may one for all audits of rows laid out by coin.
@@ -396,9 +380,6 @@ def places(canaries: int, seed: int) -> NDArray[np.intp]:
 
     Rules break ties, and halve, by place. Where somebody lays rows out by coin, a place would tell the coin; after a
     permutation drawn without a look at the rows, the coins are independent and fair at every place.
-
-    >>> places(5, seed=0).tolist()
-    [2, 1, 0, 3, 4]
     """
     return stream(seed, "one run", PLACES).permutation(canaries)
 

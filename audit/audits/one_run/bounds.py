@@ -46,11 +46,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class GuessCounts:
-    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'.
-
-    >>> print(GuessCounts(100, 10, 10, 9, 8))
-    9 of 10 guessed in and 8 of 10 guessed out are right, of 100 canaries
-    """
+    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
 
     canaries: int
     guessed_in: int
@@ -238,11 +234,7 @@ def delta_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`.
-
-    >>> round(delta_bound(1000, 100, 75, 0.673, 0.95, "binomial"), 6)
-    0.0001
-    """
+    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`."""
     alpha = 1.0 - confidence
     beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
@@ -262,11 +254,7 @@ def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
 
 
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
-    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0.
-
-    >>> approximate_inverse(np.array([0.3, 0.9]), np.log([2.0, 2.0]), 0.1).round(4).tolist()
-    [0.1, 0.7]
-    """
+    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0."""
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
     return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
@@ -277,10 +265,6 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
     ``parameters`` are tried at once. One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP
     has.
-
-    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
-    >>> total_mass(pure, np.array([0.0, 3.0]), 1, 1, 1, 0.9).round(3).tolist()
-    [1.8, 0.945]
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
@@ -295,12 +279,7 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
 
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
-    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none.
-
-    >>> pure = lambda r, epsilon: approximate_inverse(r, epsilon, 0.0)
-    >>> round(largest_rejected(pure, 20.0, 1000, 1000, 731, 0.05), 2)  # a Clopper-Pearson limit gives 0.88
-    0.87
-    """
+    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none."""
     if correct == 0:
         return 0.0
     low, width = 0.0, high
@@ -330,11 +309,7 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
 
 @functools.lru_cache(maxsize=1 << 16)
 def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
-    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown.
-
-    >>> round(delta_bound_on_curve(1000, 1000, 1000, 1.0, 0.95), 2)  # revealing all, one time in 20, is not caught
-    0.05
-    """
+    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown."""
 
     def inverse(rare: Floats, delta: Floats) -> Floats:
         return approximate_inverse(rare, np.full_like(delta, epsilon), delta)

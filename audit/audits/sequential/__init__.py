@@ -122,15 +122,8 @@ def audit_sequentially(
     confidence : float
         Probability that the running bound never exceeds the truth, in [0.5, 1); 1 - 1e-6 for a regression test.
 
-    Returns
-    -------
-    SequentialResult
-
-    Raises
-    ------
-    AuditError
-        As for `epsaudit.audit`; and before any run for a claim that no number of runs could refute, after a thousand if
-        all of them raised the same exception.
+    Raises `AuditError` as `epsaudit.audit` does; and before any run for a claim that no number of runs could refute,
+    after a thousand if all of them raised the same exception.
 
     Examples
     --------
@@ -167,8 +160,6 @@ def refuse_if_irrefutable(claim: Claim) -> None:
 
 @dataclass
 class _Pair:
-    """A pair as the audit goes on: its laws, the outputs remembered of each, and plans for its next round."""
-
     index: int
     pair: DatasetPair
     sides: Sides
@@ -402,7 +393,6 @@ def _draw(
 
 
 def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
-    """Flip coins, draw, guess and count."""
     sides, witnesses, seed = shared
     started, size = time.perf_counter(), part.chunk.size
     rng = stream(seed, "sequential", *part.chunk.key[1:])
@@ -423,7 +413,6 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
 
 
 def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:
-    """Return what the checkpoint holds of a chunk; raises `AuditError` if it was drawn for other events."""
     held = record.recorded(part.chunk)
     if held is None:
         return None

@@ -77,9 +77,6 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
     """Log-wealth after half of everybody's was put together and divided in these shares: (strategies, ..., bets).
 
     What lies between, parameters, are accounts of their own, whose shares sum to 1.
-
-    >>> np.exp(divided(np.log([[0.5, 1.5], [8.0, 2.0]]), np.array([[0.5, 0.0], [0.25, 0.25]]))).round(2).tolist()
-    [[3.25, 0.75], [5.5, 2.5]]
     """
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
     with np.errstate(divide="ignore"):
@@ -103,9 +100,6 @@ def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, e
 
     At delta = 0 it is, up to the grid, the probability of a guess times the relative entropy of its being correct to
     what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
-
-    >>> float(growth(0.73, 0.27, 1.0, 0.0, 2)), round(float(growth(0.88, 0.12, 1.0, 0.0, 2)), 3)
-    (0.0, 0.066)
     """
     correct, wrong = np.broadcast_arrays(np.asarray(correct, float), np.asarray(wrong, float))
     factors = log_factors(epsilon, delta, events)

@@ -111,7 +111,6 @@ def with_half_noise(claim: Claim) -> float:
 
 
 def _odds(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) -> Floats:
-    """Probability that a guess is correct under the mechanism that is imagined, where so many runs are guessed."""
     mu = gaussian(imagined)
     if mu is None:
         epsilon, delta = np.transpose([point(imagined, float(tangent)) for tangent in epsilons])
@@ -174,19 +173,12 @@ class SequentialResult(PairResult):
 
     Its confidence is the probability that the bound never exceeds the truth, at any time. ``pair``, ``x`` and
     ``x_prime`` are of the last pair that was bet on.
-
-    Attributes
-    ----------
-    trials : int
-        The most runs allowed.
-    stopped : 'refuted', 'near', 'runs' or 'seconds'
-        Why it stopped.
-    rounds : tuple of Round
-        Everything that was bet on, in order.
     """
 
     stopped: Stopped
+    """Why it stopped."""
     rounds: tuple[Round, ...]
+    """Everything that was bet on, in order."""
 
     _kind = "sequential"
     _written = (
