@@ -48,8 +48,7 @@ LONGEST_LINE = 1 << 24  # bytes without a newline that are taken for garbage
 NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no line of JSON has
 PROMISES = ("seeded", "single")  # what a program may say of itself when it says hello
 PLAIN = (int, float, str, bool, type(None))
-LAST_WORDS, LAST_LINES, LONGEST_WORD = 300, 3, 40
-"""Characters and lines of standard error, and characters of a word of the command line, that a sentence quotes."""
+LAST_WORDS, LAST_LINES, LONGEST_WORD = 300, 3, 40  # quoted: characters and lines of standard error, and of a word
 PIECE = 1 << 18  # bytes read or written at a time, so that a slow child never blocks the rest; set by hand
 IDLE_SECONDS = 30.0  # a child that nobody asks for so long is closed when the next is lent; set by hand
 GREETING_SECONDS = 5.0  # of silence after which somebody is told that a program has not said hello; set by hand
@@ -435,8 +434,7 @@ class CommandMechanism:
     claim: Claim | None
     adjacency: Adjacency | None
     pairs: tuple[DatasetPair, ...]
-    trusted: bool = field(default=False, repr=False)
-    """Whether outputs are taken to be independent; no audit of it is to be reproduced."""
+    trusted: bool = field(default=False, repr=False)  # outputs count as independent; it need not be reproduced
     law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
     fresh: bool = field(default=False, repr=False)  # whether it is started anew for every run
     releases_the_interpreter = True

@@ -170,10 +170,8 @@ def wrong_call(function: Any, many: bool = False) -> str:
 # what functions draw from: generators that they carry, which copies would repeat, and the global ones
 
 CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
-DEPTH, MOST_PARTS = 4, 64
-"""Functions within functions, attributes of attributes, and parts of a container: so far is looked."""
-LOCK = threading.RLock()
-"""Only one block of runs at a time may use the global generators, which belong to all threads of the process."""
+DEPTH, MOST_PARTS = 4, 64  # how far is looked: functions within functions, parts of a container
+LOCK = threading.RLock()  # the global generators belong to all threads: only one block of runs at a time may use them
 _NUMPY: Any = np.random  # whose types do not know all of it
 MT19937_BYTES = 4 * 624 + 4  # [formula] The state of numpy's Mersenne twister: 624 words and a place among them
 Drawn = TypeVar("Drawn")
@@ -227,8 +225,7 @@ class Habits:
     """What is known of how a function gets its randomness."""
 
     draws_globally: bool | None = None  # whether it was seen to use a global generator; None before its first block
-    repeatable: bool = True
-    """Whether a block can be drawn again: it was seen to have no randomness but its rng and the global generators."""
+    repeatable: bool = True  # whether a block can be drawn again: all of its randomness can be seeded
     left: Any = None  # where the global generators stood after the last block that was drawn with them seeded
 
 
@@ -312,8 +309,7 @@ class FunctionMechanism:
     fills_a_buffer: bool = False
     reproducible: bool = field(init=False, repr=False, compare=False)
     """Whether outputs depend on the seed alone: it was seen to draw from what it is given, and carries no generator."""
-    copies_repeat: bool = field(init=False, repr=False, compare=False)
-    """Whether copies in other processes might draw the same noise: it owns its randomness and promised nothing."""
+    copies_repeat: bool = field(init=False, repr=False, compare=False)  # whether copies might draw the same noise
     releases_the_interpreter: bool = field(init=False, repr=False, compare=False)  # whether threads run it in parallel
     wants_many_calls = True
 

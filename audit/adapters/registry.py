@@ -34,18 +34,12 @@ class Entry:
     name: str
     """Unique, in kebab-case: what a user types."""
     mechanism: Mechanism
-    claim: Claim
-    """What is audited: the mechanism's own claim or another one that is made for it."""
-    pairs: Sequence[DatasetPair] | None = None
-    """By default the mechanism's worst pairs."""
-    expected: Expected | None = "consistent"
-    """What theory says of the claim: 'consistent', 'violated', or None where nobody knows."""
-    source: str = ""
-    """Where the mechanism and the claim come from, with theorem numbers."""
-    reason: str = ""
-    """Of an incorrect variant, in one line, what is wrong."""
-    witnesses: str = "auto"
-    """As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit."""
+    claim: Claim  # what is audited: the mechanism's own claim or another one that is made for it
+    pairs: Sequence[DatasetPair] | None = None  # by default the mechanism's worst pairs
+    expected: Expected | None = "consistent"  # what theory says; None where nobody knows
+    source: str = ""  # where the mechanism and the claim come from, with theorem numbers
+    reason: str = ""  # of an incorrect variant, in one line, what is wrong
+    witnesses: str = "auto"  # as for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit
 
     def all_pairs(self) -> Sequence[DatasetPair]:
         """Return its pairs, or the mechanism's own."""
@@ -63,13 +57,10 @@ class Library:
 
     name: str
     """What a user types: 'opendp'."""
-    version: str
-    """Name and version: 'opendp-0.16.0'."""
+    version: str  # name and version: 'opendp-0.16.0'
     rows: tuple[Listed, ...]
-    built: Callable[[], Path | None]
-    """Returns the path of its Python, None if it is not installed yet."""
-    entries: Callable[[Sequence[Listed]], Sequence[Entry]]
-    """Installs it if need be, and returns the entries of rows, in order; raises `AuditError` if it cannot."""
+    built: Callable[[], Path | None]  # the path of its Python; None if it is not installed yet
+    entries: Callable[[Sequence[Listed]], Sequence[Entry]]  # of rows; installs it if need be
 
 
 Registered = TypeVar("Registered")

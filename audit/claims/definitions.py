@@ -35,8 +35,7 @@ from epsaudit.errors import AuditError, finite_at_least, fraction
 Expected = Literal["consistent", "violated"]  # what an audit says of a claim, and what theory expects it to say
 
 RAREST = 1e-300  # deltas below it count as 0
-ROUNDING = 1e-11
-"""By what share of itself a least Renyi divergence is lowered: a hundred times what rounding errors make of it."""
+ROUNDING = 1e-11  # share by which a least Renyi divergence is lowered: a hundred times its rounding errors
 
 
 class Claim(Tagged, ABC):

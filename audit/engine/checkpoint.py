@@ -18,8 +18,7 @@ from typing import Any
 from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError
 
-APPLICATION, FORMAT = 0x65707361, 3
-"""What marks the file as a checkpoint (the letters "epsa"), and the version of its format."""
+APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
 FAILURES = {

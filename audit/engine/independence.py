@@ -46,19 +46,14 @@ from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9  # probability that independent runs are refused, over everything that is tested in an audit
 LAGS = (1, 2, 3, 4, 8, 16, 64)  # how far apart runs are paired. Set by hand; no measurement is recorded
-MOST_PAIRS = 2048
-"""Pairs in A, and in B: as many as show, at the level of one test, that 1 in 50 of continuous outputs is a repeat."""
+MOST_PAIRS = 2048  # in A, and in B: so many show, at the level of one test, that 1 in 50 is a repeat
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
-"""Outputs looked at, of numbers and of Python objects, which take a microsecond each: pairs need no more, and
-halves of so many show a drift of 1 in 50, at the level of one test."""
+"""Outputs looked at, of numbers and of Python objects, a microsecond each: halves of so many show a drift of 2 %."""
 FEWEST_REPEATS = 20
 """Numbers with long digits, each seen again, from which on outputs are taken to come from a pool: in 1,250 training
 runs a pool of 2,000 has 390, one of 39,000 these, a continuous law none."""
 SHUFFLES = 20_210_704  # seed of the fixed permutations that choose pairs; any number would do
-FRESH = (
-    "A release is of a fresh object: give the class or function that makes it as fresh=, so that every run has one of "
-    "its own."
-)
+FRESH = "A release is of a fresh object: give the class or function that makes it as fresh=, one for every run."
 
 
 class Finding(NamedTuple):
@@ -73,8 +68,8 @@ def refuse(finding: Finding, side: str) -> None:
     chance = f" Independent runs show this with probability below 1e{finding.log_p / np.log(10.0):.0f}."
     raise AuditError(
         f"The runs on {side} depend on one another, and then no bound holds: {finding.what}."
-        f"{chance if math.isfinite(finding.log_p) else ''} Draw fresh noise in every run: no cached answer, no pool of "
-        f"noise, no generator made anew from the same seed, no state that lasts from run to run. {FRESH}"
+        f"{chance if math.isfinite(finding.log_p) else ''} Draw fresh noise in every run: no cache, no pool, no seed "
+        f"used again, no state that lasts. {FRESH}"
     )
 
 
@@ -237,19 +232,16 @@ RUNS_OF_A_COPY = 64
 """Runs of each copy at most, on each dataset. Of 400 sets of 48 copies that keep a chance of 0.4 or 0.6 each, 32 runs
 bring 70 in 100 below a p-value of 1e-10, 128 runs 99 in 100."""
 PROCESSES, RUNS_OF_A_PROCESS = 16, 32
-"""Processes of a program that are started before its claim is refuted, and the runs of each. That all hold the answers
-that the audited one does on x and x', if these are kept answers of randomised response at epsilon 1, has probability
-4e-5."""
+"""Processes of a program that are started before its claim is refuted, and the runs of each. That all hold the kept
+answers of randomised response at epsilon 1 that the audited one does has probability 4e-5."""
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
 UNCOPIED = (
     "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases; fresh= "
     "takes what makes it anew"
 )
 SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
-NOT_COPIED = ("__main__", "__mp_main__", "epsaudit", "builtins", "functools")
-"""Modules that are not copied with a function: scripts' always are, others keep nothing."""
-LARGEST_FUNCTION = 1 << 26
-"""Bytes of a function that is copied: 48 copies of so many take some seconds. Set by hand, not measured."""
+NOT_COPIED = ("__main__", "__mp_main__", "epsaudit", "builtins", "functools")  # scripts always are, others keep nothing
+LARGEST_FUNCTION = 1 << 26  # bytes of a function that is copied: 48 copies of so many take seconds. Set by hand
 
 
 class Look:
@@ -295,9 +287,8 @@ class Look:
             return
         if kept:
             raise AuditError(
-                f"{mechanism.name} keeps a draw from run to run (an answer, noise drawn once or beforehand), or "
-                "needs a run to warm up: given the same random numbers, it draws or answers otherwise than a copy that "
-                f"was never called. Its runs say nothing of a release. {FRESH}"
+                f"{mechanism.name} keeps a draw from run to run (an answer, noise drawn once or beforehand), or needs "
+                f"a run to warm up: for the same seed a copy that was never called draws or answers otherwise. {FRESH}"
             )
         alike = first.answers == again.answers == backwards.answers == after.answers
         globally = first.globally and first.drew and alike and not mechanism.takes.what
@@ -370,9 +361,8 @@ class Look:
         """Ask copies of what has randomness of its own: `AuditError` if they see the witness's events otherwise.
 
         Copies are compared with ``counts`` of fresh runs; for None as many runs are made anew. Programs are started
-        anew for this, and only where the claim is ``refuted``. Independent runs are refused with probability at most
-        LEVEL / 4. Where time runs out, at the moment ``until`` of `time.perf_counter`, copies make two runs at least.
-        Returns how many runs were made.
+        anew, and only where the claim is ``refuted``. Where time runs out, at the moment ``until`` of
+        `time.perf_counter`, copies make two runs at least. Returns how many runs were made.
         """
         program = isinstance(self.mechanism, CommandMechanism)
         if self.copies < 2 or self._each < 2 or (program and not refuted):
@@ -457,8 +447,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Sides
         if values_of(blocks[0]) != values_of(blocks[1]):
             raise AuditError(
                 f"{mechanism.name} gives other outputs for the same rng: it draws noise of its own, perhaps once for "
-                "all runs, where it is given its dataset. Draw all of it from the rng in sample(size, rng); or set "
-                "reproducible = False, and see to it that every run draws afresh."
+                "all runs. Draw all of it from the rng in sample(size, rng), or promise it by reproducible = False."
             )
 
 
@@ -556,8 +545,7 @@ def _apart(parts: Iterable[bytes]) -> list[Any]:
         _CLASSES.update(known)
 
 
-HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
-"""What a pickled function holds that has sets, or asks for hashes: these names, or a frozen set of texts."""
+HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)  # sets, or a call of hash
 ELSEWHERE = """import pickle, sys
 from epsaudit.engine.independence import _apart, _ask
 mechanism, copy = pickle.load(sys.stdin.buffer)
@@ -578,8 +566,7 @@ def _alike_elsewhere(asked: bytes, answers: str) -> bool:
 # runs that all failed, or went on otherwise than they began
 
 FAILURES = (Raised, TimedOut, type(None))
-LOOKED_AT = 1 << 13, 1 << 8
-"""Outputs of each block whose rates are compared: of numbers, and of all else, which takes a microsecond each."""
+LOOKED_AT = 1 << 13, 1 << 8  # outputs of a block whose rates are compared: numbers, and all else, a microsecond each
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
 
 
@@ -624,8 +611,7 @@ class Rates:
     """
 
     numbers: bool  # whether outputs are numbers; of others checksums are compared
-    marks: tuple[tuple[float, ...], ...]
-    """On x and on x': the commonest output, the median, and how far from it half of the outputs lie."""
+    marks: tuple[tuple[float, ...], ...]  # on x and x': the commonest, the median, half of the outputs lie beyond
     before: tuple[tuple[int, ...], ...]  # on each what `seen` counted
 
     @classmethod

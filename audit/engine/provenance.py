@@ -174,8 +174,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
             temporary.unlink()
 
 
-DEEPEST = 8
-"""Levels of nested attributes that are followed; what lies deeper counts by its type. Set by hand, not measured."""
+DEEPEST = 8  # levels of attributes that are followed; what lies deeper counts by its type. Set by hand
 PLAIN = (str, bytes, bool, int, float, complex, type(None))
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 

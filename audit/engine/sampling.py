@@ -41,12 +41,9 @@ if TYPE_CHECKING:
 
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"
 COPIED = "the function changes its dataset: every run was given a copy"
-MOST_KEPT = 48_000_000
-"""Numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480, of 240 all runs."""
-MOST_IN_TWO_CALLS = 120_000
-"""Runs of certification after which both sides are asked again: half of them are above `BLOCK` once in 10^200."""
-BLOCK = 1 << 16
-"""Most outputs in memory at once for each job: small enough for a core's cache, large enough to amortise calls."""
+MOST_KEPT = 48_000_000  # numbers of each side that training keeps, 384 MB: of arrays of 100,000 numbers 480
+MOST_IN_TWO_CALLS = 120_000  # runs of certification after which sides are asked again: half are hardly above BLOCK
+BLOCK = 1 << 16  # most outputs in memory at once for each job: few for a core's cache, many for the cost of calls
 CHUNKS = 128  # about so many chunks a stage, unless they would be too small or too large
 LARGEST_CHUNK = 1 << 20  # runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker
 LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
@@ -151,8 +148,7 @@ def check_restart(mechanism: object) -> None:
 
 MOST_CHUNKS = 1 << 26  # a chunk's number is below this: 7e13 runs of the largest chunks
 LARGEST_RECORDED = 1 << 24  # bytes of a chunk's outputs beyond which they are drawn again instead of recorded
-WORTH_WRITING = 50
-"""Outputs are recorded if drawing them took at least so many times as long as writing them does, about."""
+WORTH_WRITING = 50  # outputs are recorded if drawing takes about so many times as long as writing
 SENSELESS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, EOFError)
 Found = TypeVar("Found")
 
@@ -248,10 +244,8 @@ class Progress:
     stage: Stage
     runs_done: int
     runs_total: int
-    runs_before: int = 0
-    """Those of ``runs_done`` that a checkpoint held already: no measure of speed."""
-    counts: Counts | None = field(default=None, compare=False, repr=False)
-    """What certification has seen so far."""
+    runs_before: int = 0  # of ``runs_done`` those that a checkpoint held already: no measure of speed
+    counts: Counts | None = field(default=None, compare=False, repr=False)  # what certification has seen
     bound: Callable[[Counts], float] | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -172,11 +172,8 @@ def _catch_up(world: tuple[Any, ...]) -> None:
     importlib.invalidate_caches()
 
 
-WAIT_SECONDS = 15
-"""Seconds to wait for a scheduler and its first worker before saying that there is none. Set by hand in the first
-round; no measurement is recorded."""
-COMPARED = ("epsaudit", "numpy", "scipy", "python")
-"""Versions on which random streams, events or the pickled mechanism may depend."""
+WAIT_SECONDS = 15  # for a scheduler and its first worker. Set by hand; no measurement is recorded
+COMPARED = ("epsaudit", "numpy", "scipy", "python")  # versions that random streams, events or pickles may need
 
 
 @contextmanager

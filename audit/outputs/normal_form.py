@@ -102,8 +102,7 @@ class Items(_Marked):
     ({'bob': 2, 'ann': 1}, 1.0)
     """
 
-    order: tuple[int, ...] | None = None
-    """Positions among the sorted pairs in the order that the mapping had; None where it was sorted."""
+    order: tuple[int, ...] | None = None  # places among the sorted pairs as they came; None where sorted
 
     @classmethod
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
@@ -794,8 +793,7 @@ Of two types that an output is of, the first counts: a mapping is a tuple, too.
 """
 
 
-LOOKED_AT, PARTS = 1000, 64
-"""Outputs of a dataset whose parts that the normal form leaves out are looked at, and parts of each."""
+LOOKED_AT, PARTS = 1000, 64  # outputs of a dataset that are looked at for what is left out, and their parts
 RARE = 1e-4  # a difference of these that chance makes less often is said
 Unread = Counter[tuple[str, str]]
 """How often outputs of one dataset had which parts (kind, content) that no witness reads, and ("", "") any at all."""

@@ -25,18 +25,13 @@ from epsaudit.outputs.normal_form import Items, Raised, normal, written
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
 """Numbers with or without decimals, of addresses and versions the parts, and words of letters."""
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
-"""A field that is a number; ones of more than 300 characters are left as text."""
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
-"""A field that is a date or a time as ISO 8601 has it."""
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # a field that is a number
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)  # as ISO 8601 has it
 STARTS = frozenset("+-.0123456789")  # what these begin with
-NAMED = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")
-"""A name and the value behind it, as in ``key=value`` and ``key: value``."""
-DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
-"""Readings of one line as fields, and what is between these."""
+NAMED = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")  # as in key=value and key: value
+DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}  # readings of one line as fields
 AROUND = ".,;:!?()[]{}<>\"'"  # what is not counted to a token where it begins or ends
-LONGEST_REPEAT, MOST_XML = 64, 1_000_000
-"""Characters up to which a repeated part is found, and a document is read as XML, which bounds the time."""
+LONGEST_REPEAT, MOST_XML = 64, 1_000_000  # characters of a repeated part, and of a document, which bounds the time
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,8 @@ SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
 UNTESTED = {
     CHANGED: "other counts: the same seed and budget gave other counts than before, so the code, or a library below "
     "it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
-    NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts, and how "
-    "long, depends on what it saw, and guesses about canaries of one run on each other: such counts have no exact "
-    "test.",
+    NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts depends on "
+    "what it saw, and guesses about canaries of one run on each other: such counts have no exact test.",
 }
 """Verdicts about results that no test compares, and what is said of them below a table."""
 OTHERS = (
@@ -73,16 +72,11 @@ class Drift:
         """Return a row for every result that is in both files, as `epsaudit.reporting.tables.DRIFT` shows it."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
-        return [
-            {
-                "name": _name(old),
-                "old": old.lower_bound,
-                "new": new.lower_bound,
-                "difference": f"{new.lower_bound - old.lower_bound:+.4f}",
-                "moved": moved,
-            }
-            for old, new, moved in [*told, *((*pair, same_runs(*pair)) for pair in self.untested)]
-        ]
+        rows = []
+        for old, new, moved in [*told, *((*pair, same_runs(*pair)) for pair in self.untested)]:
+            a, b = old.lower_bound, new.lower_bound
+            rows.append({"name": _name(old), "old": a, "new": b, "difference": f"{b - a:+.4f}", "moved": moved})
+        return rows
 
     def notes(self) -> list[str]:
         """Return the sentences below the rows: what is in one file only or was not compared and why, and the tests."""
@@ -190,18 +184,9 @@ def recount(
     mechanism = Look(mechanism, pair, runs).mechanism
     laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
     counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
-    return dataclasses.replace(
-        old,
-        trials=runs,
-        training_runs=0,
-        counts=counts,
-        exact=None,
-        seed=seed,
-        reproducible=bool(getattr(mechanism, "reproducible", True)),
-        provenance=provenance(),
-        seconds=math.nan,
-        execution=execution(0.0),
-    )
+    now: dict[str, Any] = {"provenance": provenance(), "seconds": math.nan, "execution": execution(0.0)}
+    now |= {"reproducible": bool(getattr(mechanism, "reproducible", True)), "exact": None, "seed": seed}
+    return dataclasses.replace(old, trials=runs, training_runs=0, counts=counts, **now)
 
 
 def _told_by(result: Result, exactly: bool) -> dict[str, str]:

@@ -59,10 +59,8 @@ class Result(ABC):
     seconds: float = field(default=math.nan, compare=False)
     execution: dict[str, str] = field(default_factory=dict, compare=False)
 
-    _kind: ClassVar[str]
-    """Name of its JSON Schema."""
-    _written: ClassVar[tuple[str, ...]]
-    """What its JSON object holds, in this order: fields, and what follows from them."""
+    _kind: ClassVar[str]  # name of its JSON Schema
+    _written: ClassVar[tuple[str, ...]]  # what its JSON object holds: fields, and what follows from them
     _when: ClassVar[str] = ""
 
     @property
@@ -207,10 +205,8 @@ class PairResult(Result):
     pair: str
     x: str
     x_prime: str
-    pair_digest: str = ""
-    """Of the data of both datasets, whose texts may be shortened; none in files of before version 0.2."""
-    trials: int
-    """All runs of the mechanism on both datasets, or the most that were allowed."""
+    pair_digest: str = ""  # of the data of both datasets; none in files of before version 0.2
+    trials: int  # all runs of the mechanism on both datasets, or the most that were allowed
 
     def among(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
         """Return which of some pairs the result is of, None if of none: by its digest, where it has one."""
