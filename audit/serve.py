@@ -130,7 +130,6 @@ class Server:
         self.seeded = all(self.asked)
 
     def answer(self, request: dict[str, Any]) -> bytes:
-        """Draw as many outputs as are asked for, and write them as lines or as a block."""
         size, seeds = request["size"], random.Random(request["seed"])
         # every run gets copies of its own
         arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)

@@ -70,7 +70,6 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether everything is as stored."""
         return not self.differences
 
 

@@ -86,7 +86,6 @@ class Adjacency(ABC):
         """Say whether the two datasets are neighbours."""
 
     def check(self, pair: DatasetPair) -> None:
-        """Raise `AuditError` with both datasets unless the pair is adjacent."""
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
         except Exception as error:  # datasets are of any kind, and relations anybody's
@@ -366,7 +365,6 @@ class Dataset:
                 ) from error
 
     def copy(self) -> Any:
-        """Return the dataset as it was given, to be used by one run."""
         return self.shared if self.constant else pickle.loads(self._bytes)
 
     def intact(self, used: Any) -> bool:

@@ -170,12 +170,10 @@ class Candidate:
 
     @property
     def given(self) -> str:
-        """The parameters as a call has them: 'clip=1, k=3'."""
         return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a result does not say by itself: the relations, and the parameters if there are any."""
         under = "whoever gave the datasets vouches for it that they are neighbours"
         if self.adjacencies:
             under = UNDER + " and ".join(f"'{one}'" for one in self.adjacencies)
@@ -246,12 +244,10 @@ class Table:
 
     @property
     def owner(self) -> int | None:
-        """Position of the column that names a record's owner."""
         return next((place for place, column in enumerate(self.columns) if column.role == "owner"), None)
 
     @property
     def relations(self) -> tuple[Adjacency, ...]:
-        """The neighbouring relations that it knows."""
         if self.form == "one":
             return (Substitution(),)
         persons = () if self.owner is None else (AddRemovePerson(self.owner), SubstitutePerson(self.owner))
@@ -283,7 +279,6 @@ class Table:
         return Candidate(pair, holding, tries, rows=(x, x_prime), complexity=complexity)
 
     def dataset(self, rows: Rows) -> Any:
-        """Return rows in the form that the mechanism takes."""
         names = [column.name for column in self.columns]
         if self.form == "records":
             return [dict(zip(names, row, strict=True)) for row in rows]
@@ -360,7 +355,6 @@ class Answers:
         return list(made.values())
 
     def candidate(self, x: Any, x_prime: Any, tries: str = "", complexity: int = 0) -> Candidate | None:
-        """See `Table`; the datasets are vectors."""
         (low, high), values = self.bounds or (-np.inf, np.inf), np.array([*x, *x_prime], float)
         described = np.all((low <= values) & (values <= high)) and not (
             self.integer and np.any(values != np.round(values))

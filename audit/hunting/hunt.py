@@ -82,7 +82,6 @@ class Finding:
         return str(dataclasses.replace(self.candidate.pair, name=""))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object."""
         return {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json()}
 
     def as_json(self) -> list[Any] | None:
@@ -110,7 +109,6 @@ class Attempt:
 
     @property
     def refuted(self) -> bool:
-        """Whether the audit refuted the claim."""
         return self.result is not None and self.result.violates_claim
 
 
@@ -136,12 +134,10 @@ class Hunt:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was refuted, shrunk and certified anew."""
         return tuple(one.finding for one in self.attempts if one.finding is not None)
 
     @property
     def audits(self) -> tuple[SequentialResult, ...]:
-        """The audits themselves."""
         return tuple(one.result for one in self.attempts if one.result is not None)
 
     @property
@@ -150,7 +146,6 @@ class Hunt:
         return any(one.refuted for one in self.attempts)
 
     def verdicts(self) -> dict[str, bool]:
-        """Say of each relation that was tried whether the claim was refuted under it."""
         tried: dict[str, bool] = {}
         for one in self.attempts:
             for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
@@ -159,7 +154,6 @@ class Hunt:
         return tried
 
     def sentence(self) -> str:
-        """Say what was found, under which relation."""
         tried = self.verdicts()
         refuted_first = sorted(tried, key=tried.__getitem__, reverse=True)
         parts = [f"{'' if tried[name] else 'not '}refuted under '{name}'" for name in refuted_first]
@@ -173,7 +167,6 @@ class Hunt:
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what tables show of each audit."""
         found = []
         for number, one in enumerate(self.attempts, start=1):
             finding, best = one.finding, (one.finding or one).result

@@ -63,9 +63,8 @@ def candidates(
 ) -> list[Candidate]:
     """List what a hunt tries: pairs of datasets, each with values of the mechanism's parameters, simplest first.
 
-    The data are described by a `Table`, by `Answers`, or by a function of the values, where bounds for instance are a
-    parameter. Of the values of each parameter the first is its usual one; every parameter that has another makes a
-    candidate as much more complex as another record does. With ``adjacency`` pairs of this relation alone are listed.
+    The data are described by a `Table`, by `Answers`, or by a function of the values. Every parameter that has another
+    value than its first makes a candidate more complex. With ``adjacency`` pairs of this relation alone are listed.
 
     >>> found = candidates(lambda values: numbers(*values["bounds"]), {"bounds": [(0, 1), (1000, 1001)], "k": [1, 2]})
     >>> len({tuple(one.parameters.items()) for one in found}), dict(found[0].parameters), found[0].pair.x_prime
@@ -267,7 +266,6 @@ class Options:
             raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
 
     def say(self, sentence: str) -> None:
-        """Tell what begins, if anybody wants to know."""
         if self.progress is not None:
             self.progress(sentence)
 

@@ -47,14 +47,12 @@ class Lines:
         return Lines, self._given
 
     def __call__(self, step: Step) -> None:
-        """Print how far it is, if it is time."""
         every, stream, _, clock = self._given
         if clock() - self._said >= every:
             self._said = clock()
             print(self.describe(step), file=stream or sys.stderr, flush=True)
 
     def describe(self, step: Step) -> str:
-        """Write how far it is, with speed, bound and time left."""
         *_, name, clock = self._given
         done, total, now = step.runs_done, step.runs_total, clock()
         if (step.stage, total) != self._stage:
@@ -97,7 +95,6 @@ class Display:
             self._status.stop()
 
     def say(self, sentence: str) -> None:
-        """Show what is being done, if it is time."""
         now = time.monotonic()
         if self._status is not None:
             from rich.text import Text
@@ -115,7 +112,6 @@ class Display:
         return None if self._total > 1 else lambda step: self.say(lines.describe(step))
 
     def ended(self) -> None:
-        """Take note that an audit is done."""
         self._done += 1
         if self._status is not None and self._total > 1:
             self.say(f"{self._done} of {self._total} audits")

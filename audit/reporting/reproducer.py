@@ -55,7 +55,6 @@ class Function:
 
     @property
     def called(self) -> str:
-        """What a script calls, where a name of its own would be the same."""
         head, dot, path = self.name.rpartition(":")[2].partition(".")
         return f"{'audited' if head in NAMES else head}{dot}{path}"
 
@@ -88,7 +87,6 @@ class Reproducer:
 
     @functools.cached_property
     def game(self) -> MembershipGame:
-        """The game by which a script's runs are judged."""
         result, claim = self.result, self.result.claim
         if isinstance(result, SequentialResult):
             return MembershipGame(result.rounds[-1].strategies[result.best].tangent)
@@ -101,7 +99,6 @@ class Reproducer:
 
     @property
     def stored(self) -> bool:
-        """Whether the counts of the result are those of the game."""
         return isinstance(self.result, AuditResult) and self.game is self.result.certificate
 
     def left_out(self) -> list[str]:

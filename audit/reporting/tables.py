@@ -48,7 +48,6 @@ class Column:
     """In LaTeX, a width such as '4cm' at which text is broken into lines."""
 
     def show(self, row: Row) -> str:
-        """Write the row's value as plain text, rounded by kind."""
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
@@ -56,11 +55,9 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether the column is aligned to the right."""
         return self.kind in _NUMERIC
 
     def show_in_latex(self, row: Row) -> str:
-        """Write the row's value as LaTeX."""
         shown = self.show(row)
         if shown == "-" or self.numeric:
             mantissa, e, exponent = shown.partition("e")

@@ -282,7 +282,6 @@ class Terms:
 
     @property
     def which(self) -> str:
-        """What a check is called beside its test's name: nothing if it is the first."""
         return f", check {self.number}" if self.number > 1 else ""
 
     @property

@@ -62,7 +62,6 @@ class Verdict:
 
     @property
     def runs(self) -> int:
-        """Runs until the claim was refuted, or all."""
         return sum(self.tally)
 
     @property
@@ -174,7 +173,6 @@ class FrozenTest:
         return verdict
 
     def counted(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
-        """Do what `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
         pairs = pairs if pairs is not None else [(with_tuples(decoded(self.x)), with_tuples(decoded(self.x_prime)))]
         claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
@@ -205,7 +203,6 @@ class FrozenTest:
         return Verdict(self, refuted, tuple(tally.tolist()))
 
     def save(self, path: str | Path) -> None:
-        """Write the test as JSON, in ASCII."""
         data = {"epsaudit": "frozen test", "version": VERSION, **dataclasses.asdict(self)}
         lines = [f"{json.dumps(name)}: {json.dumps(dataset_to_json(value))}" for name, value in data.items()]
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")

@@ -378,8 +378,7 @@ def audit_scores(
 def places(canaries: int, seed: int) -> NDArray[np.intp]:
     """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
 
-    Rules break ties, and halve, by place. Where somebody lays rows out by coin, a place would tell the coin; after a
-    permutation drawn without a look at the rows, the coins are independent and fair at every place.
+    Rules break ties, and halve, by place, which would tell the coin where rows are laid out by coin.
     """
     return stream(seed, "one run", PLACES).permutation(canaries)
 
@@ -480,7 +479,6 @@ class OneRunResult(Result):
 
     @property
     def shared_confidence(self) -> float:
-        """Confidence of each set of guesses on its own."""
         return 1.0 - (1.0 - self.confidence) / len(self.counts)
 
     @property
@@ -521,7 +519,6 @@ class OneRunResult(Result):
         return bounds.METHODS[self.method]
 
     def plot(self) -> Figure:
-        """Draw the bound beside the claim."""
         with needs("report"):
             from epsaudit.reporting.figures import certified_against_proven
 

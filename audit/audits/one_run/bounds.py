@@ -105,7 +105,6 @@ class GuessBound:
             raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
 
     def of(self, counts: GuessCounts) -> float:
-        """Lower bound on the claim's parameter from one set of guesses."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
@@ -113,7 +112,6 @@ class GuessBound:
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
     def delta(self, counts: GuessCounts, epsilon: float) -> float:
-        """Lower bound on delta at ``epsilon`` from one set of guesses."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)

@@ -39,12 +39,7 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Fl
     """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., bets).
 
     ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2; ``fractions``, of shape
-    (bets,), are the shares of the wealth at stake. Under the claim randomised response wins nothing on average:
-
-    >>> correct, wrong, _ = np.exp(log_factors(1.0, 0.0, 2))
-    >>> truth = math.e / (1 + math.e)
-    >>> bool(np.allclose(truth * correct + (1 - truth) * wrong, 1.0))
-    True
+    (bets,), are the shares of the wealth at stake.
     """
     ratio, leak = np.broadcast_arrays(np.exp(np.asarray(epsilon, float)), events * np.asarray(delta, float) / 2.0)
     ratio, leak = ratio[..., None], leak[..., None]

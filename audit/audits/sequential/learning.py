@@ -144,9 +144,8 @@ class Learner:
     """Plans the rounds of one pair, and remembers between them what need not be learnt anew.
 
     Both strategies read one table and share the learnt sums. The conservative one, with these ``families``, chooses its
-    event in every third round; the aggressive one, with simple ones and sums, in every round, or of long vectors in
-    two of three, or in one of three where nothing grows, while there are more runs to choose it from. The bound may be
-    wrong with probability ``alpha``. If ``middles``, both look at distances from the median, too.
+    event in every third round; the aggressive one, with simple ones and sums, in every round, or of long vectors less
+    often. The bound may be wrong with probability ``alpha``. If ``middles``, both look at distances from the median.
     """
 
     def __init__(self, families: Sequence[Family], middles: bool, claim: Claim, alpha: float) -> None:
@@ -162,10 +161,8 @@ class Learner:
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
         """Plan the next round from all outputs so far.
 
-        At the start the conservative strategy copies the aggressive one. Later it applies the fixed-size audit's
-        penalty to that audit's candidate scores, and takes the event with the greatest growth; where none grows, the
-        fixed-size audit's choice for as many runs as there were, against the (epsilon, delta) of the aggressive
-        strategy's tangent if the claim is about a curve.
+        At the start the conservative strategy copies the aggressive one. Later it takes the event of the fixed-size
+        audit's scores, with its penalty, that grows most; where none grows, that audit's choice for as many runs.
         """
         size, claim, turn = min(len(outputs), len(outputs_prime)), self.claim, self.made % LEARN_EVERY
         table, sums = None, []

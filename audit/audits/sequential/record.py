@@ -145,7 +145,6 @@ class StrategyRecord(Bet):
 
     @property
     def seen(self) -> tuple[int, int, int]:
-        """Runs, correct and wrong guesses at the end."""
         return int(self.counts.runs), int(self.counts.correct), int(self.counts.wrong)
 
 
@@ -163,7 +162,6 @@ class Round:
 
     @property
     def runs(self) -> int:
-        """Runs that were bet on."""
         return self.strategies[0].seen[0]
 
 
@@ -218,7 +216,6 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def best(self) -> int:
-        """Which strategy won more against the claim."""
         return int(np.argmax(np.max(self._recomputed[0], axis=1)))
 
     @property
@@ -298,7 +295,6 @@ class SequentialResult(PairResult):
         return self.witness.describe(self.counts)
 
     def describe_evidence(self) -> str:
-        """Write how much was won against the claim, and how much refutes it."""
         needed = 1.0 / -math.expm1(math.log(self.confidence))
         correct = wrong = rounds = 0
         for one in (round_.strategies[self.best] for round_ in self.rounds):
@@ -314,7 +310,6 @@ class SequentialResult(PairResult):
         )
 
     def describe_detectable(self) -> str:
-        """Write what this audit would have caught."""
         symbol = self.claim.symbol
         if self.detectable is None:
             return f"would not have caught {symbol} = {4 * self.proven:.4g} at this budget"
