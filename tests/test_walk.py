@@ -55,5 +55,5 @@ def test_a_newcomer_follows_the_first_pages_on_a_core_install(source, tmp_path):
         text=True,
     )
     assert hint.returncode == 2
-    assert hint.stderr == f"epsaudit: jinja2 is not installed; pip install '{source}[studies]'.\n"
+    assert hint.stderr == f"epsaudit: matplotlib is not installed; pip install '{source}[studies]'.\n"
     assert not list(folder.glob("results*/validity")), "it is said before any work"

@@ -18,11 +18,11 @@ import numpy as np
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.data.neighbours import UNDER, DatasetPair
-from epsaudit.errors import AuditError, needs
+from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import told_apart
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent
-from epsaudit.witnesses.events import NotShort, condition, helpers_of, literal
+from epsaudit.witnesses.events import NotShort, condition, literal
 
 MOST_LINES = 60
 """Lines of a script, so that whoever gets it reads it before running it."""
@@ -187,7 +187,6 @@ class Reproducer:
         given = [f", {name}={literal(value)}" for name, value in (function.parameters if function else {}).items()]
         given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
         return {
-            "helpers": helpers_of(" ".join(guesses.values())),
             "x": x,
             "x_prime": x_prime + "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER)),
             "given": "".join(given),
@@ -211,8 +210,8 @@ class Reproducer:
 
 def written(template: str, **facts: Any) -> str:
     """Fill in a template of plain text."""
-    with needs("report"):
-        import jinja2
+    import jinja2
+
     loader = jinja2.PackageLoader("epsaudit.reporting")
     how: Any = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **how)

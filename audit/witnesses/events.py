@@ -901,34 +901,6 @@ def parts_of(witness: Witness) -> float:
     return parts
 
 
-HELPERS = {
-    "number(": """\
-def number(y, *path):
-    try:
-        for step in path:
-            y = (y.flat if getattr(y, "ndim", 0) > 1 and hasattr(y, "flat") else y)[step]
-        return math.nan if isinstance(y, (str, bytes)) or getattr(y, "ndim", 0) else float(y)
-    except (LookupError, TypeError):
-        return math.nan
-    except OverflowError:  # of an integer
-        return math.inf if y > 0 else -math.inf
-""",
-    "plain(": """\
-def plain(y):
-    if isinstance(y, BaseException):
-        return {"raises": type(y).__name__}
-    if getattr(y, "ndim", 0) == 1 or isinstance(y, (list, tuple)):
-        return tuple(plain(part) for part in getattr(y, "flat", y))
-    if isinstance(y, (set, frozenset)):
-        return {plain(part) for part in y}
-    if isinstance(y, dict):
-        return {key: plain(part) for key, part in y.items()}
-    if y is None or isinstance(y, (str, bytes)) or not hasattr(y, "__float__") or getattr(y, "ndim", 0):
-        return y if y is None or isinstance(y, (str, bytes)) else type(y)
-    return math.nan if y != y else float(y)
-""",
-}
-"""Functions that conditions call: a number at a place inside an output; and an output as plain Python."""
 LONGEST = 300
 """[chosen] Characters of a condition that a person reads; of anything longer the event's own text says more."""
 REDUCED = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)", "min": "min({}, default=math.nan)"}
@@ -982,11 +954,6 @@ def condition(event: Event) -> str:
     if len(text) > LONGEST:
         raise NotShort(f"the event {event} names too many outputs or intervals")
     return text
-
-
-def helpers_of(conditions: str) -> list[str]:
-    """Return the lines of the functions that conditions call, which need the module math."""
-    return [line for call, text in HELPERS.items() if call in conditions for line in text.splitlines()]
 
 
 def literal(value: Any) -> str:

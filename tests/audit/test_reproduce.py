@@ -18,7 +18,7 @@ from epsaudit import ZCDP, ApproxDP, AuditError, DatasetPair, PureDP, audit, aud
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.outputs.normal_form import Items, Raised, normal
-from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer
+from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, written
 from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
 from epsaudit.witnesses.events import (
@@ -35,7 +35,6 @@ from epsaudit.witnesses.events import (
     Region,
     Value,
     condition,
-    helpers_of,
 )
 
 OWN = """
@@ -211,7 +210,7 @@ EVENTS = [
 def test_a_condition_holds_for_the_outputs_of_its_event(event):
     text = condition(event)
     names = {"math": math}
-    exec("\n".join([*helpers_of(text), f"def holds(y): return bool({text})"]), names)
+    exec(f"{written('helpers.txt', conditions=text)}\ndef holds(y): return bool({text})", names)
     as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normal(y) for y in OUTPUTS]
     objects = np.empty(len(OUTPUTS), object)
     objects[:] = as_one
