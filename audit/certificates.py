@@ -91,9 +91,8 @@ class Certificate(Tagged, ABC):
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         """A point (p, p') such that some test on the pair errs at most p' of the times on x' and is right p on x.
 
-        With the stated confidence, the trade-off curve of the pair (of the better direction, with tests mixed at
-        will) passes at or below (p', 1 - p), and its privacy profile at or above p - e^epsilon p' for every epsilon
-        at once. (0, 0) where nothing is shown.
+        With the stated confidence the pair's trade-off curve (of the better direction) passes at or below (p', 1 - p),
+        its privacy profile at or above p - e^epsilon p' for every epsilon at once. (0, 0) where nothing is shown.
         """
 
 

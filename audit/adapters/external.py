@@ -59,8 +59,7 @@ LAUNCH = """lifeline=$1; shift; trap '' TERM
 trap - TERM; exec "$@"
 """
 """A shell that leaves a watchdog in the process group and becomes the program. The watchdog reads a pipe whose other
-end this process alone holds: when this process is gone, however it went, the whole group is killed. It stays when the
-group is told to end, for the program may not."""
+end this process alone holds: when this process is gone, however it went, the whole group is killed."""
 LIFELINES: set[int] = set()  # these other ends; a fork closes its copies, which would keep children alive
 
 Ends = tuple[threading.Event, ...]

@@ -248,8 +248,7 @@ def draw_reproducibly(draw: Callable[[], Drawn], rng: np.random.Generator, habit
                     if not habits.repeatable:
                         raise AuditError(
                             "The mechanism drew from a global generator (np.random, random) after many runs that did "
-                            "not, and owns other randomness, so that its runs cannot be made again with a seed of "
-                            "their own. Draw all of it from the rng that is passed to the function."
+                            "not, and owns other randomness. Draw all of it from the rng that is passed to it."
                         )
                     known, rng.bit_generator.state = None, state
                 with LOCK, seeded(rng) as begun:
@@ -564,8 +563,8 @@ class _OneByOne(_FunctionDistribution):
                 if sides[which].habits.repeatable:  # the block can be drawn again
                     raise DatasetChangedError
                 raise AuditError(
-                    "The function changed its dataset in some runs only, after others had left it alone, and owns "
-                    "its randomness, so that those runs cannot be made again. Let it work on a copy of its dataset."
+                    "The function changed its dataset in some runs only, and owns its randomness, so that those runs "
+                    "cannot be made again. Let it work on a copy of its dataset."
                 )
         return values
 

@@ -101,8 +101,7 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
 
-    With ``by_value`` the code of an object's module is pickled with it, for workers that cannot import it. It raises
-    `AuditError` if a name means nothing, or an object is no mechanism or has no claim.
+    With ``by_value`` an object's module is pickled with it, for workers that cannot import it. `AuditError` for others.
     """
     if not names:
         return list(registered().values())

@@ -37,12 +37,10 @@ Identity = Mapping[str, Any]
 class Checkpoint:
     """An open checkpoint file, which one audit or suite at a time may use; made if it is missing.
 
-    Its one table holds JSON by audit, kind and key, each with a checksum, which SQLite does not keep: of no audit the
-    ``head``, which is the seed and the identity of each audit by its name; ``counts`` of certification chunks; a
-    ``chunk`` of which outputs are kept; the ``choice`` of witness and certificate; the ``result`` of a finished audit.
-
-    ``audits`` says what each is, by name, in words that a refusal can quote; a ``seed`` of None takes the file's, or a
-    fresh one. `AuditError` says what is wrong with the file, or in what other audits, to which it belongs, differ.
+    Its one table holds JSON by audit, kind (``head``: seed and identities, ``counts``, ``chunk``, ``choice``,
+    ``result``) and key, each with a checksum, which SQLite does not keep. ``audits`` says what each is, by name, in
+    words that a refusal can quote; a ``seed`` of None takes the file's, or a fresh one. `AuditError` says what is wrong
+    with the file, or in what the audits to which it belongs differ.
     """
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:

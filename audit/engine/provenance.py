@@ -72,8 +72,7 @@ PATIENCE = 3.0  # seconds that git may take for an answer: a slow disk's, not th
 def provenance() -> dict[str, str]:
     """Versions of the harness, its libraries and Python, the platform, and in a checkout the commit.
 
-    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them. What git does not say within
-    some seconds is said to be unknown.
+    Where files differ from the commit, it ends in "-dirty" and ``modified`` names them, if git says so in time.
     """
     found = {name: version(name) for name in LIBRARIES}
     found |= {"python": platform.python_version(), "platform": f"{platform.system()} {platform.machine()}"}
@@ -288,10 +287,7 @@ INSTALLED = {"site-packages", "dist-packages"}
 
 
 def fingerprint(mechanism: Any, *others: Any) -> dict[str, str]:
-    """Return what makes a mechanism another one if it changes, each by a name that a refusal can quote.
-
-    Of a program they are its words, versions and files; else its data and what code it and the ``others`` reach.
-    """
+    """Return what makes a mechanism another one if it changes, each by a name that a refusal can quote."""
     known: dict[str, str] | None = getattr(mechanism, "fingerprint", None)
     if known is not None:
         return known

@@ -85,9 +85,8 @@ Part = TypeVar("Part")
 class Workers:
     """Who runs the parts, and how small chunks may be.
 
-    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. ``prefer`` holds where
-    no joblib backend is active. Results depend on ``least``, the fewest runs in a chunk, and on nothing else here. If
-    ``recorded``, a checkpoint keeps what is finished, and parts go out singly; else joblib puts fast ones together.
+    ``n_jobs`` is joblib's; None takes the active `joblib.parallel_config`, or else every core. Results depend on
+    ``least``, the fewest runs in a chunk, and on nothing else here. If ``recorded``, parts go out singly.
     """
 
     n_jobs: int | None = None
@@ -250,10 +249,7 @@ class Progress:
 
     @property
     def lower_bound(self) -> float | None:
-        """The bound that the counts so far give, computed when asked for; None before there are any.
-
-        Only that of the last step is certified: looking again and again finds a lucky moment.
-        """
+        """The bound that the counts so far give, None before there are any; only that of the last step is certified."""
         return None if self.counts is None or self.bound is None else self.bound(self.counts)
 
 
@@ -374,9 +370,8 @@ def certification_counts(
 ) -> Counts:
     """Play the membership game ``runs`` times: each run flips a fair coin and draws on x or on x'.
 
-    Chunks that the ``record`` holds are not run again. ``progress`` is called in this process after every chunk;
-    ``bound`` is what `Progress.lower_bound` makes of the counts so far; ``rates`` are those of training. `AuditError`
-    if the tallies show that runs depend on one another, or rates have moved.
+    Chunks that the ``record`` holds are not run again. ``bound`` is what `Progress.lower_bound` makes of the counts so
+    far; ``rates`` are those of training. `AuditError` if runs depend on one another, or rates have moved.
     """
     workers, record = workers or Workers(), record or Section()
     total, before, events = np.zeros(6, np.int64), 0, witness.events

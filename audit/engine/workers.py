@@ -1,7 +1,6 @@
 """Parts of an audit done side by side on this machine's cores, or whatever joblib backend is in force, a cluster too.
 
-Nothing else in epsaudit starts workers; one that dies, or a cluster that is lost, is reported in a sentence. An audit
-of one job needs nothing of this module.
+Nothing else starts workers. A lost one, or cluster, is told in a sentence. An audit of one job needs nothing of this.
 """
 
 from __future__ import annotations
@@ -39,10 +38,7 @@ def side_by_side(
     jobs: int | None,
     in_order: bool,
 ) -> Iterator[tuple[Part, Answer]]:
-    """Do what `epsaudit.engine.sampling.Workers.each` does, by joblib with so many jobs, or as many as its context has.
-
-    Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
-    """
+    """Do what `epsaudit.engine.sampling.Workers.each` does, by joblib with so many jobs, or as its context says."""
     import joblib  # slow to import, and small audits need none of it
     from joblib.parallel import get_active_backend
 
@@ -154,10 +150,7 @@ _LOADED: dict[str, Any] = {}  # the modules of the process that sent the last jo
 
 
 def _catch_up(world: tuple[Any, ...]) -> None:
-    """Forget modules of which the sender has loaded another version since, and look for files where it does.
-
-    joblib keeps its workers for the next audit, other threads use them too, and they would run other code.
-    """
+    """Forget modules of which the sender has loaded another version since, and look for files where it does."""
     sender, modules, path, folder = world
     if sender == os.getpid():
         return

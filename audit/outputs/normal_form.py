@@ -1,8 +1,7 @@
 """The normal form of outputs: what counts as one output, decided for each output by itself, once, where it enters.
 
 `normal` makes one output's normal form, `pack` puts many into one array; docs/reference/outputs.md lists that of every
-kind. Two outputs are one where Python calls their normal forms equal. What has none is refused by name, for an object
-that equals only itself would make every output a new one.
+kind. Two outputs are one where Python calls their normal forms equal. What has none is refused by name.
 """
 
 from __future__ import annotations
@@ -34,10 +33,8 @@ from epsaudit.errors import AuditError, clipped
 from epsaudit.serve import of_tensor, unfolded
 
 Outputs = NDArray[Any]
-"""Outputs in normal form, shape (size, ...): float64 of any shape, an array of strings, or an array of objects.
-
-An array of floats of shape (size, k) stands for tuples of k floats, one of more dimensions for `Array`s.
-"""
+"""Outputs in normal form, shape (size, ...): float64 of any shape (rows are tuples, more dimensions `Array`s), strings,
+or objects."""
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -392,10 +389,7 @@ _UNFINISHED = {*_NUMBERS, np.ndarray}
 
 
 def frozen(value: Any) -> Any:
-    """Return something that stays as the output is now, however the mechanism goes on to use its objects.
-
-    Cheaper than the normal form: numbers and arrays of numbers are left to `pack_frozen`, which takes many at once.
-    """
+    """Return something that stays as the output is now, for `pack_frozen`: numbers and arrays of these, else normal."""
     kind = type(value)
     if kind in _UNCHANGING:
         return value
@@ -437,10 +431,7 @@ def pack_normal(values: list[Any]) -> Outputs:
 
 
 def normal_array(outputs: Any) -> Outputs:
-    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats.
-
-    Masked numbers become None; arrays of bytes, dates or records become objects.
-    """
+    """Return an array whose first axis counts runs in normal form; never the mechanism's own memory but for floats."""
     if isinstance(outputs, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(outputs)
         outputs = outputs.data.astype(object)

@@ -317,10 +317,7 @@ class AuditResult(PairResult):
 
 
 def save(results: Iterable[Result], path: Path) -> None:
-    """Write a result file ``{"schema": 1, "results": [...]}``, whole or not at all; raises `AuditError`.
-
-    But for the blocks ``execution`` it is the same, byte for byte, for the same seed and code.
-    """
+    """Write a result file, whole or not at all; but for ``execution`` the same bytes for the same seed and code."""
     write_whole(path, text(results))
 
 
