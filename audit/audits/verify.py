@@ -1,8 +1,7 @@
 """Verification: whether a stored result is what its counts say, one that an audit can give, and one that runs again.
 
-What no audit can have given follows from what numbers mean and from the sizes that audits have, and is sure, or wrong
-less than once in a thousand million audits. A result that passes may still be made up: that events were learnt from
-other runs, and that the seed was not chosen for the bound that it gives, no file shows.
+What no audit can have given is sure, or wrong less than once in a thousand million audits. A result that passes may
+still be made up: no file shows that events were learnt from other runs, and that the seed was not chosen for its bound.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Datasets: neighbouring relations, pairs to be told apart, and each dataset as every run is to see it.
 
 A dataset is a collection of records: the items of a sequence, the rows of an array or of a frame (of pandas or polars,
-neither of which is imported), the entries (key, value) of a mapping. Order never matters. Query answers are vectors of
-numbers.
-
-`Dataset` gives the object that a function is called with.
+neither of which is imported), the entries (key, value) of a mapping. Order never matters.
 """
 
 from __future__ import annotations
@@ -278,10 +275,8 @@ def adjacency_of(adjacency: Any) -> Adjacency | None:
         with contextlib.suppress(TypeError):  # abstract, or asks for more
             return adjacency()
     if adjacency is not None and not isinstance(adjacency, Adjacency):
-        raise AuditError(
-            f"adjacency is {adjacency!r}; it must be AddRemove(), Substitution(), MaxChange(bound), or None, by which "
-            "you vouch for the pairs."
-        )
+        they = "AddRemove(), Substitution(), MaxChange(bound), or None, by which you vouch for the pairs"
+        raise AuditError(f"adjacency is {adjacency!r}; it must be {they}.")
     return adjacency
 
 
@@ -306,10 +301,8 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
         return [pairs]
     if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
         if all(isinstance(part, tuple) and len(part) == 2 for part in pairs):
-            raise AuditError(
-                f"{shorten(pairs)} may be one pair of datasets or two; write DatasetPair(x, x_prime) for one, and a "
-                "list for two."
-            )
+            how = "write DatasetPair(x, x_prime) for one, and a list for two"
+            raise AuditError(f"{shorten(pairs)} may be one pair of datasets or two; {how}.")
         return [DatasetPair(*pairs)]
     if not isinstance(pairs, (list, tuple)) and is_strategy(pairs):
         pairs = [pairs]
@@ -349,20 +342,17 @@ class Dataset:
     def __init__(self, given: Any) -> None:
         refuse_if_consumed(given)
         self.constant = is_constant(given)
-        self.changes = False
-        """Whether a run has changed its dataset, so that each needs a copy."""
+        self.changes = False  # whether a run has changed its dataset, so that each needs a copy
+        # the object that runs share until one has changed it, and what the dataset and it are as bytes
         self.shared, self._bytes, self._mark = given, b"", b""
-        """The object that runs share until one has changed it, and what the dataset and it are as bytes."""
         if not self.constant:
             try:
                 self._bytes = _mark(given)
                 self.shared = pickle.loads(self._bytes)
                 self._mark = _mark(self.shared)
             except Exception as error:
-                raise AuditError(
-                    f"The dataset holds what cannot be copied ({type(error).__name__}: {error}), so that not every run "
-                    f"could see it as it was given. {HOW}"
-                ) from error
+                what = f"what cannot be copied ({type(error).__name__}: {error})"
+                raise AuditError(f"The dataset holds {what}, so that not every run could see it anew. {HOW}") from error
 
     def copy(self) -> Any:
         return self.shared if self.constant else pickle.loads(self._bytes)

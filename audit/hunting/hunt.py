@@ -2,9 +2,7 @@
 
 Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
 certification of a pair that was shrunk; both take fresh runs (docs/how-to/hunt.md says why the sum is at most alpha).
-
-In the screen all candidates get a few runs; the better quarter gets four times as many, again and again, as in
-successive halving (Jamieson and Talwalkar 2016). It orders candidates and certifies nothing.
+The screen is successive halving (Jamieson and Talwalkar 2016); it orders candidates and certifies nothing.
 """
 
 from __future__ import annotations
@@ -249,11 +247,9 @@ def hunt(
 class _Screened:
     candidate: Candidate
     seed: int
-    rank: tuple[float, float] = (0.0, 0.0)
-    """The bound that is predicted for an audit, in claims, and how sure it is that there is any difference."""
+    rank: tuple[float, float] = (0.0, 0.0)  # the bound predicted, in claims, and how sure any difference is
     failure: str = ""
-    pace: float = 0.0
-    """Seconds of a run."""
+    pace: float = 0.0  # seconds of a run
     sides: Any = None
     outputs: Any = None
     seconds: float = 0.0
@@ -269,12 +265,9 @@ class _Hunting:
     seed: int
     until: float
     file: Checkpoint | None = None
-    """What holds the order of the candidates, and each audit, step of shrinking and certification that is done."""
-    ordered: list[_Screened] = field(default_factory=list)
-    """Those for which there was time in the screen, the most promising first."""
+    ordered: list[_Screened] = field(default_factory=list)  # for which there was time, the most promising first
     attempts: list[Attempt] = field(default_factory=list)
-    made: dict[str, Mechanism] = field(default_factory=dict)
-    """The mechanism at values of the parameters: a child or a cache belongs to it."""
+    made: dict[str, Mechanism] = field(default_factory=dict)  # by parameters: a child or a cache belongs to it
     runs: int = 0
     certified: int = 0
     interrupted: bool = False

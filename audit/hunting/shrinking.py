@@ -1,7 +1,6 @@
 """A pair that fails a test is made simpler as long as it fails: fewer records first, then simpler values.
 
-The order of values is that of hypothesis: whole numbers before others, small ones before large, positive before
-negative. Every proposal is a pair of neighbours under all relations of the pair that was given.
+Values are ordered as by hypothesis. Every proposal is a pair of neighbours under all relations of the one given.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 r"""What templates write of results: a self-contained HTML page, and the methods paragraphs of a paper in LaTeX.
 
-The page has a table that sorts and filters, and a card for every result. `templates/report.html` escapes everything
-that comes from a result; the page's content security policy allows no script, style or address but its own, by hash.
-The paragraphs, with the BibTeX entries that they ``\cite``, say nothing that the results do not show, so that other
-results give other words.
+`templates/report.html` escapes everything that comes from a result; the page's content security policy allows no
+script, style or address but its own, by hash. The paragraphs say nothing that the results do not show.
 """
 
 from __future__ import annotations

@@ -270,10 +270,8 @@ def freeze(
                 best = choice
     witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
     if witness is ANYTHING or not isinstance(event, Region):
-        raise AuditError(
-            "Nothing tells the two datasets apart that a frozen test can write down: intervals of a coordinate, of a "
-            "sum, difference or maximum, or of a sum of piecewise linear terms."
-        )
+        what = "intervals of a coordinate, of a sum, difference or maximum, or of a sum of piecewise linear terms"
+        raise AuditError(f"Nothing tells the two datasets apart that a frozen test can write down: {what}.")
     combine, terms = _terms(event.feature)
     at, slack = best.certificate.point(claim)
     test = FrozenTest(

@@ -96,10 +96,9 @@ class GuessBound:
             advice = "Another definition implies one of them: claim.approximate(1e-5), for instance."
             raise AuditError(f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. {advice}")
         if isinstance(claim, GaussianDP) and (self.method != "trade-off" or decided):
-            raise AuditError(
-                f"{claim} is about a whole curve, which only the trade-off method bounds, with a number of guesses "
-                "that the output does not decide; give guesses='planned', 'bonferroni' or a number, and method='auto'."
-            )
+            advice = "give guesses='planned', 'bonferroni' or a number, and method='auto'"
+            why = "which only the trade-off method bounds, with a number of guesses that the output does not decide"
+            raise AuditError(f"{claim} is about a whole curve, {why}; {advice}.")
         if self.method == "trade-off" and decided:
             advice = "give guesses='planned' or method='binomial'"
             raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")

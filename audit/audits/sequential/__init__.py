@@ -56,8 +56,6 @@ and 72: Laplace noise of two thirds 308, 418, 350; Gaussian noise of half 272, 3
 92, 110; a bit that is set with probabilities 0.8 and 0.4 10,000, 9,500, 8,800."""
 MOST_REMEMBERED = 100_000
 """Runs of a pair after which the outputs of no further chunk are kept to learn from."""
-
-
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 MORE_CALLS = 64
@@ -69,8 +67,6 @@ makes one. Then half of all pairs a lag apart, against half at random, have a p-
 within a call lie on one side of the median; and where all outputs of a stream are equal."""
 ENOUGH_TO_TRUST = 1 << 12
 """Runs after which what is remembered shows the same of a function that is called once a run."""
-
-
 Seen = NDArray[np.int64]
 """Counts of guesses: shape (..., strategies, 6), the last axis 2 * guess + side, guess 'x', 'x'' or none."""
 OUTCOMES = np.zeros((6, 3))
