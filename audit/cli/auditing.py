@@ -129,6 +129,9 @@ def audit(
         print(done[0])
     elif not quiet:
         tables.print_table(tables.result_rows(done), tables.PAPER)
+        for result in done:
+            if result.violates_claim:  # the event gives it away
+                print(textwrap.shorten(f"{result.mechanism}: {result.describe_event()}", 160))
         print(textwrap.fill(f"{tables.caption(done, confidence)} Seed {root}.", shutil.get_terminal_size().columns))
     for sentence in missing:
         print(f"epsaudit: {sentence}", file=sys.stderr)

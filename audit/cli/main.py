@@ -6,6 +6,7 @@ which need the words alone, come at once.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import io
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     left_out: list[Warning | str] = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # for terminals without Greek letters
+            stream.reconfigure(errors="epsaudit")  # for terminals without Greek letters
     try:
         with _sentences(left_out):
             words = sys.argv[1:] if arguments is None else list(arguments)
@@ -71,6 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("This is a defect of epsaudit; please report it with the lines below.", INTERNAL, said)
     unusable = any(isinstance(one, Unusable) for one in left_out)
     return OWN_CODE if unusable and status == AS_EXPECTED else int(status)
+
+
+WORDS = {"ε": "epsilon", "δ": "delta", "ρ": "rho", "µ": "mu", "é": "e", "≥": ">=", "≤": "<=", "′": "'", "…": "..."}
+
+
+def _in_words(error: Any) -> tuple[str, int]:
+    return "".join(WORDS.get(one, "?") for one in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("epsaudit", _in_words)
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:

@@ -145,6 +145,7 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
             "exact": result.exact,
             "certified": result.lower_bound,
             "verdict": result.verdict + (" (!)" if result.surprising else ""),
+            "style": "bold red" if result.surprising else "yellow" if result.violates_claim else None,
         }
         for result in results
     ]
@@ -229,5 +230,5 @@ def print_table(
     for column in columns:
         shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(Text(column.show(row)) for column in columns))
+        shown.add_row(*(Text(column.show(row)) for column in columns), style=row.get("style"))
     Console(file=file, width=width).print(shown)
