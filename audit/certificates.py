@@ -63,8 +63,7 @@ class Counts:
 class Certificate(Tagged, ABC):
     """A rule that turns counts into lower bounds; every method broadcasts over arrays in the counts.
 
-    Each bound holds with probability at least ``confidence`` on its own; several from the same counts do not hold
-    jointly at that level unless the docstring of the rule says so.
+    Each bound holds with probability at least ``confidence`` on its own; several jointly only where a rule says so.
     """
 
     _what = "not a certificate"

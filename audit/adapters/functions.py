@@ -526,10 +526,7 @@ class _OneByOne(_FunctionDistribution):
     def take_turns(
         self, other: _OneByOne, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """See `OutputDistribution`. Runs share a dataset until one has changed it; then each has a copy.
-
-        This is looked at after the first run, the second, the next two, four and so on, and then after every block.
-        """
+        """See `OutputDistribution`. Runs share a dataset until one has changed it: a look after 1, 2, 4, ... tells."""
         values: tuple[list[Any], list[Any]] = ([], [])
         coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
@@ -541,10 +538,8 @@ class _OneByOne(_FunctionDistribution):
                 shared.append(None if law.dataset.changes else law.dataset.shared)
                 own = law.fresh and not getattr(law.function, "stateless", False)  # an object for every run
                 call = None if own else law.takes.of(law.function() if law.fresh else law.function)
-                if call is None or shared[-1] is None:
-                    runs.append(functools.partial(law._run_alone, call, shared[-1], *more))
-                else:
-                    runs.append(functools.partial(call, shared[-1], *more))
+                run = functools.partial(law._run_alone, call) if call is None or shared[-1] is None else call
+                runs.append(functools.partial(run, shared[-1], *more))
             for which in part:
                 try:
                     value = runs[which]()
@@ -626,9 +621,8 @@ def exact_profile(laws: Sequence[object]) -> Any:
 def forms(law: Any) -> set[str]:
     """Return in which forms a law is known: as independent 'parts', 'atoms', a 'density', or against 'others'.
 
-    That is ``parts`` that are known; finitely many outcomes (``support`` and ``log_probabilities``); a density on the
-    line (``log_density(outputs)``, non-empty ``knots`` and ``scale``), beside atoms or alone; the loss against certain
-    other laws (``loss_against(law_prime)``, a `LossPair` or None).
+    That is ``parts`` that are known; finitely many outcomes (``support``, ``log_probabilities``); a density on the line
+    (``log_density(outputs)``, non-empty ``knots``, ``scale``); a loss (``loss_against(law_prime)``, or None).
     """
     known = set()
     for form, name, also in (

@@ -1,8 +1,7 @@
 """What `epsaudit list` shows: named mechanisms with the verdict that theory expects, and released libraries of them.
 
-A package contributes entries through the entry-point group ``epsaudit.registry``, and libraries, each version in an
-environment of its own, through ``epsaudit.libraries``, apart because auditing them installs software; each entry point
-is a function without arguments that returns them. The harness itself knows none, so that it imports nothing it audits.
+A package contributes entries through the entry-point group ``epsaudit.registry``, and libraries, which are installed
+to be audited, through ``epsaudit.libraries``; each entry point is a function without arguments that returns them.
 """
 
 from __future__ import annotations
@@ -79,8 +78,7 @@ def libraries() -> dict[str, Library]:
 def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
     """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
 
-    What cannot be used is left out with a warning that names it: `epsaudit.errors.LeftOut` for what needs a library
-    that is not installed, `epsaudit.errors.Unusable` for what fails, is not of this ``kind``, or takes a name again.
+    What cannot be used is left out with a warning: `LeftOut` where a library is missing, `Unusable` otherwise.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):

@@ -1,8 +1,7 @@
 """Conversions between privacy definitions, as the papers state them, and the root-finder that inverts them.
 
-A number out of its range is an `AuditError`: epsilon, rho, mu and divergences are at least 0, Renyi orders above 1, a
-delta lies in (0, 1). The tightest conversion of a whole claim is the claim's own privacy profile (`Claim.profile`,
-`Claim.approximate`): for zCDP and Renyi DP below the closed forms here, as it minimises over all pairs of laws.
+A number out of its range is an `AuditError`. The tightest conversion of a whole claim is its own privacy profile
+(`Claim.profile`, `Claim.approximate`): for zCDP and Renyi DP below the closed forms here.
 """
 
 from __future__ import annotations

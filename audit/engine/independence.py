@@ -50,8 +50,7 @@ MOST_PAIRS = 2048  # in A, and in B: so many show, at the level of one test, tha
 MOST_NUMBERS, MOST_OBJECTS = 1 << 17, 1 << 13
 """Outputs looked at, of numbers and of Python objects, a microsecond each: halves of so many show a drift of 2 %."""
 FEWEST_REPEATS = 20
-"""Numbers with long digits, each seen again, from which on outputs are taken to come from a pool: in 1,250 training
-runs a pool of 2,000 has 390, one of 39,000 these, a continuous law none."""
+"""Long numbers, each seen again, that make a pool: 1,250 runs of one of 2,000 show 390, of 39,000 these, else none."""
 SHUFFLES = 20_210_704  # seed of the fixed permutations that choose pairs; any number would do
 FRESH = "A release is of a fresh object: give the class or function that makes it as fresh=, one for every run."
 
@@ -229,16 +228,12 @@ COPIES, FEWEST_TO_LOOK = 48, 64
 """Copies that are asked where a function has randomness of its own: a cached answer of randomised response at epsilon 1
 escapes so many with probability 2e-7. All looks ask at most a tenth of an audit's runs, or so few if that is less."""
 RUNS_OF_A_COPY = 64
-"""Runs of each copy at most, on each dataset. Of 400 sets of 48 copies that keep a chance of 0.4 or 0.6 each, 32 runs
-bring 70 in 100 below a p-value of 1e-10, 128 runs 99 in 100."""
+"""On each dataset, at most: 32 find 70 in 100 sets of copies that keep 0.4 or 0.6, at a level of 1e-10, 128 find 99."""
 PROCESSES, RUNS_OF_A_PROCESS = 16, 32
 """Processes of a program that are started before its claim is refuted, and the runs of each. That all hold the kept
 answers of randomised response at epsilon 1 that the audited one does has probability 4e-5."""
 CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
-UNCOPIED = (
-    "the function cannot be copied: a draw that it keeps from run to run would be taken for what it releases; fresh= "
-    "takes what makes it anew"
-)
+UNCOPIED = "the function cannot be copied: a draw that it keeps would be taken for a release; fresh= makes it anew"
 SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
 NOT_COPIED = ("__main__", "__mp_main__", "epsaudit", "builtins", "functools")  # scripts always are, others keep nothing
 LARGEST_FUNCTION = 1 << 26  # bytes of a function that is copied: 48 copies of so many take seconds. Set by hand

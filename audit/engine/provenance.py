@@ -48,10 +48,7 @@ STAGES: dict[Stage, int] = {
     "same seeds": 5,  # (number of the seed, side), of the seed 0
     "look": 6,  # (0) its pace; (1, side, copy or process); (2, side) the function itself; (3, copy) constant ones
 }
-"""First number of each stream's spawn key, and what follows it.
-
-Children that somebody else spawns from the seed have keys of one number.
-"""
+"""First number of each stream's spawn key, and what follows it: children spawned by others have keys of one number."""
 
 
 def entropy(seed: int | None) -> int:

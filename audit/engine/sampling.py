@@ -47,8 +47,7 @@ BLOCK = 1 << 16  # most outputs in memory at once for each job: few for a core's
 CHUNKS = 128  # about so many chunks a stage, unless they would be too small or too large
 LARGEST_CHUNK = 1 << 20  # runs of one chunk at most: a million doubles are 8 MiB, which bounds the memory of a worker
 LEAST_CHUNK, LEAST_CHUNK_OF_CALLS = 1 << 12, 1 << 6
-"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs, of which
-dependence on the call must show in a small audit, and a run may take seconds."""
+"""Fewest runs in a chunk: of a mechanism that promises independent runs, and of functions and programs."""
 Tally = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -72,10 +71,7 @@ def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> It
 
 
 FEW_RUNS = 20_000  # not worth a second worker, unless one is asked for
-REPEATS = (
-    "{} takes no rng, or carries a generator of its own: it owns its randomness, copies of it might repeat each "
-    "other's noise,"
-)
+REPEATS = "{} takes no rng, or carries a generator: it owns its randomness, copies might repeat each other's noise,"
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")

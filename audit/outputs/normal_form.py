@@ -778,10 +778,8 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
         lambda it: datetime.timedelta(*it),
     ),
 }
-"""How an output stands in an object of one field: the field, the output's type, the field's, writing and reading.
-
-Of two types that an output is of, the first counts: a mapping is a tuple, too.
-"""
+"""How an output stands in an object of one field: the field, the output's type (of two the first), the field's, writing
+and reading."""
 
 
 LOOKED_AT, PARTS = 1000, 64  # outputs of a dataset that are looked at for what is left out, and their parts

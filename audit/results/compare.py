@@ -31,10 +31,7 @@ UNTESTED = {
     "what it saw, and guesses about canaries of one run on each other: such counts have no exact test.",
 }
 """Verdicts about results that no test compares, and what is said of them below a table."""
-OTHERS = (
-    "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event of an audit of "
-    "fixed size on the new code"
-)
+OTHERS = "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event on the new code"
 
 
 @dataclass(frozen=True)
@@ -53,10 +50,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Drift:
-    """All comparisons of two result files, and why the other results could not be compared.
-
-    ``untested`` are results, old and new, whose bounds are told side by side: no test says whether they moved.
-    """
+    """All comparisons of two result files, why others were not, and ``untested`` ones that no test compares."""
 
     comparisons: tuple[Comparison, ...]
     not_compared: tuple[str, ...]
