@@ -227,6 +227,7 @@ def print_table(
     from rich.text import Text
 
     shown = Table(title=Text(title) if title else None)  # Text, as rich takes [words] and :words: for markup
+    columns = with_values(rows, columns)
     for column in columns:
         shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
     for row in rows:
