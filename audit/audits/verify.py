@@ -194,8 +194,7 @@ def _shown(value: Any) -> str:
 def load(path: Path) -> list[Result]:
     """Read a result file of any kinds of audits, and check that its results are what their counts say.
 
-    Raises `AuditError` if it cannot be read, is none, or holds what no audit can have given or what does not follow
-    from its counts. `recompute` compares more: epsilon and delta beside a claim about a whole curve.
+    `AuditError` if it cannot be read, or holds what no audit can have given or what its counts do not give.
     """
     found: list[Result] = []
     for place, stored in enumerate(read(path)):
@@ -352,8 +351,7 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
 def _numbers(*events: Region) -> NDArray[np.bool_]:
     """Which numbers all events of one feature hold, of those at and beside every end of an interval.
 
-    They suffice: whatever events have in common starts at one of them. Single outputs are numbers of the feature only
-    if it is the output itself.
+    Whatever events have in common starts at one of them. Single outputs are numbers of the output itself only.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

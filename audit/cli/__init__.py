@@ -73,10 +73,7 @@ class Number(click.ParamType[float]):
 
 
 class Command(click.Command):
-    """A command of a table: what it ``runs``, ``about``, ``params``, those ``headed`` in its help, and ``examples``.
-
-    What runs is a function, or is imported only then: 'module.function' of this package.
-    """
+    """A command of a table; what it ``runs`` is a function, or 'module.function' of this package, imported then."""
 
     def __init__(
         self,

@@ -101,10 +101,7 @@ class AsChecked(Adjacency):
 
 @dataclass(frozen=True)
 class WithinNorm(Adjacency):
-    """Datasets are vectors of query answers that one record can change by at most ``bound`` in the l1 or l2 norm.
-
-    For the greatest single change, 'linf', there is `MaxChange`.
-    """
+    """Query answers that one record changes by at most ``bound`` in a norm; that of 'linf' is `MaxChange`."""
 
     bound: float = 1.0
     norm: Norm = "l2"
@@ -420,10 +417,7 @@ class _Case(NamedTuple):
 
 
 def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
-    """Yield all changes of a table, each once under every relation that it may hold for.
-
-    They are rows of x and of x', in words, and how complex it is.
-    """
+    """Yield all changes of a table: rows of x and of x', in words, and how complex it is."""
     values = [_values_of(column, table.beyond) for column in table.columns]
     low, high = (tuple(cases[min(side, len(cases) - 1)].content for cases in values) for side in (0, 1))
     most, owner = table.most_rows_a_person, table.owner

@@ -468,10 +468,7 @@ class _Hunting:
         return None
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
-        """Choose an event on runs of their own, and certify it on fresh ones, the fewest that suffice.
-
-        It is the best event of at most two thresholds or outputs; where none of these does, the best of any kind.
-        """
+        """Choose an event, a readable one if any suffices, on runs of their own; certify it on the fewest that do."""
         mechanism, affordable = self.mechanism(candidate, pace), self.left(0.25) / max(pace, 1e-6)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)

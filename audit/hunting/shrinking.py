@@ -35,9 +35,9 @@ def shrink(
 ) -> tuple[Candidate, int]:
     """Return the simplest candidate found that passes the test ``still``, and how many were tested.
 
-    ``describe`` returns the description of the data at values of the parameters. Where it is None, records are the
-    items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column, as no other
-    domain is known. ``values`` are those of each parameter, the simplest first; ``until`` is of `time.perf_counter`.
+    ``describe`` gives the description of the data at values of the parameters; without, records are items of lists,
+    tuples and arrays, and numbers stay between the least and the greatest of their column. ``values`` are those of each
+    parameter, the simplest first; ``until`` is of `time.perf_counter`.
 
     >>> from epsaudit.data.neighbours import AddRemove
     >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])

@@ -84,10 +84,7 @@ def legend_below(figure: Figure, columns: int = 2) -> None:
 
 
 def words(text: str) -> str:
-    r"""Write a name so that matplotlib draws it as it is: no dollars for mathematics, and no underscore first.
-
-    A label that begins with an underscore would be left out of the legend.
-    """
+    r"""Write a name so that matplotlib draws it as it is, and in the legend: no mathematics, no underscore first."""
     plain = visible(text).replace("$", r"\$")
     return f" {plain}" if plain.startswith("_") else plain
 

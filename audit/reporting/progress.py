@@ -70,10 +70,7 @@ class Lines:
 
 
 class Display:
-    """What a command shows on standard error while it works: a line that changes on a terminal, a few lines in a log.
-
-    ``total`` audits, which may run in other processes, are counted.
-    """
+    """What a command shows on standard error while it does ``total`` audits: a line that changes, or a few in a log."""
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, 0, quiet

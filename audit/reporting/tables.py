@@ -77,10 +77,7 @@ def _power(mantissa: str, exponent: str) -> str:
 
 
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
-    r"""Write a LaTeX table that compiles as it is, in one column or two: all it needs is ``\usepackage{booktabs}``.
-
-    It spans both columns; of more than 45 rows each 45 are a table, all of one number. Everything is escaped.
-    """
+    r"""Write a LaTeX table for ``\usepackage{booktabs}``, everything escaped; each 45 rows are one, of one number."""
     columns = with_values(rows, columns)
     alignment = "".join("r" if one.numeric else f"p{{{one.width}}}" if one.width else "l" for one in columns)
     heading = " & ".join(text.latex(column.heading) for column in columns) + r" \\"

@@ -47,10 +47,7 @@ SHRINKING_SECONDS = 5.0
 
 
 class PrivacyAudit:
-    """What the fixture ``privacy_audit`` gives a test.
-
-    Of the false-alarm probability of a test the k-th of its checks gets 1 / (k (k + 1)), which sum to 1.
-    """
+    """The fixture ``privacy_audit``; the k-th check of a test gets 1 / (k (k + 1)) of its false-alarm probability."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

@@ -81,8 +81,7 @@ class GuessCounts:
 class GuessBound:
     """What counts of guesses bound, by which method, and at which confidence.
 
-    Raises `AuditError` if the method has no theorem about the claim, or about a number of guesses that the run's output
-    decides.
+    `AuditError` if the method has no theorem about the claim, or about guesses whose number the run's output decides.
     """
 
     claim: Claim

@@ -296,10 +296,7 @@ def _refuse_if_all_failed(run: Begun, pairs: Sequence[_Pair]) -> None:
 
 
 def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
-    """Raise `AuditError` if what is remembered shows that runs depend on one another.
-
-    The audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1)).
-    """
+    # the audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1))
     for memory, side in zip(one.outputs, ("x", "x'"), strict=True):
         share = level / (8 * len(memory) * (len(memory) + 1))
         if (finding := dependence_of_outputs(join(memory), (list(map(len, memory)),), share)) is not None:

@@ -57,9 +57,8 @@ def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
     """Shares in which a strategy's bets should part wealth, shape (parameters, 60), and the growth of the best of them.
 
-    Each bet gets what it would have made of one coin in the past ``runs``, if guesses were ``correct`` and ``wrong``
-    with these probabilities; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of
-    log-wealth a run.
+    Each bet gets what it would have made in the past ``runs``, with these probabilities of a correct and of a wrong
+    guess; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of log-wealth a run.
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
     most = np.max(grows, axis=-1, keepdims=True)
@@ -69,10 +68,7 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
-    """Log-wealth after half of everybody's was put together and divided in these shares: (strategies, ..., bets).
-
-    What lies between, parameters, are accounts of their own, whose shares sum to 1.
-    """
+    """Log-wealth after half of everybody's was put together and divided in these shares, which sum to 1 a parameter."""
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
     with np.errstate(divide="ignore"):
         anew = everybody + np.log(shares) + math.log(DIVIDED * shares.shape[0] * shares.shape[-1])
@@ -136,8 +132,7 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
 def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
     """Epsilon and delta that each parameter of the grid implies at a tangent; exact at the claim, elsewhere rounded up.
 
-    The inverse, `Claim.least_at`, is tabulated; an interpolated delta whose own least parameter is below the one asked
-    for gives way to the next entry of the table.
+    `Claim.least_at` is tabulated; an interpolated delta that is too small gives way to the next entry of the table.
     """
     grid = parameter_grid(claim)
     if tangent is None:

@@ -118,8 +118,7 @@ Plans = tuple[Plan, Plan]
 class Growth:
     """The objective of a sequential audit: growth of log-wealth a run against the claim at the best of some ``points``.
 
-    A bound predicted for few runs would prefer common events, which may never refute the claim. ``more_wrong`` guesses
-    are added to those seen: the best of many events is overestimated.
+    ``more_wrong`` guesses are added to those seen: the best of many events is overestimated.
     """
 
     points: Sequence[tuple[float, float]]
@@ -202,8 +201,7 @@ class Learner:
     ) -> Plan:
         """Choose the aggressive strategy's event while there are more runs to choose it from: by growth alone.
 
-        Simple scores are chosen without a penalty, and where none grows, any difference between the sides is bet on. Of
-        a vector, all coordinates count jointly: of many tested one by one, some would look good by chance.
+        Simple scores have no penalty; where none grows, any difference is bet on. Coordinates count jointly.
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
         many, turn = length_of(outputs) > MOST_PAIRED and outputs.size > ENOUGH_NUMBERS, self.made % LEARN_EVERY

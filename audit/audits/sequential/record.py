@@ -64,10 +64,9 @@ def gaussian(claim: Claim) -> float | None:
 def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float, share: float = 0.9) -> float | None:
     """Least parameter that ``runs`` would have refuted with probability about ``share``, by events as common as those.
 
-    Solved on the law of the game by a normal approximation to the number of correct guesses. Where a Gaussian attains
-    the claim, it is imagined, guessed by its likelihood ratio at most as often as by one of the events, and tested at
-    the best tangent; else a mechanism that attains its parameter on the event that tells most. ``log_needed`` is the
-    log-wealth at which the claim is refuted. None if not even four times the claim would have been.
+    By a normal approximation to the number of correct guesses. Imagined is the Gaussian that attains the claim, if any,
+    guessed by its likelihood ratio, else a mechanism that attains its parameter on the event that tells most.
+    ``log_needed`` is the log-wealth that refutes the claim. None if not even four times the claim would have been.
     """
     seen = [one for one in seen if one.share > 0.0]
     if not seen or runs == 0:
@@ -135,10 +134,7 @@ LEARNING = 0.25
 
 @dataclass(frozen=True)
 class StrategyRecord(Bet):
-    """What one strategy did in one round: its bet, the counts until the audit stopped, and interim looks.
-
-    The ``looks`` are runs, correct and wrong guesses of the round so far, whenever the running bound was updated.
-    """
+    """A strategy's bet in a round, counts until the audit stopped, and looks: (runs, correct, wrong guesses) so far."""
 
     counts: Counts
     looks: tuple[tuple[int, int, int], ...]
@@ -150,10 +146,7 @@ class StrategyRecord(Bet):
 
 @dataclass(frozen=True)
 class Round:
-    """One round on a pair, by its name and digest, with what each strategy did.
-
-    Before it, ``explored`` runs on other pairs.
-    """
+    """One round on a pair, by its name and digest, and each strategy in it; before it, ``explored`` runs on others."""
 
     pair: str
     explored: int
@@ -232,10 +225,7 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Least parameter that this many runs would have refuted 9 times in 10, by events as common as those seen.
-
-        None if not even four times the claim would have been.
-        """
+        """Least parameter that would have been refuted 9 times in 10; None beyond four times the claim."""
         return self.least_caught(0.9)
 
     def least_caught(self, share: float) -> float | None:
