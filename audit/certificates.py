@@ -1,7 +1,4 @@
-"""From counts of events in fresh runs to a bound that exceeds the truth with probability at most 1 - confidence.
-
-Events and certificates are fixed before the counts exist; see `epsaudit.audits.fixed`.
-"""
+"""From counts of events, fixed before, to a bound that exceeds the truth with probability at most 1 - confidence."""
 
 from __future__ import annotations
 
@@ -101,8 +98,6 @@ class MembershipGame(Certificate):
 
     With delta > 0 a guess is correct with probability at most q + pi (1 - q), q = e^epsilon / (1 + e^epsilon) and
     pi = delta events / (2 s), s the probability of guessing. Proofs: docs/explanation/theory.md#membership-game.
-
-    Randomised response, 1,000 runs, 731 of them guessed correctly:
 
     >>> counts = Counts(500, 500, 365, 134, 135, 366)
     >>> round(float(MembershipGame().epsilon(counts, 0.0, 0.95)), 3)

@@ -1,7 +1,4 @@
-"""Dataclasses as JSON objects and back, by their fields and type hints: claims, certificates, rules, rounds, results.
-
-Whether a file may hold one, its JSON Schema says (`check`; docs/reference/files.md), and the class.
-"""
+"""Dataclasses as JSON objects and back, by their fields and type hints; `check` asks the JSON Schema of a file."""
 
 from __future__ import annotations
 

@@ -486,10 +486,7 @@ def quickly(mechanism: Mechanism) -> Mechanism:
 
 
 def in_turns(mechanism: Mechanism) -> Mechanism:
-    """Let runs on x and on x' take turns, of a program that says that each is a call of its own; else change nothing.
-
-    What lasts from run to run then tells nothing of the coins, for a request every two runs: 512 runs more, not 4,096.
-    """
+    """Let runs take turns, of a program that says that each is a call of its own: 512 runs look for more, not 4,096."""
     if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
         return mechanism
     with CHILDREN.borrow(mechanism.program) as child:

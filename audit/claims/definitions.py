@@ -82,10 +82,7 @@ class Claim(Tagged, ABC):
         raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
 
     def profile(self, epsilon: float) -> float:
-        """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, epsilon >= 0.
-
-        Tight: some pair of distributions allowed by the claim attains it.
-        """
+        """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, which some pair attains."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
         surest = 1.0 - 1e-15
         if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
@@ -267,8 +264,6 @@ class GaussianDP(_Checked):
 @dataclass(frozen=True)
 class ApproxZCDP(_Checked):
     """delta-approximate rho-zCDP (Bun and Steinke 2016, Definition 8.1): rho-zCDP but for a part of weight delta.
-
-    The audited parameter is rho at this delta.
 
     >>> claim = ApproxZCDP(0.5, 1e-6)
     >>> print(claim, claim.approximate(2e-6))

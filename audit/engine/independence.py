@@ -242,10 +242,9 @@ LARGEST_FUNCTION = 1 << 26  # bytes of a function that is copied: 48 copies of s
 class Look:
     """What is known of a mechanism's randomness and memory, from a few runs of copies that were never called.
 
-    Two copies of a function get the same seeds, in two orders, and then both again. If they answer each seed alike, the
-    function draws from its rng (or the global generators) alone and keeps nothing. If both draw fewer random numbers,
-    or more, the first time than ever after, or each answers by what it was asked first, the function keeps what it
-    drew: `AuditError`. Else `again` compares many copies before a bound is certified.
+    Two copies of a function get the same seeds, in two orders, and then both again. If they answer alike, it draws from
+    its rng (or the global generators) and keeps nothing. If both draw fewer random numbers, or more, the first time, or
+    each answers by what it was asked first, it keeps a draw: `AuditError`. Else `again` compares many copies.
     """
 
     def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
@@ -636,10 +635,7 @@ class Rates:
         return np.array([len(values), failed, *map(np.count_nonzero, marked)])
 
     def refuse_if_moved(self, later: NDArray[np.int64], *, only_stopped: bool = False) -> None:
-        """Raise `AuditError` if later runs, rows as of `seen`, all failed where the earlier ones did not, or moved.
-
-        Independent runs are refused by a rate with probability at most LEVEL / 2: four rates on two sides, two-sided.
-        """
+        """Raise `AuditError` if later runs, rows as of `seen`, all failed where earlier ones did not, or moved."""
         runs, failed = np.sum(self.before, axis=0)[:2].tolist()
         if later[:, 0].sum() and (later[:, 0] == later[:, 1]).all() and failed < runs:
             raise AuditError(

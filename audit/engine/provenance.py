@@ -178,8 +178,7 @@ ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 def digest(value: Any) -> str:
     """Return 16 hexadecimal digits that stand for a value, in every process: its type, its data, the code of functions.
 
-    Nothing is called or imported. Of what a function names, data count; functions and classes are followed where they
-    were typed in, as in a notebook, and else named: their files count, see `sources`.
+    Of what a function names, data count; functions and classes are followed where they were typed in, as in a notebook.
 
     >>> digest((1, "a", {2.5})) == digest((1, "a", {2.5})) != digest((1, "a", {2.6}))
     True

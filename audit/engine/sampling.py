@@ -1,7 +1,6 @@
 """Run mechanisms by the million, in chunks: outputs to training, counts to certification.
 
-A chunk draws from its own stream. Chunks depend on the number of runs and the kind of mechanism alone, so a result
-depends on the seed and the number of runs, not on who computed which chunk when.
+A chunk draws from its own stream, so a result depends on the seed and the number of runs, not on who computed it when.
 """
 
 from __future__ import annotations
@@ -53,10 +52,7 @@ Tally = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some runs that one worker does in one go: ``key``, from its stage's number on, names their stream.
-
-    Training and validation do ``size`` runs on each dataset, the others as many on both together.
-    """
+    """Runs done in one go, ``size`` on each dataset in training, else on both; ``key`` names their stream."""
 
     key: tuple[int, ...]
     size: int
@@ -111,10 +107,7 @@ class Workers:
         *,
         in_order: bool = False,
     ) -> Generator[tuple[Part, Answer], None, None]:
-        """Yield every part with ``function(shared, part)``, as soon as it is known, or in the order of the parts.
-
-        Raises `AuditError` if a worker dies, a cluster cannot be reached any more, or ``shared`` cannot be sent.
-        """
+        """Yield every part with ``function(shared, part)``, as soon as it is known, or in order; see `side_by_side`."""
         jobs = self.n_jobs
         if jobs is None and (runs > FEW_RUNS or "joblib" in sys.modules):  # what its context says, or else one a core
             import joblib  # slow to import, and small audits need none of it

@@ -38,7 +38,7 @@ def side_by_side(
     jobs: int | None,
     in_order: bool,
 ) -> Iterator[tuple[Part, Answer]]:
-    """Do what `epsaudit.engine.sampling.Workers.each` does, by joblib with so many jobs, or as its context says."""
+    """As `Workers.each`, by joblib; `AuditError` if a worker or the cluster is lost, or ``shared`` not sent."""
     import joblib  # slow to import, and small audits need none of it
     from joblib.parallel import get_active_backend
 

@@ -48,10 +48,7 @@ LONGEST_MESSAGE = 1000  # characters of an exception's that are kept
 
 @dataclass(frozen=True)
 class Raised:
-    """The outcome of a run in which the mechanism raised: an output like any other, compared by type name alone.
-
-    Of `SystemExit` the status is a part of the name. The message is for people, and for ``witnesses="all"``.
-    """
+    """The outcome of a run in which the mechanism raised: compared by type name alone, and the status of an exit."""
 
     exception: str
     message: str = field(default="", compare=False)

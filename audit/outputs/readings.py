@@ -40,8 +40,6 @@ class Reading:
 
     >>> Reading("words")("10.3.44.1: 17 of user93 took -0.25 s")
     (10.0, 3.0, 44.0, 1.0, 17.0, 'of', 'user', 93.0, 'took', -0.25, 's')
-    >>> Reading("json")('{"n": [1, 2]}'), Reading("json")("no")
-    ({'n': (1, 2)}, None)
     """
 
     name: str

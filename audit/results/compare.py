@@ -1,7 +1,4 @@
-"""Drift of a claim: stored counts of the same events compared between two versions of a mechanism.
-
-`compare` says of the results that cannot be compared why; `recount` makes such that can: it counts old events anew.
-"""
+"""Drift of a claim: stored counts of the same events compared between versions; `recount` counts old events anew."""
 
 from __future__ import annotations
 

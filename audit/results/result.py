@@ -1,7 +1,4 @@
-"""Results: immutable records that keep counts, recompute bounds, print as sentences, and become JSON and back.
-
-Rendering many results is the business of `epsaudit.reporting`.
-"""
+"""Results: immutable records that keep counts, recompute bounds, print as sentences, and become JSON and back."""
 
 from __future__ import annotations
 
