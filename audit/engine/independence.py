@@ -190,7 +190,7 @@ def unevenness_of_copies(
         seen = int(first.sum() + later.sum())
         what = f"of {own[1]:,} runs of the function {own[0]:,} are in the event, of {2 * size:,} of copies {seen:,}"
         found.append(Finding(_log_tail(seen, own[0] + seen, 2 * size, 2 * size + own[1]), what))
-    return worst if (worst := min(found)).log_p < math.log(level / 2) else None
+    return worst if (worst := min(found)).log_p < math.log(level / 4) else None  # two of these, two-sided
 
 
 def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
