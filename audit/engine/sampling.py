@@ -67,7 +67,7 @@ def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> It
 
 
 FEW_RUNS = 20_000  # not worth a second worker, unless one is asked for
-REPEATS = "{} takes no rng, or carries a generator: it owns its randomness, copies might repeat each other's noise,"
+REPEATS = "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
 PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
 Answer = TypeVar("Answer")
 Part = TypeVar("Part")
