@@ -178,14 +178,16 @@ class Child:
                 sent = f"of shape {outputs.shape} and type {outputs.dtype} for {size} outputs"
                 self.fail(f"sent a block {sent}; it must be numbers of shape ({size}, ...)")
             return normal_array(outputs)
-        values = []
+        with contextlib.suppress(ValueError, RecursionError):  # an AuditError is a ValueError
+            values = json.loads(b"[" + b",".join(lines) + b"]")  # seven times as fast as line by line
+            if len(values) == len(lines):
+                return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
         for number, line in enumerate(lines, 1):
             try:
-                value = json.loads(line)
-                values.append(value if type(value) in PLAIN else from_json(value))
-            except (ValueError, RecursionError):  # an AuditError is a ValueError
+                from_json(json.loads(line))
+            except (ValueError, RecursionError):
                 self.fail(f"wrote {_shown(line)} as output {number:,} of {size:,}, which is no output in JSON")
-        return pack_frozen(values)
+        raise AssertionError  # as one of them was none
 
     def lines(self, number: int, speaks: Callable[[bytes], bool]) -> list[bytes]:
         """Read ``number`` lines, without newlines; fewer if one ``speaks`` of the answer: the rest may be no lines."""

@@ -35,7 +35,17 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, Unread, frozen, look, normal_array, pack, pack_frozen
+from epsaudit.outputs.normal_form import (
+    LOOKED_AT,
+    Outputs,
+    Raised,
+    Unread,
+    frozen,
+    look,
+    normal_array,
+    pack,
+    pack_frozen,
+)
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -173,7 +183,7 @@ CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, r
 DEPTH, MOST_PARTS = 4, 64  # how far is looked: functions within functions, parts of a container
 LOCK = threading.RLock()  # the global generators belong to all threads: only one block of runs at a time may use them
 _NUMPY: Any = np.random  # whose types do not know all of it
-MT19937_BYTES = 4 * 624 + 4  # [formula] The state of numpy's Mersenne twister: 624 words and a place among them
+MT19937_BYTES = 2500  # [formula] The state of numpy's Mersenne twister: 624 words of 4 bytes, and a place among them
 Drawn = TypeVar("Drawn")
 
 
@@ -284,9 +294,9 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 def _states() -> Any:
     """Where the global generators stand, to be compared; numpy's own is read where it lies, which takes no time."""
     numpys = _NUMPY.get_bit_generator()
-    if type(numpys) is np.random.MT19937:  # unless somebody chose another
-        return ctypes.string_at(numpys.ctypes.state_address, MT19937_BYTES), random.getstate()
-    return repr(numpys.state), random.getstate()
+    own = type(numpys) is np.random.MT19937  # unless somebody chose another
+    state = ctypes.string_at(numpys.ctypes.state_address, MT19937_BYTES) if own else repr(numpys.state)
+    return state, random.getstate()
 
 
 @dataclass(frozen=True)
@@ -579,9 +589,10 @@ class _Vectorized(_FunctionDistribution):
         outputs = call(data, size, *((rng,) if self.takes.what else ()))
         if self.habits.draws_globally is None:
             self.dataset.intact(data)
-        if isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
-            for output in outputs[:1000]:
-                look(self.unread, output)
+        masked = isinstance(outputs, np.ma.MaskedArray)
+        if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
+            for place in range(min(LOOKED_AT - self.unread["", ""], len(outputs))):  # plain numbers are passed over
+                look(self.unread, outputs[place : place + 1] if masked else outputs[place])
         if isinstance(outputs, np.ndarray):
             return outputs
         with suppress(TypeError):

@@ -297,6 +297,9 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
             if looks[-1] != seen:
                 ends = f"end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
                 yield f"The interim looks of a strategy {ends}"
+            rates = strategy.correct, strategy.wrong
+            if not 0.0 <= min(rates) <= max(rates) <= 1.0:
+                yield f"A strategy bet on the rates {rates}; they must be probabilities."
             if not _is_tangent(strategy.tangent, result.claim):
                 yield f"{result.claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
     last = result.rounds[-1]

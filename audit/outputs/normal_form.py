@@ -619,7 +619,7 @@ def distinct(outputs: Outputs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     codes = outputs if rows is None else row_codes(rows)
     ordered = np.sort(codes)  # which takes a tenth of the time
     if np.all(ordered[1:] > ordered[:-1]):  # so that none is NaN
-        return np.arange(len(codes)), np.arange(len(codes))
+        return (every := np.arange(len(codes))), every
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
     return first, place
 

@@ -18,7 +18,6 @@ from importlib.metadata import metadata, version
 from importlib.resources import files
 from typing import Any
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -28,9 +27,10 @@ from epsaudit.certificates import Box, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.reporting.figures import Floats, allowed_trade_off, certified_polygon, with_bends
+from epsaudit.reporting.reproducer import templates
 from epsaudit.reporting.tables import caption, kind_of
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.text import SYMBOLS, latex, lower, percent, plain, visible
+from epsaudit.text import SYMBOLS, latex, plain, visible
 from epsaudit.witnesses.events import Additive, Tree
 
 WIDTH = 320.0
@@ -64,13 +64,9 @@ OWN = r"""@misc{epsaudit,
 
 def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
     """Return the page; ``family_confidence`` is of all bounds together, ``file`` named in commands that repeat them."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("epsaudit.reporting"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
+    environment = templates(autoescape=True)
     environment.filters |= {
-        "lower": lower,
         "plain": plain,
-        "percent": percent,
         "visible": visible,
         "grouped": "{:,}".format,
         "sortable": lambda value: (
@@ -83,7 +79,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         files("epsaudit.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
         for name in ("report.css", "report.js")
     )
-    return environment.get_template("report.html").render(
+    page: str = environment.get_template("report.html").render(
         cards=[_card(result, file) for result in results],
         kinds=sorted({kind_of(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
@@ -96,6 +92,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         width=WIDTH,
         square=SQUARE,
     )
+    return page
 
 
 def _card(result: Result, file: str) -> dict[str, Any]:
@@ -141,10 +138,8 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results."""
     if not results:
         raise AuditError("There are no results to describe.")
-    loader = jinja2.PackageLoader("epsaudit.reporting")
-    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **DELIMITERS)
-    environment.filters |= {"latex": latex, "lower": lower, "percent": percent, "span": _span}
-    environment.filters["kind"] = lambda claim: type(claim).__name__
+    environment = templates(**DELIMITERS)
+    environment.filters |= {"latex": latex, "span": _span, "kind": lambda claim: type(claim).__name__}
     fixed = [result for result in results if isinstance(result, AuditResult)]
     games: list[Any] = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]

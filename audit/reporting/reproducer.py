@@ -208,11 +208,19 @@ class Reproducer:
         return most
 
 
-def written(template: str, **facts: Any) -> str:
-    """Fill in a template of plain text."""
+def templates(**how: Any) -> Any:
+    """Return what fills in the templates of reports."""
     import jinja2
 
-    loader = jinja2.PackageLoader("epsaudit.reporting")
-    how: Any = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
-    environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, **how)
-    return environment.get_template(template).render(**facts, lower=lower, percent=percent)
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("epsaudit.reporting"), undefined=jinja2.StrictUndefined, **how
+    )
+    environment.filters |= {"lower": lower, "percent": percent}
+    return environment
+
+
+def written(template: str, **facts: Any) -> str:
+    """Fill in a template of plain text."""
+    environment = templates(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    text: str = environment.get_template(template).render(**facts)
+    return text

@@ -175,9 +175,18 @@ def recount(
     mechanism = Look(mechanism, pair, runs).mechanism
     laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
     counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
-    now: dict[str, Any] = {"provenance": provenance(), "seconds": math.nan, "execution": execution(0.0)}
-    now |= {"reproducible": bool(getattr(mechanism, "reproducible", True)), "exact": None, "seed": seed}
-    return dataclasses.replace(old, trials=runs, training_runs=0, counts=counts, **now)
+    return dataclasses.replace(
+        old,
+        trials=runs,
+        training_runs=0,
+        counts=counts,
+        exact=None,
+        seed=seed,
+        reproducible=bool(getattr(mechanism, "reproducible", True)),
+        provenance=provenance(),
+        seconds=math.nan,
+        execution=execution(0.0),
+    )
 
 
 def _told_by(result: Result, exactly: bool) -> dict[str, str]:

@@ -192,12 +192,9 @@ class Tails(FromTable):
                     upper, lower = found.lower[:, ::-1], found.upper[:, ::-1]
                     negative, thresholds = Monotone(feature, -1), -found.thresholds[::-1]
                     turned = replace(found, score=negative, thresholds=thresholds, upper=upper, lower=lower)
-                    if turned.lead <= 1.0 < found.lead:  # what guesses wrong throughout is no candidate
-                        yield found
-                    elif found.lead <= 1.0 < turned.lead:
-                        yield turned
-                    else:
-                        yield from (found, turned)
+                    for one, other in ((found, turned), (turned, found)):
+                        if one.lead > 1.0 or other.lead <= 1.0:  # what guesses wrong throughout is no candidate
+                            yield one
 
 
 @dataclass(frozen=True)

@@ -105,12 +105,12 @@ class TestVerdicts:
 
     @pytest.mark.parametrize("sound", [False, True])
     def test_an_order_by_hashes_of_text_is_not_reproducible(self, sound):
-        """Of six names: another process has the same first one once in six."""
-        names = ["ann", "bob", "carl", "dora", "eve", "fay"]
+        """Of sixteen names: another process has the same first eight less than once in a million times."""
+        names = [f"name {number}" for number in range(16)]
         first = sorted if sound else list
 
         def run(data, rng):
-            return first(set(data))[:4], round(rng.laplace())
+            return first(set(data))[:8], round(rng.laplace())
 
         result = audit(run, [(names, names[1:])], epsilon=9.0, trials=2000, seed=1, n_jobs=1)
         assert result.reproducible == sound
@@ -134,6 +134,15 @@ class TestVerdicts:
 
             result = audit(run, [(0, 1)], epsilon=9.0, trials=1000, seed=1, n_jobs=1)
             assert any(unread in note and "is not read" in note for note in result.notes) == telling
+
+    @pytest.mark.parametrize("bit", [0, 1])
+    def test_what_lies_under_a_mask_of_many_outputs_is_noted(self, bit):
+        def run(data, size, rng):
+            masked = rng.random(size) < 0.5
+            return np.ma.MaskedArray(np.where(masked, bit * data, rng.laplace(size=size)), masked)
+
+        result = audit(run, [(0, 1)], epsilon=9.0, trials=1000, seed=1, n_jobs=1)
+        assert any("lies under a mask" in note for note in result.notes) == bool(bit)
 
     def test_an_audit_that_could_not_refute_says_so(self):
         result = audit(noisy(0.05, claim=PureDP(20.0)), trials=10_000, seed=1)

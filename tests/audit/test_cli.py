@@ -132,23 +132,15 @@ def test_who_stops_reading_is_told_neither_of_a_refuted_claim_nor_of_a_defect(wo
 
 
 @pytest.mark.parametrize("encoding", [pytest.param("ascii", marks=pytest.mark.slow), "cp1252"])
-def test_a_terminal_without_greek_letters_gets_others(encoding):
-    command = [
-        sys.executable,
-        "-m",
-        "epsaudit",
-        "audit",
-        "laplace",
-        "discrete-laplace",
-        "--trials",
-        "1e3",
-        "--seed",
-        "1",
-    ]
+def test_a_terminal_without_greek_letters_gets_words(encoding, tmp_path):
+    made = 'vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[(0, 1)], name="ε ≥ 1")'
+    text = f"from epsaudit import PureDP, vectorized\nown = {made}\n"
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "epsaudit", *shlex.split("audit mine.py:own --trials 1e3 --seed 1 --jobs 1")]
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run([*command, "--jobs", "1"], capture_output=True, env=environment)
+    done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path)
     assert done.returncode == AS_EXPECTED, done.stderr
-    assert b"discrete-laplace" in done.stdout
+    assert b"epsilon >= 1: " in done.stdout
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -127,7 +127,7 @@ def test_an_order_or_an_index_that_tells_no_more_is_not_refuted(function):
 def fails(votes, rng):
     """Raises in half of the runs, on any dataset, with a message that tells."""
     if rng.random() < 0.5:
-        raise ValueError(f"row {7 if votes[0] == 'ann' else 3}: {votes[0]} after {rng.integers(1000)} ms")
+        raise ValueError(f"row {7 if votes[0] == ANN else 3}: {votes[0]} after {rng.integers(1000)} ms")
     return rng.laplace()
 
 

@@ -78,11 +78,14 @@ class TestTable:
         text = drawn.getvalue()
         assert all(len(line) <= width for line in text.splitlines())
         for result in results:
+            assert result.mechanism in text or width < 140  # a long name is folded, and stands whole when it is joined
             assert result.mechanism[:20] in text
             assert lower(result.lower_bound) in text
 
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
+        tables.print_table(tables.result_rows(flipped), tables.PAPER, file=(drawn := io.StringIO()), width=80)
+        assert "(!)" in drawn.getvalue()
         assert "Not as expected (!): laplace." in tables.caption(flipped, 0.95)
         assert r"| consistent (\!) |" in tables.results_to_markdown(flipped, 0.95)
         assert "consistent (!) " in tables.results_to_latex(flipped, 0.95)

@@ -487,6 +487,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looked at after different runs"),
             (lambda s: [strategy["looks"].pop() for strategy in s["rounds"][-1]["strategies"]], "its counts are"),
             (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "go back"),
+            (lambda s: s["rounds"][-1]["strategies"][0].update(wrong=-0.5), "must be probabilities"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
             (lambda s: s.update(runs=s["trials"] + 1), "runs is stored as"),
