@@ -19,7 +19,6 @@ from types import TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
-    "markupsafe": "report",
     "matplotlib": "report",
     "pandas": "studies",
     "statsmodels": "studies",
