@@ -33,11 +33,12 @@ from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import Candidate, Description, Table, relation_named
+from epsaudit.hunting.hunt import Finding
 from epsaudit.hunting.parameters import Options, Served, candidates, description_at, read_schema, stated_claims
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.results import result as results
-from epsaudit.results.result import Result
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import for_json
 
 HUNTED = (
@@ -314,19 +315,19 @@ def hunt(
     if claim is not None:
         values = list({provenance.digest(dict(one.parameters)): one.parameters for one in known}.values())
         claimed = stated_claims(claim, environment, values, timeout=timeout)
+
+    def hold(number: int, finding: Finding, seed: int) -> None:
+        """Write a finding as soon as it is certified."""
+        for which, one in (("refuted", finding), ("strongest", finding.strongest)):
+            if one is not None and out is not None:
+                results.save([_told(one, form, seed)], out / f"{which}-{number}.json")
+
     with Display(quiet=quiet or as_json) as display:
         asked |= {"adjacency": relation, "describe": describe, "n_jobs": jobs}
-        options = Options(**asked, progress=display.say, name=function)
+        options = Options(**asked, progress=display.say, found=hold, name=function)
         target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
         found = hunting.hunt(target, known, claim=claimed, options=options)
-    findings = []
-    for one in found.findings:  # `epsaudit reproduce` reads the pair and parameters of the command
-        if (case := one.as_json()) is not None:
-            x, x_prime, arguments = map(json.dumps, case)
-            more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
-            execution = {**one.result.execution, "command": f"{recorded(found.seed)} {more}"}
-            one = dataclasses.replace(one, result=dataclasses.replace(one.result, execution=execution))
-        findings.append(one)
+    findings = [dataclasses.replace(one, result=_told(one, form, found.seed)) for one in found.findings]
     rows = found.rows()
     facts = {
         **those(found, "name", "candidates", "screened", "left_out", "runs", "seconds", "seed"),
@@ -339,8 +340,6 @@ def hunt(
     if out is not None:
         provenance.write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
         provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
-        for number, one in enumerate(findings, start=1):
-            results.save([one.result], out / f"refuted-{number}.json")
         if found.audits:
             results.save(found.audits, out / "audited.json")
     say_json(as_json, {**facts, "findings": [one.to_dict() for one in findings]})
@@ -357,6 +356,16 @@ def hunt(
     if not found.audits:  # which refutes nothing, and shows nothing either
         raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
     return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _told(finding: Finding, form: str, seed: int) -> AuditResult:
+    """Return a finding's result with its pair in the command, where `epsaudit reproduce` reads it, if JSON can."""
+    if (case := finding.as_json()) is None:
+        return finding.result
+    x, x_prime, arguments = map(json.dumps, case)
+    more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
+    execution = {**finding.result.execution, "command": f"{recorded(seed)} {more}"}
+    return dataclasses.replace(finding.result, execution=execution)
 
 
 def _candidates(

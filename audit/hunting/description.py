@@ -7,6 +7,7 @@ described, as long as both together are simple enough.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 from collections import Counter, defaultdict
@@ -201,6 +202,17 @@ class Column:
         if self.type == "category" and len(self.categories) == 1:
             raise AuditError(f"Column {self.name!r} has one category, {self.categories[0]!r}; it needs two or none.")
 
+    def accepts(self, value: Any, beyond: bool) -> bool:
+        """Whether a record may hold a value, beyond the bounds if so said."""
+        if self.categories and value in self.categories:
+            return True
+        if value is None or value != value:
+            return self.missing
+        if self.role == "owner" or self.type in ("boolean", "category"):
+            return not self.categories
+        low, high = self.bounds or (-math.inf, math.inf)
+        return (self.type == "float" or value == math.floor(value)) and (beyond or low <= value <= high)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -265,6 +277,9 @@ class Table:
         x, x_prime = tuple(map(tuple, x)), tuple(map(tuple, x_prime))
         for rows in (x, x_prime):
             if len(rows) < self.least or (self.form == "one" and len(rows) != 1):
+                return None
+            cells = itertools.chain.from_iterable(zip(self.columns, row, strict=True) for row in rows)
+            if not all(column.accepts(cell, self.beyond) for column, cell in cells):
                 return None
             owners = Counter(repr(row[self.owner]) for row in rows if self.owner is not None and not self.beyond)
             if max(owners.values(), default=0) > self.most_rows_a_person:

@@ -1,27 +1,30 @@
-"""A hunt: a list of candidates is screened by few runs, the most promising are audited, shrunk, and certified anew.
+"""A hunt: candidates are screened by few runs, the most promising audited, certified anew, shrunk, and certified again.
 
 Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
-certification of a pair that was shrunk; both take fresh runs (docs/how-to/hunt.md says why the sum is at most alpha).
+certification, of a pair as it was found or shrunk; both take fresh runs (docs/how-to/hunt.md says why this suffices).
 The screen is successive halving (Jamieson and Talwalkar 2016); it orders candidates and certifies nothing.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import copy
 import dataclasses
 import functools
-import itertools
 import math
 import time
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import numpy as np
+
 from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.audits.fixed import OPTIMISTIC, Question, begun, families_of
+from epsaudit.audits.fixed import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
@@ -29,13 +32,15 @@ from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitu
 from epsaudit.engine.checkpoint import Checkpoint, Identity
 from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
-from epsaudit.errors import AuditError
-from epsaudit.hunting.description import AsChecked, Candidate, holds
+from epsaudit.errors import AuditError, clipped
+from epsaudit.hunting.description import LONGEST_NOTE, AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Served, Values, description_at
-from epsaudit.hunting.shrinking import shrink
+from epsaudit.hunting.ranking import promise
+from epsaudit.hunting.shrinking import edge_of, shrink
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
-from epsaudit.witnesses import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.text import lower
+from epsaudit.witnesses import Bound, best_of, candidate_scores
 
 RUNS = 32, 128, 512
 """Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow
@@ -44,23 +49,24 @@ FEW = 4
 """Of these runs come first, and the others where there is time: a candidate may take a hundred times as long."""
 SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
-KEPT = 4
-"""A round keeps one in so many, but at least twice as many as are audited."""
+KEPT, LEAST_KEPT = 4, 12
+"""A round keeps one in so many, but 12 at least, and the best with each value of a parameter, under each relation."""
 Audited = TypeVar("Audited", SequentialResult, AuditResult)
-CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking; what is kept by mistake costs no more than a failed certification."""
 STEP_RUNS = 500, 20_000
 """The fewest and the most runs of a test of shrinking: else four times those that the refutation took."""
 TRIES = 3
-"""How many times a shrunk pair is certified, each on four times as many runs and with a share of its own, before the
-pair that was refuted is certified instead."""
+"""How many times a pair is certified at most, each on four times as many runs and with a share of its own."""
+MOST_OF_IT = 0.75
+"""Of the bound that the most runs would certify, what the runs that are taken show."""
 LONG = 1e-3
 """Seconds of a run from which on those of a program take turns: a request for every two runs costs a twentieth."""
-TO_LEARN = 2_000, 20_000
-"""The fewest and the most runs that the event is learnt from: else eight times those that refuted the claim."""
+TO_LEARN = 20_000
+"""The most runs that the event is learnt from: else half of those that may certify it, but eight times those that
+refuted the claim. An event learnt from 2,000 runs certifies 5.2 of a loss of 10."""
 LEAST_RUNS = 128
-"""On each side, that the event is learnt from where time is short; and where the doubling of certifying runs begins."""
+"""Where the doubling of certifying runs begins."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,8 @@ class Finding:
     """What was certified."""
     steps: int = 0
     """Tests that shrinking took."""
+    strongest: Finding | None = None
+    """Of the pair as it was found, where more is certified on it than on the simplest."""
 
     @property
     def pair(self) -> str:
@@ -80,7 +88,8 @@ class Finding:
         return str(dataclasses.replace(self.candidate.pair, name=""))
 
     def to_dict(self) -> dict[str, Any]:
-        return {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json()}
+        more = self.strongest and self.strongest.to_dict()
+        return {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json(), "strongest": more}
 
     def as_json(self) -> list[Any] | None:
         """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
@@ -90,7 +99,10 @@ class Finding:
         return None
 
     def __str__(self) -> str:
-        return str(self.result)
+        if (more := self.strongest) is None:
+            return str(self.result)
+        bound = f"{more.result.claim.symbol} >= {lower(more.result.lower_bound)}"
+        return f"{self.result}\nMore is certified on the pair as it was found: {bound} on {more.pair}"
 
 
 @dataclass(frozen=True)
@@ -122,6 +134,8 @@ class Hunt:
     """For how many candidates there was time."""
     left_out: int
     """Pairs that are not neighbours under the claim's relation."""
+    failures: tuple[str, ...]
+    """Sentences on candidates of which every run failed, by value of the parameters."""
     attempts: tuple[Attempt, ...]
     runs: int
     """All runs, the screen's and those of shrinking included."""
@@ -158,16 +172,20 @@ class Hunt:
         said = "; ".join(parts) or "nothing could be audited"
         if self.options.adjacency is None and any(tried.values()) and (len(tried) == 1 or not all(tried.values())):
             said += "; it is a violation only if the claim is for that relation"
-        return (
-            f"{self.name}: {said}. {self.screened:,} of {self.candidates:,} candidates were screened and "
-            f"{len(self.audits)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
-            f"a hunt refutes it with probability at most {1.0 - self.options.confidence:.3g}."
+        return " ".join(
+            [
+                f"{self.name}: {said}.",
+                *self.failures,
+                f"{self.screened:,} of {self.candidates:,} candidates were screened and "
+                f"{len(self.audits)} audited, by {self.runs:,} runs in {self.seconds:.0f} s; if the claim is true, "
+                f"a hunt refutes it with probability at most {1.0 - self.options.confidence:.3g}.",
+            ]
         )
 
     def rows(self) -> list[dict[str, Any]]:
         found = []
         for number, one in enumerate(self.attempts, start=1):
-            finding, best = one.finding, (one.finding or one).result
+            finding, best = one.finding, ((one.finding and one.finding.strongest) or one.finding or one).result
             relation = "; ".join(map(str, one.candidate.adjacencies)) or "vouched for"
             tries, given = one.candidate.tries or str(one.candidate.pair), (finding or one).candidate.given
             tried = "; ".join(filter(None, [tries, relation, given]))
@@ -197,8 +215,9 @@ def hunt(
 ) -> Hunt:
     """Look for a pair of datasets, and parameters, that refute a claim; see the module for what is certified.
 
-    A relation under which the claim was refuted is hunted no further. `AuditError` if no candidate is a pair of
-    neighbours as the claim is for.
+    What was refuted, with a value of a parameter and under a relation, is hunted no further; where it was on data that
+    are empty, or all missing, on such data only. `AuditError` if no candidate is a pair of neighbours as the claim is
+    for.
 
     The function is as for `epsaudit.black_box`, with parameters of the candidates by name; or a mechanism, or
     `epsaudit.hunting.parameters.Served`. Candidates are what `epsaudit.hunting.parameters.candidates` gives, or pairs,
@@ -239,15 +258,17 @@ def hunt(
             raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
         hunting.audit_all()
     attempts, screened, left_out = tuple(hunting.attempts), len(hunting.ordered), len(known) - len(kept)
-    spent = hunting.runs, time.perf_counter() - started
-    return Hunt(name, options, len(kept), screened, left_out, attempts, *spent, hunting.seed, hunting.interrupted)
+    spent, failed = (hunting.runs, time.perf_counter() - started), hunting.failures()
+    of = len(kept), screened, left_out, failed
+    return Hunt(name, options, *of, attempts, *spent, hunting.seed, hunting.interrupted)
 
 
 @dataclass(eq=False)
 class _Screened:
     candidate: Candidate
     seed: int
-    rank: tuple[float, float] = (0.0, 0.0)  # the bound predicted, in claims, and how sure any difference is
+    rank: tuple[float, float] = (0.0, 0.0)  # as `promise` says
+    kept: bool = False  # by all rounds
     failure: str = ""
     pace: float = 0.0  # seconds of a run
     sides: Any = None
@@ -267,6 +288,7 @@ class _Hunting:
     file: Checkpoint | None = None
     ordered: list[_Screened] = field(default_factory=list)  # for which there was time, the most promising first
     attempts: list[Attempt] = field(default_factory=list)
+    found: defaultdict[Any, set[str]] = field(default_factory=lambda: defaultdict(set))  # kinds of data, by aspect
     made: dict[str, Mechanism] = field(default_factory=dict)  # by parameters: a child or a cache belongs to it
     runs: int = 0
     certified: int = 0
@@ -283,7 +305,7 @@ class _Hunting:
         if (ordered := record.once("choice", order)) is not None:
             self.ordered = ordered
             return
-        remaining, started = everyone, time.perf_counter()
+        remaining, started = first_of_each(everyone, len(everyone)), time.perf_counter()
         for turn, size in enumerate(RUNS):
             end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
             for done, one in enumerate(remaining):
@@ -296,24 +318,39 @@ class _Hunting:
                         self.look(one, size, turn, end, len(remaining) - done)
                 except AuditError as error:
                     one.rank, one.failure = (0.0, 0.0), str(error)
-            seen = [one for one in remaining if one.failure or one.outputs is not None]  # there was time for it
-            most = max(2 * self.options.audits, len(remaining) // KEPT)
+            seen = [one for one in remaining if not one.failure and one.outputs is not None]  # there was time for it
             seen.sort(key=lambda one: one.rank, reverse=True)
-            remaining = [one for one in seen if not one.failure][:most]
+            remaining = first_of_each(seen, max(LEAST_KEPT, len(seen) // KEPT))
+        for one in remaining:
+            one.kept = True
 
         def worth(one: _Screened) -> tuple[float, ...]:
             promises, slowness = one.rank[0] > 1.0, 0
             if promises and not math.isinf(until):  # in powers of four: the quick ones first, as audits take long
                 slowness = max(0, round(math.log(max(one.pace, 1e-6) / SLOW, 4.0)))
-            return (one in remaining, promises, -slowness, *one.rank)
+            return (one.kept, promises, -slowness, *one.rank)
 
         self.ordered = [one for one in everyone if one.failure or one.outputs is not None]
         self.ordered.sort(key=worth, reverse=True)
-        known = ("rank", "failure", "pace")
+        known = ("rank", "kept", "failure", "pace")
         rows = [(everyone.index(one), {name: getattr(one, name) for name in known}) for one in self.ordered]
         record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
         for one in self.ordered:
             one.sides = one.outputs = None
+
+    def failures(self) -> tuple[str, ...]:
+        """Say of which candidates every run failed, of those with each value of a parameter."""
+        tried: dict[str, list[_Screened]] = defaultdict(list)
+        for one in self.ordered:
+            for with_value in [f" with {name}={value!r}" for name, value in one.candidate.parameters.items()] or [""]:
+                tried[with_value].append(one)
+        failed = {value: [one.failure for one in some if one.failure] for value, some in tried.items()}
+        return tuple(
+            f"{'All' if len(some) == len(tried[value]) else f'{len(some):,} of'} {len(tried[value]):,} candidates"
+            f"{clipped(value, LONGEST_NOTE)} failed; the first: {some[0].rstrip('.')}."
+            for value, some in failed.items()
+            if some
+        )
 
     def look(self, one: _Screened, size: int, turn: int, end: float, waiting: int) -> None:
         started, claim = time.perf_counter(), self.claim(one.candidate)
@@ -332,10 +369,8 @@ class _Hunting:
         values = [value for side in one.outputs for value in values_of(side)]
         if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
             raise AuditError(f"every run {values[0]!r}")
-        families = CHEAP + tuple(kind for kind in families_of(self.options.witnesses) if kind not in DEFAULT_FAMILIES)
-        objective = Bound(claim, self.options.trials, self.options.confidence)
-        choice = best_of(candidate_scores(families, *one.outputs), objective, OPTIMISTIC)
-        one.rank = choice.predicted / (claim.parameter or 1.0), choice.significance
+        outputs, outputs_prime = one.outputs
+        one.rank = promise(outputs, outputs_prime, claim, families_of(self.options.witnesses))
 
     def draw(self, one: _Screened, size: int, turn: int) -> None:
         more = training_outputs(one.sides, size, one.seed, turn)
@@ -380,55 +415,94 @@ class _Hunting:
         }
 
     def audit_all(self) -> None:
-        waiting = [one for one in self.ordered if not one.failure]
-        relations: list[Any] = [self.options.adjacency]  # None for what somebody vouched for
-        if self.options.adjacency is None:
-            every = {repr(one): one for found in waiting for one in (found.candidate.adjacencies or (None,))}
-            relations = list(every.values())
-        for number in range(1, self.options.audits + 1):
-            first = number % max(len(relations), 1)
-            in_turn = (
-                one
-                for relation in (*relations[first:], *relations[:first])
-                for one in waiting
-                if relation is None or relation in one.candidate.adjacencies
-            )
-            if (chosen := next(in_turn, None)) is None or self.left() <= 0.0:
+        """Audit the most promising, each value of a parameter and each relation once before any of them again."""
+        times, limited = Counter[Any](), self.options.audits is not None or not math.isinf(self.until)
+        waiting = [one for one in self.ordered if not one.failure and (limited or one.kept)]
+        for number in range(1, (self.options.audits or len(waiting)) + 1):
+            waiting = [one for one in waiting if not self.known(one.candidate)]
+            if not waiting or self.left() <= 0.0:
                 return
+            chosen = min(waiting, key=lambda one: min(times[aspect] for aspect in aspects_of(one.candidate)))
+            others = {aspect for one in waiting for aspect in aspects_of(one.candidate)} - {*times}
+            times.update(aspects_of(chosen.candidate))
             waiting.remove(chosen)
             candidate, name = chosen.candidate, f"audit {number}"
             result, finding, failure, stage = None, None, "", "its audit was done"
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 # the most promising ones are first; half of the time for the last
-                seconds = self.left(0.5 if number == self.options.audits or not waiting else 0.25)
-                mechanism = self.mechanism(candidate, chosen.pace)
+                share = 0.5 if number == self.options.audits or not waiting else 1.0 / max(4, len(others))
                 audited = self.audit(
-                    mechanism, candidate, self.options.share(number), self.options.trials, name, seconds
+                    self.mechanism(candidate, chosen.pace),
+                    candidate,
+                    self.options.share(number),
+                    self.options.trials,
+                    name,
+                    self.left(share),
                 )
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
-                    stage = "it was shrunk"
-                    self.options.say(f"{name}: refuted after {result.runs:,} runs; shrinking")
+                    stage = "it was certified"
+                    for aspect in aspects_of(candidate):
+                        self.found[aspect].add(edge_of(candidate))
+                    self.options.say(f"{name}: refuted after {result.runs:,} runs")
                     finding = self.finding(number, chosen, result)
-            except AuditError as error:  # after a refutation what only many runs on the smaller pair show
+            except AuditError as error:
                 failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
             except KeyboardInterrupt:
                 self.until, self.interrupted = -math.inf, True
                 failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
-            attempt = Attempt(candidate, result, failure, finding)
-            self.attempts.append(attempt)
-            if attempt.refuted:
-                refuted = candidate.adjacencies or (None,)
-                relations = [one for one in relations if one not in refuted]
+            self.attempts.append(Attempt(candidate, result, failure, finding))
 
-    def finding(self, number: int, found: _Screened, first: SequentialResult) -> Finding | None:
-        """Shrink what was refuted, and certify what comes of it: the simplest pair, or else the one that was given."""
+    def known(self, candidate: Candidate) -> bool:
+        """Whether a claim was refuted already at all its values, under all its relations, on such data or on any."""
+        kinds = {"", edge_of(candidate)}
+        return all(kinds & self.found[aspect] for aspect in aspects_of(candidate))
+
+    def finding(self, number: int, refuted: _Screened, first: SequentialResult) -> Finding | None:
+        """Certify what was refuted as it was found, and what it is shrunk to in the time that is left."""
+        best, place = None, 1 + sum(one.finding is not None for one in self.attempts)
+
+        def certified(candidate: Candidate, pace: float, steps: int) -> Finding | None:
+            for attempt in range(TRIES):
+                if (attempt or steps) and self.left() <= 0.0:
+                    break
+                self.certified += 1
+                self.options.say(f"certifying {candidate.pair}")
+                certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4**attempt)
+                result = self.once(f"certify {self.certified}", AuditResult, certify)
+                self.runs += result.trials
+                if result.violates_claim:
+                    return Finding(result, candidate, steps)
+            return None
+
+        try:
+            if (best := certified(refuted.candidate, refuted.pace, 0)) is not None:
+                self.options.hold(place, best, self.seed)
+            smallest, pace, steps = self.shrunk(number, refuted, first)
+            if smallest is not refuted.candidate and (found := certified(smallest, pace, steps)) is not None:
+                stronger = best is not None and best.result.lower_bound > found.result.lower_bound
+                best = dataclasses.replace(found, strongest=best if stronger else None)
+                self.options.hold(place, best, self.seed)
+        except (AuditError, KeyboardInterrupt) as error:
+            if best is None:
+                raise
+            if isinstance(error, KeyboardInterrupt):
+                self.until, self.interrupted = -math.inf, True
+        return best
+
+    def shrunk(self, number: int, refuted: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
+        """Return the simplest candidate that is found, seconds of its run, and how many tests that took."""
         trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
-        steps, pace, end = 0, found.pace, time.perf_counter() + self.left(0.5)
+        steps, pace, end = 0, refuted.pace, time.perf_counter() + self.left(0.5)
 
-        def still(one: Candidate) -> bool:
+        def still(one: Candidate) -> float:
             nonlocal steps, pace
+            if one.parameters != refuted.candidate.parameters and self.known(one):
+                return 0.0
+            edge = edge_of(one)  # of which there is a finding, if of another pair's data
+            if edge != edge_of(refuted.candidate) and all(edge in self.found[aspect] for aspect in aspects_of(one)):
+                return 0.0
             steps += 1
             self.options.say(f"shrinking, step {steps}: {one.pair}")
             seconds = (end - time.perf_counter()) / 4.0  # as others are to come
@@ -436,10 +510,11 @@ class _Hunting:
                 mechanism = quickly(self.mechanism(one))
                 tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
             except AuditError:
-                return False
-            if tried.violates_claim:  # smaller data may take longer
-                pace = tried.seconds / tried.runs
-            return tried.violates_claim
+                return 0.0
+            if not tried.violates_claim:
+                return 0.0
+            pace = tried.seconds / tried.runs  # smaller data may take longer
+            return 1.0 / tried.runs
 
         described: Any = self.options.describe  # None, too, is at every value what it is
         values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
@@ -447,29 +522,19 @@ class _Hunting:
             for parameter, value in one.parameters.items():
                 values.setdefault(parameter, {}).setdefault(repr(value), value)
         smallest, _ = shrink(
-            found.candidate,
+            refuted.candidate,
             still,
             describe=lambda values: description_at(described, values),
             values={parameter: list(tried.values()) for parameter, tried in values.items()},
             until=end,
             most_steps=self.options.steps,
         )
-        for attempt in range(2 * TRIES):
-            if attempt and self.left() <= 0.0:
-                break
-            candidate, pace = (smallest, pace) if attempt < TRIES else (found.candidate, found.pace)
-            self.certified += 1
-            self.options.say(f"certifying {candidate.pair}")
-            certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4 ** (attempt % TRIES))
-            result = self.once(f"certify {self.certified}", AuditResult, certify)
-            self.runs += result.trials
-            if result.violates_claim:
-                return Finding(result, candidate, steps)
-        return None
+        return smallest, pace, steps
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
-        """Choose an event, a readable one if any suffices, on runs of their own; certify it on the fewest that do."""
-        mechanism, affordable = self.mechanism(candidate, pace), self.left(0.25) / max(pace, 1e-6)
+        """Choose an event, a readable one if any suffices, on runs of their own; certify most of what it shows."""
+        mechanism = self.mechanism(candidate, pace)
+        affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 4.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)
         seed = entry_seed(self.seed, f"certify {self.certified}")
@@ -479,18 +544,21 @@ class _Hunting:
             question = Question.of(mechanism, [candidate.pair], claim=claim, **asked)
             run = begun(question, seed, options.n_jobs, Section())
             sides = run.sides[0]
-            size = min(max(4 * least, TO_LEARN[0] // 2), TO_LEARN[1] // 2)
-            size = int(min(size, max(affordable / 2.0, LEAST_RUNS)))
+            size = int(min(max(4 * least, most // 4), TO_LEARN // 2, affordable / 4.0))
             outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
             run.look.at(sides, outputs)
             scores = list(candidate_scores(question.families, *outputs))
-        doubled = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
-        doubled = [runs for runs in doubled if runs <= max(affordable, LEAST_RUNS)]
-        for readable, runs in itertools.product((True, False), doubled):
-            choice = best_of(scores, Bound(claim, runs, confidence), readable=readable)
-            if choice.predicted > claim.parameter:
+        sizes = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
+        sizes = [runs for runs in sizes if runs <= affordable / 2.0]
+        for readable in (True, False):
+            choose = functools.cache(
+                lambda runs, readable=readable: best_of(scores, Bound(claim, runs, confidence), readable=readable)
+            )
+            if (limit := choose(sizes[-1]).predicted) > claim.parameter:
                 break
-        runs = min(2 * runs, most)  # for luck
+        enough = max(np.nextafter(claim.parameter, np.inf), MOST_OF_IT * limit)
+        runs = sizes[min(bisect.bisect_left(sizes, enough, key=lambda n: choose(n).predicted), len(sizes) - 1)]
+        choice, runs = choose(runs), min(2 * runs, most)  # for luck
         counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
         chosen = "the pair and the event were chosen by earlier runs, none of which counts"
         shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, chosen])
@@ -566,3 +634,18 @@ def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:
     pair = pair_of(one)
     tried = dict.fromkeys([*([adjacency] if adjacency is not None else []), AddRemove(), Substitution()])
     return Candidate(pair, tuple(one for one in tried if holds(one, pair.x, pair.x_prime)), pair.name)
+
+
+def aspects_of(candidate: Candidate) -> list[tuple[str, str, str]]:
+    """List what a candidate is the first of: each of its relations, with each value of its parameters."""
+    values = [(name, digest(value)) for name, value in candidate.parameters.items()] or [("", "")]
+    return [(repr(one), *value) for one in candidate.adjacencies or (None,) for value in values]
+
+
+def first_of_each(listed: list[_Screened], most: int) -> list[_Screened]:
+    """Return the first of each aspect, and the next ones up to so many."""
+    seen, first, rest = set[Any](), list[_Screened](), list[_Screened]()
+    for one in listed:
+        (rest if seen.issuperset(aspects := aspects_of(one.candidate)) else first).append(one)
+        seen.update(aspects)
+    return [*first, *rest[: max(0, most - len(first))]]

@@ -237,8 +237,8 @@ class Options:
     """What candidates were made of, by which they are shrunk; without it the items of lists, tuples and arrays are."""
     confidence: float = 0.95
     """That no claim that holds is refuted, in the whole hunt."""
-    audits: int = 6
-    """How many candidates are audited at most."""
+    audits: int | None = None
+    """How many candidates are audited at most; by default all that the screen kept, or as many as there is time for."""
     trials: int = 50_000
     """Runs of each audit at most."""
     seconds: float | None = None
@@ -251,6 +251,9 @@ class Options:
     n_jobs: int | None = None
     progress: Callable[[str], None] | None = None
     """Is told, in a sentence, what begins."""
+    found: Callable[[int, Any, int], None] | None = None
+    """Is given the number of a finding, the `epsaudit.hunting.hunt.Finding`, and the seed of the hunt, as soon as it is
+    certified as it was found, and again when it was shrunk."""
     checkpoint: str | os.PathLike[str] | None = None
     """A file from which the same hunt goes on after an interruption; not with ``seconds``."""
     name: str | None = None
@@ -259,7 +262,8 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", adjacency_of(self.adjacency))
         object.__setattr__(self, "confidence", confidence_of(self.confidence))
-        whole_at_least(self.audits, 1, "audits")
+        if self.audits is not None:
+            whole_at_least(self.audits, 1, "audits")
         whole_at_least(self.steps, 0, "steps")
         object.__setattr__(self, "trials", trials_of(self.trials))
         if self.checkpoint is not None and self.seconds is not None:
@@ -268,6 +272,10 @@ class Options:
     def say(self, sentence: str) -> None:
         if self.progress is not None:
             self.progress(sentence)
+
+    def hold(self, number: int, finding: Any, seed: int) -> None:
+        if self.found is not None:
+            self.found(number, finding, seed)
 
     def share(self, number: int) -> float:
         """The confidence of the k-th audit, and of the j-th certification: all together err with 1 - confidence."""

@@ -1,6 +1,7 @@
 """A pair that fails a test is made simpler as long as it fails: fewer records first, then simpler values.
 
-Values are ordered as by hypothesis. Every proposal is a pair of neighbours under all relations of the one given.
+Values are ordered as by hypothesis, but the ends of described bounds are simplest. Every proposal is a pair of
+neighbours under all relations of the one given, and obeys the description of the data.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.hunting.description import Candidate, holds
+from epsaudit.hunting.description import FAR, Candidate, Table, holds
 from epsaudit.hunting.parameters import MOST_STEPS, Values
 
 KINDS = (list, tuple, np.ndarray)
@@ -26,7 +27,7 @@ Rows = Sequence[Any]
 
 def shrink(
     candidate: Candidate,
-    still: Callable[[Candidate], bool],
+    still: Callable[[Candidate], float],
     *,
     describe: Callable[[Values], Any] = lambda parameters: None,
     values: Mapping[str, Sequence[Any]] | None = None,
@@ -34,6 +35,9 @@ def shrink(
     most_steps: int = MOST_STEPS,
 ) -> tuple[Candidate, int]:
     """Return the simplest candidate found that passes the test ``still``, and how many were tested.
+
+    The test gives 0 for what fails it, and else a number that is larger the more a candidate shows: of candidates alike
+    in simplicity, which differ in the end of described bounds that a value is at, the one that shows most is kept.
 
     ``describe`` gives the description of the data at values of the parameters; without, records are items of lists,
     tuples and arrays, and numbers stay between the least and the greatest of their column. ``values`` are those of each
@@ -52,17 +56,19 @@ def shrink(
             numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
             if numbers:
                 ranges[column] = min(numbers), max(numbers)
-    tested = set[str]()
+    tested, shows = set[str](), 0.0
     while True:
-        for one in _simpler(candidate, describe, values or {}, ranges):
+        for one, alike in _simpler(candidate, describe, values or {}, ranges):
             key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
             if key in tested:
                 continue
             if len(tested) >= most_steps or time.perf_counter() > until:
                 return candidate, len(tested)
             tested.add(key)
-            if still(one):
-                candidate = one
+            if alike:
+                shows = shows or still(candidate)
+            if (shown := still(one)) > (shows if alike else 0.0):
+                candidate, shows = one, shown
                 break
         else:
             return candidate, len(tested)
@@ -73,19 +79,24 @@ def _simpler(
     describe: Callable[[Values], Any],
     values: Mapping[str, Sequence[Any]],
     ranges: Mapping[int, tuple[Any, Any]],
-) -> Iterator[Candidate]:
-    """Yield proposals, those that take most away first."""
+) -> Iterator[tuple[Candidate, bool]]:
+    """Yield proposals, those that take most away first, and whether each is as simple as what there is."""
     relations, parameters = candidate.adjacencies, candidate.parameters
     rows = rows_of(candidate) if relations else None  # a caller vouched for the pair that was given, and for no other
+    table, ends = describe(parameters) if candidate.rows is not None else None, {}
+    if isinstance(table, Table):
+        ends = {place: column.bounds for place, column in enumerate(table.columns) if column.bounds is not None}
     proposed: list[tuple[Any, Values]] = []
+    alike: list[tuple[Any, Values]] = []
     if rows is not None:
-        proposed = [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges))]
+        proposed = [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges, ends))]
+        alike = [(one, parameters) for one in _plainer(*rows, ranges, ends, alike=True)]
     for name, value in parameters.items():
         for other in values.get(name, ()):
             if repr(other) == repr(value):
                 break
             proposed.append((rows, {**parameters, name: other}))
-    for sides, parameters in proposed:
+    for place, (sides, parameters) in enumerate((*proposed, *alike)):
         made: Candidate | None = candidate
         if sides is not None and candidate.rows is not None:
             made = describe(parameters).candidate(*sides, candidate.tries)
@@ -100,7 +111,8 @@ def _simpler(
             made = Candidate(DatasetPair(*pair), held, candidate.tries)
         if made is not None and {*relations} <= {*made.adjacencies}:
             alone = dataclasses.replace(made.pair, name="")
-            yield dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
+            made = dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
+            yield made, place >= len(proposed)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
@@ -112,6 +124,13 @@ def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
         return None
     x, x_prime = (tuple(side.tolist() if isinstance(side, np.ndarray) else side) for side in sides)
     return x, x_prime
+
+
+def edge_of(candidate: Candidate) -> str:
+    """Say 'empty' or 'missing' where a dataset has no record, or none without a missing value; else nothing."""
+    sides = rows_of(candidate) or ()
+    gone = [[any(cell is None or cell != cell for cell in _cells(row)) for row in side] for side in sides]
+    return "empty" if not all(map(len, gone)) else "missing" if any(map(all, gone)) else ""
 
 
 def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
@@ -138,8 +157,10 @@ def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
         yield alike, tuple(first if place in shared_prime else row for place, row in enumerate(x_prime))
 
 
-def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> Iterator[tuple[Rows, Rows]]:
-    """With one value, wherever a column holds it, made simpler, within the column's range if that is known."""
+def _plainer(
+    x: Rows, x_prime: Rows, ranges: Mapping[int, Any], ends: Mapping[int, Any], alike: bool = False
+) -> Iterator[tuple[Rows, Rows]]:
+    """With one value, wherever a column holds it, made simpler or, ``alike``, moved to the other end of its range."""
 
     def replaced(row: Any) -> Any:
         cells = [other if at == column and repr(cell) == repr(value) else cell for at, cell in enumerate(_cells(row))]
@@ -148,7 +169,9 @@ def _plainer(x: Rows, x_prime: Rows, ranges: Mapping[int, tuple[Any, Any]]) -> I
     for column, values in _columns(x, x_prime).items():
         low, high = ranges.get(column, (-math.inf, math.inf))
         for value in {repr(value): value for value in values}.values():
-            for other in simpler_values(value):
+            known = ends.get(column)
+            others = [type(value)(end) for end in known if end != value] if known and value in known else []
+            for other in others if alike else simpler_values(value, known):
                 if low <= other <= high:
                     yield tuple(map(replaced, x)), tuple(map(replaced, x_prime))
 
@@ -165,11 +188,24 @@ def _cells(row: Any) -> Sequence[Any]:
     return row if isinstance(row, (list, tuple)) else (row,)
 
 
-def simpler_values(value: Any) -> list[Any]:
-    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text."""
+def simpler_values(value: Any, ends: tuple[Any, Any] | None = None) -> list[Any]:
+    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
+
+    With ``ends`` nothing is simpler than these, whatever is between them is simpler than what is beyond, and of that,
+    what lies as far beyond as a description tries is left as it is: it shows most.
+    """
 
     def order(number: Any) -> tuple[bool, float, bool]:
         return (number != int(number), abs(number), number < 0)
+
+    if ends is not None and value in ends:
+        return []
+    if ends is not None and not isinstance(value, (str, bool, type(None))):
+        low, high = ends
+        far = FAR * (high - low)
+        within = [other for other in simpler_values(value) if low < other < high]
+        beyond = [low - far, high + far] if value < low - far or value > high + far else []
+        return [type(value)(other) for other in (*ends, *within, *beyond)]
 
     if isinstance(value, (bool, np.bool_)):
         return [False] if value else []
