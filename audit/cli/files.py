@@ -34,6 +34,7 @@ from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
+from epsaudit.serve import decoded
 from epsaudit.text import lower, percent, visible
 
 SECONDS = 300.0
@@ -186,7 +187,9 @@ def reproduce(
     result: Any = kept[0]  # of another kind: the reproducer says so
     words, pairs = _recorded(result.execution.get("command", ""))
     words = shlex.split(function) if function else words
-    known = [DatasetPair(*(read_json(one, "--pair") for one in given)) for given in ([pair] if pair else pairs)]
+    known = [
+        DatasetPair(*(decoded(read_json(one, "--pair")) for one in given)) for given in ([pair] if pair else pairs)
+    ]
     data = known[0] if len(known) == 1 else None
     for one in known:
         if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
@@ -209,14 +212,18 @@ def reproduce(
             raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
         told = json.loads(done.stdout)
         facts = {name: told[name] for name in ("takes", "versions", "source")}
+        facts |= {"python": shutil.which(command[0]) or command[0], "folder": os.getcwd()}
         served = Function(function, json.loads(parameters), asked["data"], **facts)
     reproducer = Reproducer(result, data, served)
+    script = None if issue is not None and out is None and reproducer.left_out() else reproducer.script()
+    if script is not None and (found := reproducer.fresh(script)) is not None:
+        print(f"epsaudit: p-value of fresh runs by {command[0]}: {found:.3g}", file=sys.stderr)
     if issue is not None:
         write_whole(issue, reproducer.issue())
     if out is not None:
-        write_whole(out, reproducer.script())
+        write_whole(out, str(script))
     elif issue is None:
-        sys.stdout.write(reproducer.script())
+        sys.stdout.write(str(script))
     for sentence in reproducer.left_out():
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return AS_EXPECTED

@@ -1,16 +1,24 @@
 """A refuted claim as a short script and as the text of an issue, for those who maintain the code.
 
-A script needs scipy and the library alone, counts afresh and computes exact p-values by code of its own. What is not
-known, or cannot be written so short, it says in a sentence; then it takes the counts that are stored.
+A script needs the library alone, counts afresh and computes exact p-values by code of its own. What is not known, or
+cannot be written so short, it says in a sentence; then it takes the counts that are stored.
 """
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import functools
+import os
+import re
+import subprocess
 import symtable
+import sys
+import tempfile
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,8 +38,10 @@ SMALL = 1e-6
 """The p-value that fresh runs are expected to reach."""
 MOST_RUNS = 1 << 20
 """Runs of a script whose counts are not those of the result."""
-OWN = {"run", "guess", "number", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts", "side", "audited"}
-NAMES = OWN | {"copy", "math", "random", "Counter", "binom", "beta", "brentq", "run_path"}
+SHOWN = 0.01
+"""The p-value of fresh runs above which a script shows nothing."""
+OWN = {"run", "guess", "number", "plain", "tail", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts"}
+NAMES = OWN | {"side", "audited", "copy", "math", "random", "Counter", "run_path"}
 """What a script defines or imports itself, and what is audited must not define."""
 TANGENTS = np.linspace(0.0, 8.0, 33)
 """Where a claim about a whole curve is tested whose result is of a Clopper-Pearson box."""
@@ -52,6 +62,36 @@ class Function:
     """Of the libraries that its module names."""
     source: str = ""
     """Of its module, '' for one that is installed."""
+    python: str = ""
+    """That it runs in."""
+    folder: str = ""
+    """That its module is looked for in."""
+
+    @property
+    def file(self) -> str:
+        return os.path.join(self.folder, self.name.rpartition(":")[0])
+
+    @property
+    def home(self) -> str:
+        return os.path.dirname(self.file) if self.file.endswith(".py") else self.folder
+
+    @property
+    def title(self) -> str:
+        """The library's function that it calls, 'diffprivlib.tools.mean', or else itself."""
+        with contextlib.suppress(SyntaxError):
+            module, origin = ast.parse(self.source), dict[str, str]()
+            for node in ast.walk(module):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                    origin |= {one.asname or one.name: of + one.name for one in node.names}
+            libraries = {*self.versions} - {"numpy", "pandas", "scipy"}
+            own = [node for node in module.body if getattr(node, "name", "") == self.called.partition(".")[0]]
+            for node in (*(part for one in own for part in ast.walk(one)), *ast.walk(module)):
+                if isinstance(node, ast.Call) and (name := re.match(r"[\w.]+", ast.unparse(node.func))):
+                    head, dot, rest = name[0].partition(".")
+                    if origin.get(head, "").partition(".")[0] in libraries:
+                        return f"{origin[head]}{dot}{rest}"
+        return self.name
 
     @property
     def called(self) -> str:
@@ -122,7 +162,7 @@ class Reproducer:
         function = self.function or Function(result.mechanism)
         found = " ".join(f"{name} {version}" for name, version in function.versions.items())
         about = [
-            f"{function.name}: {result.claim} does not hold.",
+            f"{function.title}: {result.claim} does not hold.",
             f"Found {f'with {found} ' if found else ''}by epsaudit: {result.claim.symbol} >= "
             f"{lower(result.lower_bound)} at {percent(result.confidence)} confidence.",
         ]
@@ -161,20 +201,41 @@ class Reproducer:
     def issue(self) -> str:
         """Write the text of an issue in Markdown; what cannot be written is left out, as `left_out` says."""
         result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
+        text = self.script() if self.stored or not reasons else ""
         data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
         command = result.execution.get("command", "")
         return written(
             "issue.txt",
             result=result,
-            name=self.function.name if self.function else result.mechanism,
+            title=self.function.title if self.function else result.mechanism,
             versions=self.function.versions if self.function else {},
             implied="" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,",
             data=data if self.pair is None else told_apart(self.pair),
             sequential=isinstance(result, SequentialResult),
             reasons=reasons,
             command=command if command.startswith("pytest ") else "",
-            script=self.script() if self.stored or not reasons else "",
+            script=text,
         )
+
+    def fresh(self, text: str) -> float | None:
+        """Run a script where its function runs; return the p-value of the fresh runs, or None if it makes none.
+
+        `AuditError` if it fails, or if the p-value is above `SHOWN`: then the script shows nothing.
+        """
+        if self.function is None or self.left_out():
+            return None
+        with tempfile.TemporaryDirectory() as folder:
+            (path := Path(folder, "script.py")).write_text(text, encoding="utf-8")
+            words = [self.function.python or sys.executable, str(path)]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+        found = re.search(r"^fresh runs: .* p-value (\S+)$", done.stdout, re.MULTILINE)
+        name = f"The script of {self.function.name}"
+        if found is None:
+            last = (done.stderr.strip().splitlines() or ["it printed no p-value"])[-1]
+            raise AuditError(f"{name} does not run by {words[0]}: {last.rstrip('.')}.")
+        if (p_value := float(found[1])) > SHOWN:
+            raise AuditError(f"{name} shows nothing: its fresh runs have a p-value of {p_value:.3g}, above {SHOWN:g}.")
+        return p_value
 
     def _body(self) -> dict[str, Any]:
         witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function

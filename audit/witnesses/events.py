@@ -929,7 +929,7 @@ def condition(event: Event) -> str:
     match feature if event.intervals else None:
         case Contains(key, ()):
             elements = "getattr(getattr(y, 'flat', y), '__iter__', tuple)()"
-            there = f"getattr(y, 'ndim', 1) and not isinstance(y, str) and {literal(key)} in {elements}"
+            there = f"getattr(y, 'ndim', 1) and not isinstance(y, str) and {literal(key)} in map(plain, {elements})"
             says = f"({there})", f"not ({there})"
         case HasKind(name) if name in OF_KINDS:
             says = OF_KINDS[name], f"not {OF_KINDS[name]}"
@@ -958,6 +958,8 @@ def condition(event: Event) -> str:
 
 def literal(value: Any) -> str:
     """Write a dataset, or an output, as Python; raises `NotShort` for what is not of plain values."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
     if value is None or isinstance(value, (bool, int, str, bytes)):
         return hex(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else repr(value)
     if isinstance(value, float):
@@ -991,6 +993,9 @@ def _number(feature: Feature) -> str:
         case LowestBit(inner):
             parts = f"for v in [{_number(inner)}] if math.isfinite(v) and v for n, d in [v.as_integer_ratio()]"
             return f"next((math.log2((n & -n) / d) {parts}), math.nan)"
+        case Residue(Value(), modulus):
+            whole = f"y % {modulus} if isinstance(y, int) else v % {modulus} if v // 1 == v else math.nan"
+            return f"next({whole} for v in [number(y)])"
         case Length(()):
             return "(len(y) if hasattr(y, '__len__') and getattr(y, 'ndim', 1) else math.nan)"
         case Combined("+" | "-" as sign, first, second):
