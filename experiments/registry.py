@@ -37,6 +37,7 @@ STUDIES = (
     ("groups", ["groups"], "report", ""),
     ("plumbing", ["plumbing"], "studies", ""),
     ("black-boxes", ["black_boxes"], "studies", ""),
+    ("speed", ["speed"], "report", ""),
     (
         "libraries",
         ["library_bugs", "hunts"],

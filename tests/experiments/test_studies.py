@@ -67,7 +67,9 @@ def check_complete(first):
     assert sum(path.stat().st_size for path in first.rglob("*")) < 4_000_000
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE)) for one in STUDIES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE)) for one in STUDIES if one != "speed"]
+)
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
     other = another_process.submit(main, [*COMMAND, str(second.parent), name])  # on the other core, meanwhile

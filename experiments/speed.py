@@ -1,0 +1,205 @@
+"""Processor time and memory of audits beside those of the random numbers, by kind of output and number of runs.
+
+Functions that add as much Laplace noise as they claim to are called as often as an audit calls them, and audited, in
+the same process by one job: the ratio of both times says what the audit adds. Of that, what is added to every call is
+measured by itself: outputs are read, and runs kept apart. Sequential audits at 1e-6 are privacy tests that pass.
+Expected: a ratio that falls towards 1 as runs grow, for training and what begins an audit are of a bounded size, and
+memory that does not grow with them. Times are the least of some repeats, and differ from machine to machine and from
+run to run.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.adapters.functions import draw
+from epsaudit.engine.sampling import BLOCK
+from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.reporting.tables import Column
+from epsaudit.text import plain
+
+CLAIM, DATASETS = PureDP(1.0), (0.0, 1.0)
+ALARM = 1e-6
+"""Probability of a false alarm of a privacy test, as that of the pytest plugin."""
+WARM = 10_000
+"""Runs of an audit beforehand, which imports what is needed."""
+REPEATS, LONG = 3, 10**8
+"""How often each is measured, and runs from which once is enough: the clock's noise is below 1 % there."""
+
+Generator = np.random.Generator
+Floats = NDArray[np.float64]
+
+
+def numbers(dataset: float, size: int, rng: Generator) -> Floats:
+    """Give numbers, a block a call."""
+    return dataset + rng.laplace(size=size)
+
+
+def points(dataset: float, size: int, rng: Generator) -> Floats:
+    """Give two-dimensional vectors, a block a call."""
+    return dataset + rng.laplace(scale=2.0, size=(size, 2))
+
+
+def symbols(dataset: float, size: int, rng: Generator) -> NDArray[np.str_]:
+    """Answer by randomised response, a block a call."""
+    return np.array(["no", "yes"])[(rng.random(size) < 1.0 / (1.0 + np.exp(1.0 - 2.0 * dataset))).astype(int)]
+
+
+def number(dataset: float, rng: Generator) -> float:
+    """Give a number."""
+    return dataset + rng.laplace()
+
+
+def two(dataset: float, rng: Generator) -> list[float]:
+    """Give a list of two numbers."""
+    return [dataset + rng.laplace(scale=2.0), dataset + rng.laplace(scale=2.0)]
+
+
+def mapping(dataset: float, rng: Generator) -> dict[str, float]:
+    """Give a mapping of three numbers."""
+    return {name: dataset + rng.laplace(scale=3.0) for name in ("ann", "bob", "cid")}
+
+
+def vector(dataset: float, rng: Generator, size: int = 20) -> Floats:
+    """Give a vector."""
+    return dataset + rng.laplace(scale=float(size), size=size)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function to audit with so many runs, once a run or in blocks, by an audit of fixed size or a privacy test."""
+
+    outputs: str
+    function: Callable[..., Any]
+    runs: int
+    in_blocks: bool = False
+    sequential: bool = False
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The function as audits take it."""
+        return (vectorized if self.in_blocks else black_box)(self.function, claim=CLAIM, name=self.outputs)
+
+    def call(self) -> None:
+        """Call the function as often as an audit does, and do nothing else."""
+        rng = np.random.default_rng(0)
+        for dataset in DATASETS:
+            for start in range(0, self.runs // 2, BLOCK):
+                size = min(BLOCK, self.runs // 2 - start)
+                if self.in_blocks:
+                    self.function(dataset, size, rng)
+                else:
+                    for _ in range(size):
+                        self.function(dataset, rng)
+
+    def draw(self) -> None:
+        """Draw as many outputs as an audit does."""
+        rng = np.random.default_rng(0)
+        for law in map(self.mechanism, DATASETS):
+            for start in range(0, self.runs // 2, BLOCK):
+                draw(law, min(BLOCK, self.runs // 2 - start), rng)
+
+    def audit(self, runs: int, seed: int) -> None:
+        """Audit it; raises `AuditError` if it is refuted, for then a privacy test ends early."""
+        run = audit_sequentially if self.sequential else audit
+        result = run(self.mechanism, [DATASETS], trials=runs, confidence=1.0 - ALARM, seed=seed, n_jobs=1)
+        if result.violates_claim:
+            raise AuditError(f"The audit of {self.outputs} refuted a true claim, with seed {seed}.")
+
+
+def cases() -> list[Case]:
+    """What is measured: numbers by growing runs, other outputs, and privacy tests."""
+    one_by_one = (
+        ("a number", number),
+        ("a list of two", two),
+        ("a mapping of three", mapping),
+        ("a vector of 20", vector),
+    )
+    return [
+        *(Case("numbers in blocks", numbers, 10**power, in_blocks=True) for power in (4, 5, 6, 7, 8)),
+        Case("points in blocks", points, 10**6, in_blocks=True),
+        Case("symbols in blocks", symbols, 10**6, in_blocks=True),
+        *(Case(name, function, 10**power) for power in (4, 5) for name, function in one_by_one),
+        *(Case(name, function, 10**5, sequential=True) for name, function in one_by_one),
+        Case("a vector of 200", functools.partial(vector, size=200), 10**5, sequential=True),
+    ]
+
+
+COLUMNS = (
+    Column("outputs", "outputs"),
+    Column("audit", "audit"),
+    Column("runs", "runs", "count"),
+    Column("called", "calls, s", "number", 3),
+    Column("audited", "audit, s", "number", 3),
+    Column("ratio", "ratio", "number", 3),
+    Column("added", "added to a run, microseconds", "number", 3),
+    Column("memory", "memory, MB", "count"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Measure all cases, those of at most 10,000 runs if ``quick``, and write data and a table to ``out``."""
+    # one after another, each in a process of its own, whose greatest memory is that of the case
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
+        rows = [processes.submit(measured, case, seed).result() for case in cases() if not quick or case.runs <= WARM]
+    write_data(out, rows, seed=seed, confidence=1.0 - ALARM)
+    write_table(out, rows, COLUMNS, "Processor time of audits beside that of the calls that they make, one job.")
+    return answer(rows)
+
+
+def measured(case: Case, seed: int = 0) -> dict[str, Any]:
+    """Measure one case: seconds of processor time of the calls, of outputs drawn, and of the audit; and the memory."""
+    case.audit(min(case.runs, WARM), seed)
+    repeats = REPEATS if case.runs < LONG else 1
+    called, drawn = (min(seconds_of(action) for _ in range(repeats)) for action in (case.call, case.draw))
+    audited = min(seconds_of(functools.partial(case.audit, case.runs, seed + number)) for number in range(repeats))
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return {
+        "outputs": case.outputs,
+        "audit": "privacy test" if case.sequential else "fixed size",
+        "runs": case.runs,
+        "called": called,
+        "drawn": drawn,
+        "audited": audited,
+        "ratio": audited / called,
+        "added": 1e6 * (drawn - called) / case.runs,
+        "memory": round(most),
+    }
+
+
+def seconds_of(action: Callable[[], Any]) -> float:
+    """Processor time that an action takes in this process."""
+    started = time.process_time()
+    action()
+    return time.process_time() - started
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Say the ratios of numbers in blocks, what is added to a run, how long privacy tests take, and the memory."""
+    fixed = [row for row in rows if row["audit"] == "fixed size"]
+    most = max(row["runs"] for row in rows)
+    ratios = [f"{plain(row['ratio'], 3)} at {row['runs']:,}" for row in fixed if row["outputs"] == "numbers in blocks"]
+    added = [
+        f"{row['outputs']} {plain(row['added'], 3)}"
+        for row in fixed
+        if not row["outputs"].endswith("in blocks") and row["runs"] == min(most, 10**5)
+    ]
+    tests = [f"{row['outputs']} {plain(row['audited'], 3)} s" for row in rows if row["audit"] == "privacy test"]
+    return (
+        f"Processor time over that of drawing numbers in blocks: {', '.join(ratios)} runs. Microseconds added to calls "
+        f"by reading outputs: {', '.join(added)}. Privacy tests that pass: {', '.join(tests) or 'none'}. Memory: at "
+        f"most {max(row['memory'] for row in rows):,} MB."
+    )
