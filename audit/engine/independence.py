@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import inspect
 import io
+import itertools
 import math
 import os
 import pickle
@@ -86,11 +87,13 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     if values.dtype.kind not in "biuf":
         values = np.fromiter(map(_checksum, values.tolist()), float, size)
     elif values.ndim > 1:
-        rows = np.nan_to_num(values.reshape(size, -1).astype(float))
+        rows = values.reshape(size, -1).astype(float, copy=False)
+        rows = rows if np.isfinite(rows).all() else np.nan_to_num(rows)
         with np.errstate(over="ignore", invalid="ignore"):
             values = rows @ np.random.default_rng(SHUFFLES).uniform(1.0, 2.0, rows.shape[1])
     values = np.nan_to_num(values.astype(float), nan=-1.7e308)
-    middle = np.partition(values, half)[half]
+    ordered = np.sort(values)
+    middle = ordered[half]
     above = values >= middle
     if abs(np.mean(values > middle) - 0.5) < abs(np.mean(above) - 0.5):
         above = values > middle
@@ -103,8 +106,8 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
         what = f"of the first {half:,} outputs {first:,} lie {where}, of the last {size - half:,} {second:,}"
         found.append(Finding(_log_tail(first, first + second, half, size), what))
     # a budget that ended, or a warming up: all outputs but the commonest came first, or last
-    which, counts = np.unique(values, return_counts=True)
-    places = np.flatnonzero(values != which[np.argmax(counts)])
+    firsts = np.flatnonzero(np.diff(ordered, prepend=-np.inf))
+    places = np.flatnonzero(values != ordered[firsts[np.argmax(np.diff(firsts, append=size))]])
     rare = len(places)
     for span, when in ((int(places[-1]) + 1, "first"), (size - int(places[0]), "last")) if rare else ():
         what = f"{rare:,} of {size:,} outputs are not the commonest, all among the {when} {span:,}"
@@ -113,34 +116,39 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     signs = (above[:half] - np.mean(above[:half])).astype(np.float32)  # in single precision: it only suggests
     length = fft.next_fast_len(2 * half, real=True)
     alikeness = np.abs(fft.irfft(np.abs(fft.rfft(signs, length)) ** 2, length)[1 : half // 2])
-    paired = []
+    paired, rng = [], np.random.default_rng((SHUFFLES, size))
     for lag, start in (*zip(LAGS, (0,) * len(LAGS), strict=True), (int(np.argmax(alikeness)) + 1, half)):
-        place = np.arange((size - start) // (2 * lag) * lag)
-        one = start + place // lag * 2 * lag + place % lag
+        some = _spread((size - start) // (2 * lag) * lag, rng)
+        one = start + some // lag * 2 * lag + some % lag
         paired.append(("the next run" if lag == 1 else f"the run {lag:,} later", one, one + lag))
     for given in partitions:
-        sizes = np.array([*given, 0])
-        starts, block = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(given)), given)[:size]
-        place = np.arange(len(block)) - starts[block]
-        other = starts[block + 1] + place
-        one = np.flatnonzero((block % 2 == 0) & (place < sizes[block + 1]) & (other < size))
-        paired.append(("the run in the same place of the next call", one, other[one]))
+        calls, following = np.reshape(given[: len(given) // 2 * 2], (-1, 2)).astype(int).T
+        starts = np.cumsum(calls + following) - calls - following
+        pairs = np.minimum(np.minimum(calls, following), size - starts - calls).clip(0)
+        some, ends = _spread(int(pairs.sum()), rng), np.cumsum(pairs)
+        call = np.searchsorted(ends, some, "right")
+        one = some + (starts - ends + pairs)[call]
+        paired.append(("the run in the same place of the next call", one, one + calls[call]))
     # half of the pairs compared with the rest, put together at random: by equality and by the side of the median
-    rng, tests = np.random.default_rng((SHUFFLES, size)), 6  # two relations and both of the halves, two-sided
+    tests = 6  # two relations and both of the halves, two-sided
     for words, one, other in paired:
         if not len(one):
             continue
-        number = min(len(one), 2 * MOST_PAIRS)  # spread over all, in random order
-        step = len(one) // number
-        some = rng.permutation(np.arange(number) * step + rng.integers(step, size=number))
-        half, tests = number // 2, tests + 4
-        a, b, c, d = one[some[:half]], other[some[:half]], one[some[half : 2 * half]], other[some[half : 2 * half]]
+        half, tests = len(one) // 2, tests + 4
+        a, b, c, d = one[:half], other[:half], one[half : 2 * half], other[half : 2 * half]
         for relation, holds in ((values, "equal"), (above, "lie on the same side of the median as")):
             hits = int(np.count_nonzero(relation[a] == relation[b]))
             others = int(np.count_nonzero(relation[c] == relation[np.roll(d, 1)]))
             what = f"of {half:,} outputs {hits:,} {holds} that of {words}, of {half:,} taken at random {others:,}"
             found.append(Finding(_log_tail(hits, hits + others, half, 2 * half), what))
     return worst if (worst := min(found)).log_p < math.log(level / tests) else None
+
+
+def _spread(pairs: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Choose some of so many pairs, spread over all, in random order."""
+    number = min(pairs, 2 * MOST_PAIRS)
+    step = pairs // max(number, 1)
+    return rng.permutation(np.arange(number) * step + (rng.integers(step, size=number) if number else 0))
 
 
 def dependence_of_tallies(runs: NDArray[Any], seen: NDArray[Any], level: float) -> Finding | None:
@@ -198,17 +206,17 @@ def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
 
     It is the lesser of both tails, and 0 within a standard deviation of the mean.
     """
-    least, most = max(0, drawn + total - size), min(drawn, total)
     mean = drawn * total / size if size else 0.0
     if size < 2 or (hits - mean) ** 2 <= mean * (1.0 - total / size) * (size - drawn) / (size - 1):
         return 0.0
-    outward = np.arange(hits, most + 1) if hits >= mean else np.arange(hits, least - 1, -1)
+    if hits < mean:  # as many or fewer that are marked are as many or more that are not
+        hits, total = drawn - hits, size - total
+    n, k = np.array([[total, size - total, size], [hits, drawn - hits, drawn]])
+    first = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
     # terms fall faster than a geometric series once they are this far from the mode
-    outward = outward[: 64 + int(12.0 * np.sqrt(mean + 1.0))]
-    logs = np.zeros(len(outward))
-    for sign, n, k in ((1.0, total, outward), (1.0, size - total, drawn - outward), (-1.0, size, drawn)):
-        logs += sign * (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
-    return min(0.0, float(np.logaddexp.reduce(logs)))
+    at = np.arange(hits, min(drawn, total, hits + 63 + int(12.0 * math.sqrt(mean + 1.0))), dtype=float)
+    falls = np.log((total - at) * (drawn - at) / ((at + 1.0) * (size - total - drawn + at + 1.0)))
+    return min(0.0, float(first @ [1.0, 1.0, -1.0] + np.logaddexp.reduce(np.append(0.0, np.cumsum(falls)))))
 
 
 def _checksum(value: Any, before: int = 0) -> int:
@@ -304,10 +312,10 @@ class Look:
         """Look at training outputs: `AuditError` if they come from a pool, or always are what copies do not answer."""
         constant = []
         for side in outputs:  # of numbers the sign of zero counts, which may be random
-            said, place = values_of(side), 1
-            while place < len(said) and written(said[place]) == written(said[0]):
-                place += 1
-            constant.append(place >= len(said))
+            parts = (values_of(side[start : start + FEWEST_TO_LOOK]) for start in range(0, len(side), FEWEST_TO_LOOK))
+            said = map(written, itertools.chain.from_iterable(parts))
+            first = next(said, None)
+            constant.append(all(one == first for one in said))
         self.notes[id(sides)] = (CONSTANT,) * all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return

@@ -454,6 +454,8 @@ def join(blocks: Sequence[Outputs]) -> Outputs:
 
 def alike(first: Outputs, second: Outputs) -> tuple[Outputs, Outputs]:
     """Return two arrays of outputs as arrays of one kind, which `numpy.concatenate` can put together."""
+    if first.dtype == second.dtype and first.shape[1:] == second.shape[1:]:
+        return first, second
     both = join([first, second])
     return both[: len(first)], both[len(first) :]
 
@@ -802,6 +804,8 @@ def look(unread: Unread, output: Any) -> None:
     unread["", ""] += 1
     found, left = set[tuple[str, str]](), [output]
     for value in itertools.islice(left, PARTS):  # which grows
+        if type(value) in (float, int, str):
+            continue
         found.update((kind, repr(read(value))) for kind, (known, read) in LEFT_OUT.items() if isinstance(value, known))
         if isinstance(value, Mapping):
             left += itertools.chain.from_iterable(itertools.islice(value.items(), PARTS))

@@ -690,6 +690,8 @@ class Features:
     notes: tuple[str, ...] = ()
     regions: tuple[Feature, ...] = ()
     scanned: int = 1
+    trees: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What was learnt by trees: of the same outputs it is the same, and takes long."""
 
     @classmethod
     def of(cls, outputs: Outputs, outputs_prime: Outputs, *, learnt: bool = False) -> Features:

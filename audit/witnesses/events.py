@@ -617,9 +617,11 @@ class Term(Labelled):
 
     def __call__(self, outputs: Outputs) -> Floats:
         numbers = np.asarray(self.feature(outputs), float)
-        finite, odd = np.isfinite(numbers), np.where(numbers > 0, self.above, self.below)
-        curve = np.interp(np.where(finite, numbers, 0.0), self.knots, self.values) if self.knots else 0.0
-        return np.where(finite, curve, np.where(np.isnan(numbers), self.missing, odd))
+        curve = np.interp(numbers, self.knots, self.values) if self.knots else np.zeros(len(numbers))
+        if not (finite := np.isfinite(numbers)).all():
+            odd = np.where(numbers > 0, self.above, self.below)
+            curve = np.where(finite, curve, np.where(np.isnan(numbers), self.missing, odd))
+        return np.asarray(curve)
 
 
 @readable

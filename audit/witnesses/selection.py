@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dpttrf, dpttrs
 from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
@@ -227,7 +228,18 @@ class CandidateScore:
                 yield upper, lower, right - fall, wrong + fall
 
     @functools.cached_property
+    def turned(self) -> CandidateScore:
+        """The candidate of a feature's other sign, whose events guess the other side."""
+        score, thresholds = replace(self.score, sign=-self.score.sign), -self.thresholds[::-1]  # type: ignore[type-var,attr-defined]  # `Monotone`
+        found = replace(self, score=score, thresholds=thresholds, upper=self.lower[:, ::-1], lower=self.upper[:, ::-1])
+        vars(found)["turned"] = self
+        return found
+
+    @functools.cached_property
     def _tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        if "_tails" in vars(vars(self).get("turned", self)):  # of the same counts
+            upper, lower = ((-odds[::-1], error[::-1]) for odds, error in self.turned._tails)
+            return lower, upper
         odds, error = smoothed(self.upper[:, ::-1])
         return (odds[::-1], error[::-1]), smoothed(self.lower[::-1])
 
@@ -249,28 +261,56 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     pooled = seen.sum(axis=0)
-    raw, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
-    place = logit((np.cumsum(pooled) - pooled / 2.0) / pooled.sum())
-    far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
-    near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
-    walks = np.multiply.outer(WALKS, np.minimum(near, np.array(FLATS)[:, None, None]) * same).reshape(-1, *same.shape)
-    bend = near**2 * (3.0 * farther - near) / 6.0 * same
-    bends = SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
-    prior = LEVEL + np.concatenate([walks, bends])
+    raw, noise, total = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0), np.cumsum(pooled)
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
-        prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))[None]
+        prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
-    roots = np.linalg.cholesky(prior + np.diag(noise))
-    white = np.linalg.solve(roots, np.broadcast_to(raw[:, None], (*roots.shape[:2], 1)))[..., 0]
-    evidence = -np.sum(white**2, axis=1) / 2.0 - np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    best = int(np.argmax(evidence))
-    half = np.linalg.solve(roots[best], prior[best])
-    share = expit(half.T @ white[best])
-    correct, total = np.cumsum(pooled * share), np.cumsum(pooled)
-    weights = np.tri(len(raw)) * (pooled * share * (1.0 - share))
-    variance = np.sum(weights @ (prior[best] - half.T @ half) * weights, axis=1)
+    else:
+        prior = _likeliest(logit((total - pooled / 2.0) / total[-1]), raw, noise)
+    inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
+    inverse += np.triu(inverse, 1).T
+    share = expit(raw - noise * (inverse @ raw))
+    correct, weights = np.cumsum(pooled * share), pooled * share * (1.0 - share)
+    weighed = weights * noise
+    explained = np.cumsum(np.cumsum(weighed[:, None] * inverse * weighed, axis=0), axis=1)
+    variance = np.cumsum(weights * weighed) - np.diagonal(explained)
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
     return logit(correct / total), error
+
+
+def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:
+    """Covariance of the process under which ``raw``, seen at increasing places with these variances, is likeliest."""
+    far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
+    near, farther = np.minimum(far[:, None], far), np.maximum(far[:, None], far)
+    # steps of walks away from the median, on both sides, are independent: their sums are one tridiagonal system
+    order = np.lexsort((far, place >= 0.0))
+    first = np.diff(place[order] >= 0.0, prepend=place[0] < 0.0)
+
+    def steps(values: Floats) -> Floats:
+        return np.where(first, 0.0, np.roll(values, 1, axis=-1))
+
+    own, flats = noise[order], np.minimum(far[order], np.array(FLATS)[:, None])
+    seen = np.array([raw[order], np.ones(len(raw))])
+    seen -= steps(seen)
+    walks = np.multiply.outer(WALKS, flats - steps(flats)).reshape(-1, len(raw))
+    pivots, ratios, _ = dpttrf((walks + own + steps(own)).ravel(), np.tile(-steps(own), len(walks))[1:])
+    solved = dpttrs(pivots, ratios, np.tile(seen, len(walks)).T)[0].T.reshape(2, *walks.shape)
+    (fit, both), (_, level) = np.einsum("avn,bn->abv", solved, seen)
+    gains = 1.0 + LEVEL * level  # of a level that is the same on both sides
+    evidence = LEVEL * both**2 / gains - fit - np.log(gains) - np.log(pivots).reshape(walks.shape).sum(axis=1)
+    bend = near**2 * (3.0 * farther - near) / 6.0 * same
+    bends = LEVEL + SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
+    # in a last row, the root of a covariance with what was seen holds that in units of chance
+    roots = np.tile(np.append(raw, 1.0 + raw @ (raw / noise)), (len(bends), len(raw) + 1, 1))
+    roots[:, :-1, :-1] = bends + np.diag(noise)
+    roots[...] = np.linalg.cholesky(roots)
+    lost = roots[:, -1, :-1] ** 2 + 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)[:, :-1])
+    evidence = np.append(evidence, -lost.sum(axis=1))
+    best = int(np.argmax(evidence))
+    if best >= len(walks):
+        return np.asarray(bends[best - len(walks)])
+    walk, flat = divmod(best, len(FLATS))
+    return np.asarray(LEVEL + WALKS[walk] * np.minimum(near, FLATS[flat]) * same)
 
 
 def _ordered(values: Floats, group: NDArray[np.int8], weight: Floats) -> tuple[Floats, Floats]:

@@ -210,9 +210,10 @@ class Accounts:
     def look(self, tallies: Floats) -> None:
         """Reject every parameter that these tallies of the round, shape (strategies, 3), contradict."""
         wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
-        everybody = average(wealth, axis=(0, 2))
-        at_claim = everybody[self.at_claim, None]
-        self._ever |= evidence(everybody, at_claim, self.grid, self.claim.parameter) >= self.needed
+        most = wealth.max(axis=(0, 2))  # and an average is no more
+        likely = np.flatnonzero((np.maximum(most, most[self.at_claim]) >= self.needed) & ~self._ever)
+        everybody, at_claim = average(wealth[:, likely], axis=(0, 2)), average(wealth[:, self.at_claim], axis=(0, 1))
+        self._ever[likely] = evidence(everybody, at_claim, self.grid[likely], self.claim.parameter) >= self.needed
         rejected = int(np.argmin(np.append(self._ever, False)))
         self.bound = float(self.grid[rejected - 1]) if rejected else 0.0
 
