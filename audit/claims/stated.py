@@ -39,8 +39,8 @@ def numbers_of(stated: Any) -> dict[str, Any]:
     first, *more = stated if isinstance(stated, tuple) and stated else (stated,)
     if isinstance(first, dict) and not more:
         return {name: float(number) for name, number in first.items()}
-    if hasattr(first, "output_measure"):
-        return of_opendp(first, *more)
+    if hasattr(first, "output_measure") or hasattr(first, "output_distance_type"):
+        return (of_opendp if hasattr(first, "output_measure") else of_old_opendp)(first, *more)
     try:
         return _pure_or_approximate(first, *more)
     except (TypeError, ValueError):
@@ -63,6 +63,25 @@ def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> di
     if measure.startswith("MaxDivergence"):
         return _pure_or_approximate(loss)
     raise ValueError(f"The measurement's output measure is {measure}; give delta for a curve, or a claim of your own.")
+
+
+def of_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
+    """Search the least epsilon that ``measurement.check`` accepts, as OpenDP up to 0.4 has no map."""
+    if hasattr(measurement, "map"):
+        raise ValueError("OpenDP 0.5 and 0.6 do not say whether map() gives epsilon or rho; return it by its name.")
+    both = "," in str(measurement.output_distance_type)  # epsilon and delta
+    if both and delta is None:
+        raise ValueError("The measurement is approximate; give delta: (measurement, distance, delta).")
+    low, high = 0.0, 2.0**-30
+    while not measurement.check(d_in, (high, delta) if both else high):
+        low, high = high, 2.0 * high
+        if high > 2.0**30:
+            raise ValueError(f"The measurement's check accepts no epsilon at distance {d_in!r}.")
+    for _ in range(52):
+        middle = (low + high) / 2.0
+        accepted = measurement.check(d_in, (middle, delta) if both else middle)
+        low, high = (low, middle) if accepted else (middle, high)
+    return _pure_or_approximate(high, delta if both else 0.0)
 
 
 def _pure_or_approximate(epsilon: Any, delta: Any = 0.0) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 import time
 import warnings
@@ -45,13 +46,15 @@ from epsaudit.witnesses import Bound, best_of, candidate_scores
 RUNS = 32, 128, 512
 """Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow
 candidates get fewer."""
-FEW = 4
-"""Of these runs come first, and the others where there is time: a candidate may take a hundred times as long."""
 SLOW = 0.01
 """Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
+LATE = 4.0
+"""Fair shares of the time of a round beyond which others on the same dataset come after all others."""
 KEPT, LEAST_KEPT = 4, 12
 """A round keeps one in so many, but 12 at least, and the best with each value of a parameter, under each relation."""
 Audited = TypeVar("Audited", SequentialResult, AuditResult)
+LEAST_AUDIT = 512
+"""Runs that an audit has time for, if there is any: with fewer little more than what is blatant is refuted."""
 STEP_CONFIDENCE = 0.99
 """Of each test of shrinking; what is kept by mistake costs no more than a failed certification."""
 STEP_RUNS = 500, 20_000
@@ -308,16 +311,25 @@ class _Hunting:
         remaining, started = first_of_each(everyone, len(everyone)), time.perf_counter()
         for turn, size in enumerate(RUNS):
             end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
-            for done, one in enumerate(remaining):
-                if (done or turn) and time.perf_counter() > (end if turn else until):  # the first round is for all
+            slow, late = set[str](), list[_Screened]()
+            for done, one in enumerate(itertools.chain(remaining, late)):
+                begins, last = time.perf_counter(), done >= len(remaining)
+                if (done or turn) and begins > (end if turn or last else until):  # the first round is for all
                     break
-                self.options.say(f"screen, round {turn + 1} of {len(RUNS)}: {done + 1} of {len(remaining)} candidates")
+                if not last and repr(one.candidate.pair.x) in slow:  # datasets may take a thousand times as long
+                    late.append(one)
+                    continue
+                self.options.say(
+                    f"screen, round {turn + 1} of {len(RUNS)}: {done - len(late) + 1} of {len(remaining)} candidates"
+                )
                 try:
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore")
-                        self.look(one, size, turn, end, len(remaining) - done)
+                        self.look(one, size, turn, end, max(1, len(remaining) - done))
                 except AuditError as error:
                     one.rank, one.failure = (0.0, 0.0), str(error)
+                if time.perf_counter() - begins > LATE * (end - started) / len(remaining):
+                    slow.add(repr(one.candidate.pair.x))
             seen = [one for one in remaining if not one.failure and one.outputs is not None]  # there was time for it
             seen.sort(key=lambda one: one.rank, reverse=True)
             remaining = first_of_each(seen, max(LEAST_KEPT, len(seen) // KEPT))
@@ -359,11 +371,10 @@ class _Hunting:
             question = Question.of(mechanism, pairs, claim=claim, trials=self.options.trials)
             one.sides = begun(question, one.seed, 1, Section()).sides[0]
         start = time.perf_counter()
-        self.draw(one, FEW, len(RUNS) + turn)
+        self.draw(one, 1, len(RUNS) + turn)  # as a run may take a hundred times as long as others
         took = max(time.perf_counter() - start, 1e-9)
-        fit = ((end - start) / waiting - took) * FEW / took
-        if fit >= 1.0:
-            self.draw(one, int(min(fit, size - FEW)), turn)
+        if (fit := ((end - start) / waiting - took) / took) >= 1.0:
+            self.draw(one, int(min(fit, size - 1)), turn)
         one.seconds += time.perf_counter() - started
         one.pace = one.seconds / (2 * len(one.outputs[0]))
         values = [value for side in one.outputs for value in values_of(side)]
@@ -438,7 +449,7 @@ class _Hunting:
                     self.options.share(number),
                     self.options.trials,
                     name,
-                    self.left(share),
+                    max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5))),
                 )
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
@@ -534,7 +545,7 @@ class _Hunting:
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, a readable one if any suffices, on runs of their own; certify most of what it shows."""
         mechanism = self.mechanism(candidate, pace)
-        affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 4.0 * LEAST_RUNS)
+        affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)
         seed = entry_seed(self.seed, f"certify {self.certified}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -36,9 +37,10 @@ class _AsSeen(CandidateScore):
 def promise(
     outputs: Outputs, outputs_prime: Outputs, claim: Claim, families: Sequence[Family] = ()
 ) -> tuple[float, float]:
-    """Return the bound that the best event's own counts would certify, in claims, and how often it guesses right.
+    """Return the bound that the best event's own counts would certify, in claims, and by how much it guesses right.
 
-    The bound grows with the number of outputs, equally many a side, and shrinks towards zero with their chance.
+    The bound grows with the number of outputs, equally many a side, and shrinks towards zero with their chance. The
+    lead of right guesses, in standard deviations of coins, tells those apart that promise nothing.
     ``families`` are looked at beside `CHEAP`.
 
     >>> from epsaudit.claims.definitions import PureDP
@@ -51,5 +53,6 @@ def promise(
     for score in candidate_scores((*CHEAP, *more), outputs, outputs_prime):
         seen = _AsSeen(**{field.name: getattr(score, field.name) for field in dataclasses.fields(score)})
         for choice in objective.choices(seen):
-            best = max(best, (choice.predicted / (claim.parameter or 1.0), choice.significance))
+            lead = choice.significance * math.sqrt(2.0 * len(outputs))
+            best = max(best, (choice.predicted / (claim.parameter or 1.0), lead))
     return best

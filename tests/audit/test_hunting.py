@@ -359,8 +359,16 @@ class Measurement:
         print("maps")
         return 3.0 * distance
 
+class Old:
+    """As one of OpenDP up to 0.4."""
+
+    output_distance_type = "f64"
+
+    def check(self, distance, epsilon):
+        return epsilon >= 0.7 * distance
+
 def stated(clip=3):
-    return Measurement() if clip == 3 else {"epsilon": clip}
+    return {3: Measurement(), 4: (Old(), 10.0)}.get(clip, {"epsilon": clip})
 
 def unknown(clip=3):
     return {"rho": 1.0, "mu": 1.0}
@@ -414,7 +422,7 @@ def test_a_claim_is_read_where_the_library_is(served, capsys):
     quick = ["--schema", "schema.json", "--audits", "2", "--trials", "1000", "--claim"]
     assert main([*words, *quick, "mine.py:stated", "--json"]) == 0
     audited = json.loads(capsys.readouterr().out)["audits"]
-    assert {(one["parameters"], one["proven"]) for one in audited} <= {("clip=3", 3.0), ("clip=4", 4.0)}
+    assert {(one["parameters"], one["proven"]) for one in audited} <= {("clip=3", 3.0), ("clip=4", 7.0)}
     assert main([*words, *quick, "mine.py:stated", "--epsilon", "1"]) == 2
     assert "Give either --claim" in capsys.readouterr().err
     assert main([*words, *quick, "mine.py:unknown"]) == 2
