@@ -7,6 +7,7 @@ from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, P
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
 from .results.result import AuditResult
+from .tracing import Trace, trace
 
 __all__ = [
     "ZCDP",
@@ -27,6 +28,7 @@ __all__ = [
     "RenyiDP",
     "SequentialResult",
     "Substitution",
+    "Trace",
     "TradeOff",
     "audit",
     "audit_one_run",
@@ -34,5 +36,6 @@ __all__ = [
     "audit_sequentially",
     "black_box",
     "command",
+    "trace",
     "vectorized",
 ]

@@ -38,7 +38,7 @@ LONG = {
     f"docs/{page}.md"
     for page in (
         *(f"tutorials/{at}" for at in ("audit-to-paper", "privacy-test")),
-        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "verify-and-compare")),
+        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "trace", "verify-and-compare")),
         *(f"reference/{at}" for at in ("frozen-tests", "outputs")),
     )
 }

@@ -10,6 +10,7 @@ WHEN_CALLED = {
     "results/result.py": {"audits", "reporting"},
     "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
+    "tracing/verdicts.py": {"mechanisms"},
 }
 """Exact values, and a result's ``load`` and ``plot``: fetched in a function, as the page says."""
 

@@ -1,4 +1,4 @@
-"""``epsaudit audit``, ``freeze``, ``list`` and ``hunt``: what is registered, one's own object, or a program.
+"""``epsaudit audit``, ``freeze``, ``list``, ``hunt`` and ``trace``: what is registered, one's own object, or a program.
 
 An audit prints a table and writes files. Ctrl-C and SIGTERM keep what is finished.
 """
@@ -366,6 +366,45 @@ def _told(finding: Finding, form: str, seed: int) -> AuditResult:
     more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
     execution = {**finding.result.execution, "command": f"{recorded(seed)} {more}"}
     return dataclasses.replace(finding.result, execution=execution)
+
+
+def trace_function(
+    words: Words,
+    *,
+    pair: Pairs,
+    parameters: str | None,
+    data: str,
+    fresh: bool,
+    bits: bool,
+    certify: bool,
+    trials: float,
+    confidence: float,
+    timeout: float,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+    **numbers: Any,
+) -> int:
+    """``epsaudit trace``: trace a function on each pair, and say what is suspected."""
+    from epsaudit.tracing import trace_served
+
+    if len(words) not in (1, 2):
+        raise AuditError(
+            f"trace takes an environment and module:function, or this alone; these are {len(words)} words."
+        )
+    python, function = words if len(words) == 2 else (None, words[0])
+    known = numbers_of_claim(numbers)
+    how: Any = {"claim": claim_of(known, "A trace") if known or certify else None, "seed": seed}
+    how |= {"python": python, "parameters": read_json(parameters or "{}", "--parameters"), "data": data, "fresh": fresh}
+    how |= {"bits": bits, "certify": certify, "trials": trials, "confidence": confidence, "timeout": timeout}
+    pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
+    found = [trace_served(function, one, **how) for one in pairs]
+    say_json(as_json, [one.to_dict() for one in found])
+    say = sayer(quiet or as_json)
+    for one in found:
+        say(f"{one}\n" * (len(found) > 1) or str(one))
+    surprised = [one.refuted if certify else one.suspicious for one in found]
+    return SURPRISED if any(surprised) else AS_EXPECTED
 
 
 def _candidates(

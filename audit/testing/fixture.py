@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,7 +26,7 @@ from epsaudit.adapters.functions import Mechanism, mechanism_of
 from epsaudit.audits.fixed import LEAST_TRIALS, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.candidates import relation_seen
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.engine.provenance import digest, provenance
@@ -35,6 +35,9 @@ from epsaudit.reporting.tables import WIDTH, told_apart
 from epsaudit.testing import frozen
 from epsaudit.testing.plugin import ALARM, ASKER, CERTIFIED, FALSE_ALARM, PROPERTY, RUNS, SECONDS, option, read
 from epsaudit.text import lower
+
+if TYPE_CHECKING:
+    from epsaudit.tracing import Trace
 
 LEAST_TELLING = 0.1
 """Parameters up to this are all alike to a check of a claim near 0; as in `epsaudit.audits.sequential.record`."""
@@ -102,6 +105,57 @@ class PrivacyAudit:
         """Fail the test unless `check`, whose parameters it takes, would: a control for what is known to be bad."""
         __tracebackhide__ = True
         return self._judge(True, mechanism, pairs, witness, **asked)
+
+    def trace(
+        self,
+        function: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        adjacency: Relation | None = None,
+        bits: bool = False,
+        **claimed: Any,
+    ) -> list[Trace]:
+        """Fail the test with file and line if a private value of a pair gets past the noise, as `epsaudit.trace` says.
+
+        ``claim``, or its numbers as for `check`, say what the noise is to pay for. It is no audit: a function that
+        passes may leak.
+        """
+        __tracebackhide__ = True
+        for one in (found := self._traced(function, pairs, adjacency, bits, **claimed)):
+            if one.suspicious:
+                pytest.fail(f"{one.sentence()}\n\n{one}", pytrace=False)
+        return found
+
+    def must_diverge(
+        self,
+        function: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        adjacency: Relation | None = None,
+        bits: bool = False,
+        **claimed: Any,
+    ) -> list[Trace]:
+        """Fail the test unless `trace` would: a control for what is known to be bad."""
+        __tracebackhide__ = True
+        found = self._traced(function, pairs, adjacency, bits, **claimed)
+        if not any(one.suspicious for one in found):
+            pytest.fail(f"{found[0].name} must diverge, and {found[0].sentence()}.", pytrace=False)
+        return found
+
+    def _traced(self, function: Any, pairs: Any, adjacency: Any, bits: bool, **claimed: Any) -> list[Trace]:
+        from epsaudit.tracing import trace  # which others do without
+
+        __tracebackhide__ = True
+        asker = self._config.stash[ASKER]
+        try:
+            mechanism = mechanism_of(function, adjacency)
+            asked: Any = {"claim": claim_given(**{"claim": None, **claimed}), "bits": bits}
+            asked["seed"] = seed_of(asker.item.nodeid, 0, int(option(self._config, "seed") or 0))
+            found = [trace(mechanism, one, **asked) for one in pairs_of(mechanism, pairs)]
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
+        print("\n".join(f"{asker.item.nodeid}: {one.sentence()}" for one in found))
+        return found
 
     def _judge(
         self, must_fail: bool, mechanism: Any, pairs: Any, witness: str | Path | None, **asked: Any
