@@ -1,0 +1,392 @@
+# ruff: noqa: D103, NPY002  # names say what functions do, and old generators are traced, too
+"""Functions that leak on a line that is marked, each with a sound twin: what a trace is to name, and to leave alone.
+
+The classes are those of dp-recorder's appendix (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
+arXiv:2602.17454), the functions our own. `CASES` lists them with a pair and a claim; the line at fault ends in
+``# leaks``. What draws a noisy number on one run alone is the line of that draw.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from epsaudit import ZCDP, Claim, PureDP
+from epsaudit.tracing import mechanism
+
+
+@mechanism(input="value", sensitivity="sensitivity", epsilon="epsilon")
+def laplace_of(value: Any, sensitivity: float, epsilon: float, rng: Any) -> Any:
+    """A mechanism of one's own, as a library has it."""
+    return value + rng.laplace(scale=sensitivity / epsilon, size=np.shape(value) or None)
+
+
+# control flow
+
+
+def extra_noise_if_large(data, rng):
+    answer = sum(data) + rng.laplace()
+    if sum(data) > 2:
+        answer += rng.laplace()  # leaks
+    return answer
+
+
+def extra_noise_if_noisily_large(data, rng):
+    answer = sum(data) + rng.laplace(scale=2.0)
+    if answer > 2:
+        answer = sum(data) + rng.laplace(scale=2.0)
+    return answer
+
+
+def early_exit_on_empty(data, rng):
+    if not any(data):
+        return 0.0
+    return sum(data) + rng.laplace()  # leaks
+
+
+def answered_always(data, rng):
+    return sum(data) + rng.laplace()
+
+
+def repeats_until_above(data):
+    answer = -1.0
+    while answer < sum(data) - 0.5:  # leaks
+        answer = sum(data) + np.random.laplace()
+    return answer
+
+
+def repeats_until_positive(data):
+    answer = -1.0
+    while answer < 0.0:
+        answer = sum(data) + np.random.laplace(scale=2.0)
+    return answer
+
+
+# len(data) in place of a noisy count
+
+
+def mean_of_scale_one_over_n(data, rng):
+    return sum(data) / len(data) + rng.laplace(scale=1.0 / len(data))  # leaks
+
+
+def mean_of_noisy_sum_and_count(data, rng):
+    return (sum(data) + rng.laplace(scale=2.0)) / max(len(data) + rng.laplace(scale=2.0), 1.0)
+
+
+def noisy_sum_over_n(data):
+    noisy = np.clip(data, 0.0, 1.0).sum() + np.random.laplace()
+    return noisy / len(data)  # leaks
+
+
+def noisy_sum_over_public_n(data):
+    return (np.clip(data, 0.0, 1.0).sum() + np.random.laplace()) / 10
+
+
+def rounded_sum_over_n(data, rng):
+    return round(float(sum(data) + rng.laplace()), 3) / len(data)  # leaks
+
+
+def rounded_sum_over_public_n(data, rng):
+    return round(float(sum(data) + rng.laplace()), 3) / 10
+
+
+# domain from data
+
+
+def histogram_of_seen(data, rng):
+    values, counts = np.unique(data, return_counts=True)  # leaks
+    return dict(zip(values.tolist(), counts + rng.laplace(size=len(values)), strict=True))
+
+
+def histogram_of_known(data, rng):
+    return dict(enumerate(np.bincount(data, minlength=4) + rng.laplace(size=4)))
+
+
+def counter_of_seen(data):
+    counts = Counter(data)
+    return {value: counts[value] + random.gauss(0, 1) for value in sorted(counts)}  # leaks
+
+
+def counter_of_known(data):
+    counts = Counter(data)
+    return {value: counts[value] + random.gauss(0, 1) for value in range(4)}
+
+
+def exponential_among_seen(data, rng):
+    seen = sorted(set(data))
+    weights = np.exp([data.count(value) / 2.0 for value in seen])
+    return int(rng.choice(seen, p=weights / weights.sum()))  # leaks
+
+
+def exponential_among_known(data, rng):
+    weights = np.exp([data.count(value) / 2.0 for value in range(4)])
+    return int(rng.choice(4, p=weights / weights.sum()))
+
+
+# clipping
+
+
+def clipped_in_the_wrong_norm(data, rng):
+    rows = np.clip(np.array(data, float), -1.0, 1.0)
+    return (rows.sum(axis=0) + rng.normal(scale=1.0, size=4)).tolist()  # leaks
+
+
+def clipped_in_its_norm(data, rng):
+    rows = np.array(data, float)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
+    return (rows.sum(axis=0) + rng.normal(scale=1.0, size=4)).tolist()
+
+
+def clipped_after_the_noise(data, rng):
+    noisy = sum(data) + rng.laplace()  # leaks
+    return min(max(noisy, 0.0), 10.0 * len("public"))
+
+
+def clipped_before_the_noise(data, rng):
+    return min(max(sum(min(value, 1.0) for value in data) + rng.laplace(), 0.0), 60.0)
+
+
+def clipped_to_what_is_seen(data, rng):
+    bound = max(data)
+    return sum(min(value, bound) for value in data) + rng.laplace(scale=bound)  # leaks
+
+
+def clipped_to_what_is_public(data, rng):
+    return sum(min(value, 1.0) for value in data) + rng.laplace(scale=1.0)
+
+
+# sensitivity
+
+
+def sensitivity_of_zero(data, rng):
+    return laplace_of(float(sum(data)), 0.0, 1.0, rng)  # leaks
+
+
+def sensitivity_of_one(data, rng):
+    return laplace_of(float(sum(min(value, 1.0) for value in data)), 1.0, 1.0, rng)
+
+
+def sensitivity_of_the_range(data, rng):
+    return laplace_of(float(sum(min(max(value, 10.0), 11.0) for value in data)), 1.0, 1.0, rng)  # leaks
+
+
+def sensitivity_of_the_bound(data, rng):
+    return laplace_of(float(sum(min(max(value, 10.0), 11.0) for value in data)), 11.0, 1.0, rng)
+
+
+# double spending
+
+
+def one_budget_for_each(data, rng):
+    low = laplace_of(float(len(data)), 1.0, 1.0, rng)
+    return [low, laplace_of(float(sum(data)), 1.0, 1.0, rng)]  # leaks
+
+
+def one_budget_for_both(data, rng):
+    low = laplace_of(float(len(data)), 1.0, 0.5, rng)
+    return [low, laplace_of(float(sum(data)), 1.0, 0.5, rng)]
+
+
+def three_counts_at_one(data):
+    first = len(data) + stats.laplace.rvs()
+    second = len(data) + stats.laplace.rvs()
+    return first, second, len(data) + stats.laplace.rvs()  # leaks
+
+
+def three_counts_at_a_third(data):
+    first = len(data) + stats.laplace.rvs(scale=3.0)
+    second = len(data) + stats.laplace.rvs(scale=3.0)
+    return first, second, len(data) + stats.laplace.rvs(scale=3.0)
+
+
+# missing values
+
+
+def mean_of_a_public_size_with_nan(data, rng):
+    values = np.array(data, float)
+    return float(np.nansum(values) / np.sum(~np.isnan(values)) + rng.laplace(scale=1.0 / len(values)))  # leaks
+
+
+def mean_of_a_public_size_nan_as_zero(data, rng):
+    values = np.nan_to_num(np.array(data, float))
+    return float(np.mean(np.clip(values, 0.0, 1.0)) + rng.laplace(scale=1.0 / len(values)))
+
+
+def nan_through_the_clip(data, rng):
+    return float(np.clip(np.array(data, float), 0.0, 1.0).sum() + rng.laplace())  # leaks
+
+
+def nan_left_out(data, rng):
+    values = np.array(data, float)
+    return float(np.clip(values[~np.isnan(values)], 0.0, 1.0).sum() + rng.laplace())
+
+
+# noise
+
+
+def noise_of_one_draw(data, rng):
+    noise = rng.laplace()
+    return [float(total + noise) for total in np.bincount(data, minlength=4)]  # leaks
+
+
+def noise_for_each(data, rng):
+    return [float(total + rng.laplace()) for total in np.bincount(data, minlength=4)]
+
+
+def noise_on_one_side(data):
+    return len(data) + random.expovariate(1.0)  # leaks
+
+
+def noise_on_both_sides(data):
+    return len(data) + (random.expovariate(1.0) - random.expovariate(1.0))
+
+
+def noise_scaled_by_a_standard_deviation(data, rng):
+    return float(np.mean(data)) + rng.standard_normal() * np.std(data)  # leaks
+
+
+def noise_scaled_by_the_range(data, rng):
+    return float(np.sum(np.clip(data, 0.0, 1.0))) + rng.standard_normal() * 2.0
+
+
+def exact_count_beside_a_noisy_sum(data, rng):
+    return len(data), sum(min(value, 1.0) for value in data) + rng.laplace()  # leaks
+
+
+def noisy_count_beside_a_noisy_sum(data, rng):
+    return len(data) + rng.laplace(scale=2.0), sum(min(value, 1.0) for value in data) + rng.laplace(scale=2.0)
+
+
+# what needs no equality
+
+
+def noisy_max(data, rng):
+    return int(np.argmax(np.bincount(data, minlength=4) + rng.laplace(scale=2.0, size=4)))
+
+
+def noisy_max_too_little_noise_released(data, rng):
+    noisy = 3.0 * np.bincount(data, minlength=4) + rng.laplace(scale=2.0, size=4)  # leaks
+    return float(noisy.max())
+
+
+def sparse_vector(data, rng):
+    threshold = 2.0 + rng.laplace(scale=2.0)
+    for place in range(6):
+        if sum(value <= place for value in data) + rng.laplace(scale=4.0) > threshold:
+            return place
+    return None
+
+
+def sparse_vector_that_stops_by_the_data(data, rng):
+    answers = []
+    for place in range(6):
+        answers.append(bool(sum(value <= place for value in data) + rng.laplace(scale=4.0) > 2.0))  # leaks
+        if sum(value <= place for value in data) > 1:
+            return answers
+    return answers
+
+
+def randomised_response(data, rng):
+    return [bit if rng.random() < 0.73 else 1 - bit for bit in data]
+
+
+def response_of_the_operating_system(data):
+    return [bit if secrets.randbelow(100) < 73 else 1 - bit for bit in data]
+
+
+def laplace_by_inversion(data):
+    uniform = int.from_bytes(os.urandom(7), "big") / 2**56 - 0.5
+    return len(data) - math.copysign(math.log1p(-2.0 * abs(uniform)), uniform)
+
+
+ONE = PureDP(1.0)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, a pair and a claim."""
+
+    kind: str
+    function: Callable[..., Any]
+    pair: tuple[Any, Any]
+    claim: Claim = ONE
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def line(self) -> int | None:
+        """The line at fault; None of a sound one."""
+        lines, first = inspect.getsourcelines(self.function)
+        return next((first + place for place, line in enumerate(lines) if line.rstrip().endswith("# leaks")), None)
+
+
+ADDED, SEEN = ([1.0, 0.0], [1.0, 0.0, 1.0]), ([0, 0, 1, 1], [0, 0, 1, 1, 3])
+LARGE, ROWS = ([1.0, 0.5], [1.0, 0.5, 90.0]), ([[0.0] * 4], [[0.0] * 4, [1.0] * 4])
+TEN, MISSING = ([0.0], [0.0, 10.5]), ([1.0, 0.0, math.nan, math.nan], [0.0, 0.0, math.nan, math.nan])
+BITS = ([1, 0, 1], [1, 1, 1])
+CASES = (
+    Case("control flow", extra_noise_if_large, ([1.0, 1.0], [1.0, 1.0, 1.0])),
+    Case("control flow", extra_noise_if_noisily_large, ([1.0, 1.0], [1.0, 1.0, 1.0])),
+    Case("control flow", early_exit_on_empty, ([0.0], [0.0, 1.0])),
+    Case("control flow", answered_always, ([0.0], [0.0, 1.0])),
+    Case("control flow", repeats_until_above, ([0.0, 0.0], [0.0, 0.0, 1.0])),
+    Case("control flow", repeats_until_positive, ([0.0, 0.0], [0.0, 0.0, 1.0])),
+    Case("size of the data", mean_of_scale_one_over_n, ADDED),
+    Case("size of the data", mean_of_noisy_sum_and_count, ADDED),
+    Case("size of the data", noisy_sum_over_n, ADDED),
+    Case("size of the data", noisy_sum_over_public_n, ADDED),
+    Case("size of the data", rounded_sum_over_n, ADDED),
+    Case("size of the data", rounded_sum_over_public_n, ADDED),
+    Case("domain from data", histogram_of_seen, SEEN),
+    Case("domain from data", histogram_of_known, SEEN),
+    Case("domain from data", counter_of_seen, SEEN, ZCDP(0.5)),
+    Case("domain from data", counter_of_known, SEEN, ZCDP(0.5)),
+    Case("domain from data", exponential_among_seen, SEEN),
+    Case("domain from data", exponential_among_known, SEEN),
+    Case("clipping", clipped_in_the_wrong_norm, ROWS, ZCDP(0.5)),
+    Case("clipping", clipped_in_its_norm, ROWS, ZCDP(0.5)),
+    Case("clipping", clipped_after_the_noise, LARGE),
+    Case("clipping", clipped_before_the_noise, LARGE),
+    Case("clipping", clipped_to_what_is_seen, LARGE),
+    Case("clipping", clipped_to_what_is_public, LARGE),
+    Case("sensitivity", sensitivity_of_zero, ADDED),
+    Case("sensitivity", sensitivity_of_one, ADDED),
+    Case("sensitivity", sensitivity_of_the_range, TEN),
+    Case("sensitivity", sensitivity_of_the_bound, TEN),
+    Case("double spending", one_budget_for_each, ADDED),
+    Case("double spending", one_budget_for_both, ADDED),
+    Case("double spending", three_counts_at_one, ADDED),
+    Case("double spending", three_counts_at_a_third, ADDED),
+    Case("missing values", mean_of_a_public_size_with_nan, MISSING),
+    Case("missing values", mean_of_a_public_size_nan_as_zero, MISSING),
+    Case("missing values", nan_through_the_clip, ([1.0, 0.0], [1.0, math.nan])),
+    Case("missing values", nan_left_out, ([1.0, 0.0], [1.0, math.nan])),
+    Case("noise", noise_of_one_draw, SEEN),
+    Case("noise", noise_for_each, SEEN),
+    Case("noise", noise_on_one_side, ADDED),
+    Case("noise", noise_on_both_sides, ADDED),
+    Case("noise", noise_scaled_by_a_standard_deviation, ADDED, ZCDP(0.125)),
+    Case("noise", noise_scaled_by_the_range, ADDED, ZCDP(0.125)),
+    Case("without noise", exact_count_beside_a_noisy_sum, ADDED),
+    Case("without noise", noisy_count_beside_a_noisy_sum, ADDED),
+    Case("selection", noisy_max_too_little_noise_released, SEEN),
+    Case("selection", noisy_max, SEEN),
+    Case("selection", sparse_vector_that_stops_by_the_data, ([0, 1, 1], [0, 0, 1, 1])),
+    Case("selection", sparse_vector, ([0, 1, 1], [0, 0, 1, 1])),
+    Case("sampling", randomised_response, BITS),
+    Case("sampling", response_of_the_operating_system, BITS),
+    Case("sampling", laplace_by_inversion, ADDED),
+)
+"""All functions; those with a marked line leak."""

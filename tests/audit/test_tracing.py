@@ -1,0 +1,173 @@
+"""Traces name the line at which a private value gets past the noise, and leave alone what is sound."""
+
+import json
+import os
+import random
+import threading
+
+import numpy as np
+import pytest
+
+from epsaudit import AuditError, PureDP, trace
+from epsaudit.cli.main import main
+from epsaudit.experiments.traced_functions import CASES
+from epsaudit.tracing import BUDGET, MOVES, NOTHING_SEEN, PARAMETER, UNLISTED
+
+pytest_plugins = ["pytester"]
+ONE_MORE = ([1.0, 0.0], [1.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_line_at_fault_is_named_and_sound_twins_are_not_suspected(case):
+    found = trace(case.function, case.pair, claim=case.claim)
+    assert [one.line for one in found.suspicions[:1]] == ([case.line] if case.line else [])
+    assert not any("is raised on both" in one for one in found.unseen)  # else nothing was looked at
+
+
+def test_the_table_has_forty_functions_and_a_twin_for_each_class():
+    leaky = {case.kind for case in CASES if case.line}
+    assert len(CASES) >= 40
+    assert leaky <= {case.kind for case in CASES if not case.line}
+
+
+def twice(data, rng):
+    return 2.0 * len(data) + rng.laplace()
+
+
+def test_the_exact_loss_of_a_component_is_the_certificate_where_its_law_is_known():
+    found = trace(twice, ONE_MORE, claim=PureDP(1.0), certify=True)
+    assert (found.verdict, found.exact, found.certificate, found.refuted) == (MOVES, 2.0, None, True)
+    assert trace(twice, ONE_MORE, claim=PureDP(2.0), certify=True).verdict == NOTHING_SEEN
+
+
+def test_a_certificate_is_an_audit_from_end_to_end_where_no_law_is_known():
+    def inverted(data, rng):
+        return 3.0 * len(data) - np.sign(uniform := rng.random() - 0.5) * np.log1p(-2.0 * abs(uniform))
+
+    found = trace(inverted, ONE_MORE, claim=PureDP(1.0), certify=True, trials=20_000)
+    assert found.exact is None
+    assert found.refuted
+    assert found.certificate.violates_claim
+
+
+@pytest.mark.parametrize(
+    ("sound", "claim"),
+    [
+        (lambda data, rng: sum(rng.permutation(data)) + rng.laplace(), PureDP(1.0)),
+        (lambda data, rng: np.array(data)[rng.random(len(data)) < 0.5].sum() + rng.laplace(), PureDP(1.0)),
+    ],
+    ids=["shuffled", "sampled"],
+)
+def test_sampling_is_listed_and_not_judged(sound, claim):
+    found = trace(sound, ONE_MORE, claim=claim)
+    assert found.verdict == UNLISTED
+    assert "test_tracing.py" in found.unlisted[0]
+
+
+def test_released_numbers_may_meet_data_again_under_other_noise():
+    def descends(data, rng, scale=5.0):
+        weight = 0.0
+        for _ in range(3):
+            weight += 0.1 * (np.clip(np.array(data) - weight, -1.0, 1.0).sum() + rng.laplace(scale=scale))
+        return weight
+
+    assert trace(descends, ONE_MORE, claim=PureDP(0.6)).verdict == NOTHING_SEEN
+    assert trace(descends, ONE_MORE, claim=PureDP(0.3)).verdict == BUDGET
+
+
+def test_sums_of_one_record_after_the_other_are_one_sum():
+    def summed(data, rng, most):
+        total = rng.laplace()
+        for value in data:
+            total += min(value, most)
+        return total
+
+    pair = [1.0, 0.0], [1.0, 0.0, 7.0]
+    assert trace(lambda data, rng: summed(data, rng, 1.0), pair, claim=PureDP(1.0)).verdict == NOTHING_SEEN
+    assert trace(lambda data, rng: summed(data, rng, 9.0), pair, claim=PureDP(1.0)).verdict == MOVES
+
+
+def in_a_thread(data):
+    drawn = []
+    thread = threading.Thread(target=lambda: drawn.append(random.gauss(0.0, 1.0)))
+    thread.start()
+    thread.join()
+    return len(data) + drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (in_a_thread, "a thread was started"),
+        (lambda data: len(data) + int.from_bytes(os.getrandom(4), "big"), "the output varies though nothing"),
+        (lambda data: data.undefined, "AttributeError is raised on both"),
+    ],
+    ids=["thread", "compiled code", "raises"],
+)
+def test_what_was_not_seen_is_said(function, said):
+    assert any(said in one for one in trace(function, ONE_MORE, claim=PureDP(1.0)).unseen)
+
+
+def test_nothing_of_this_process_is_changed():
+    before = random.random, np.random.laplace, np.random.default_rng, random.getstate()
+    trace(twice, ONE_MORE, claim=PureDP(1.0))
+    assert before == (random.random, np.random.laplace, np.random.default_rng, random.getstate())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"certify": True}, "A certificate is against a claim"),
+        ({"function": lambda data: os._exit(3)}, "ended its process while it was traced, with status 3"),
+        ({"function": lambda data: threading.Event().wait(), "timeout": 0.2}, "was silent for 0.2 seconds"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused_in_a_sentence(asked, said):
+    with pytest.raises(AuditError, match=said):
+        trace(asked.pop("function", twice), ONE_MORE, **asked)
+
+
+def test_the_command_traces_a_file_in_a_process_of_its_own(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(
+        "def mean(data, rng):\n    return sum(data) / len(data) + rng.laplace(scale=1 / len(data))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["trace", "mine.py:mean", "--pair", "[1]", "[1, 0]", "--epsilon", "1"]
+    assert main(words) == 1
+    assert "mine.py:2 numpy.random.laplace is asked with scale 1 on x, 0.5 on x'" in capsys.readouterr().out
+    assert main([*words[:2], "--pair", "[1]", "[0]", "--epsilon", "1", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["verdict"], told["suspicions"]) == (NOTHING_SEEN, [])
+
+
+def test_the_fixture_fails_with_the_sentence_and_its_control_without_one(pytester):
+    pytester.makepyfile("""
+        def mean(data, rng):
+            return sum(data) / len(data) + rng.laplace(scale=1.0 / len(data))
+
+        def count(data, rng):
+            return len(data) + rng.laplace()
+
+        PAIRS = [([1.0], [1.0, 0.0])]
+
+        def test_leaks(privacy_audit):
+            privacy_audit.trace(mean, PAIRS, epsilon=1.0)
+
+        def test_holds(privacy_audit):
+            privacy_audit.trace(count, PAIRS, epsilon=1.0)
+
+        def test_diverges(privacy_audit):
+            privacy_audit.must_diverge(mean, PAIRS, epsilon=1.0)
+
+        def test_does_not_diverge(privacy_audit):
+            privacy_audit.must_diverge(count, PAIRS, epsilon=1.0)
+        """)
+    ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    ran.assert_outcomes(passed=2, failed=2)
+    ran.stdout.fnmatch_lines(["*:2 numpy.random.laplace is asked with scale 1 on x, 0.5 on x'"])
+    ran.stdout.fnmatch_lines(["count must diverge, and nothing seen in 2 calls*"])
+
+
+def test_a_parameter_that_depends_on_data_needs_no_claim():
+    found = trace(lambda data, rng: rng.normal(sum(data), np.std(data)), ONE_MORE)
+    assert found.verdict == PARAMETER
