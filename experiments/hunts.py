@@ -115,7 +115,9 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
                 f", in {seconds:.0f} seconds of processor time at the median; {short} of them are shrunk to at most "
                 f"{FEW} records, or as many as the bug needs, and events of at most {PARTS} thresholds or outputs"
             )
-        said[-1] += f". Scripts of {sum(row['script'] is not None for row in tried)} reproduce it where the library is."
+        said[-1] += "."
+        if scripts := [row["script"] is not None for row in tried if "script" in row]:  # results from before have none
+            said[-1] += f" Scripts of {sum(scripts)} reproduce it where the library is."
     sound = [row for row in rows if row["kind"] == "sound"]
     audited = [row for row in sound if row["verdict"] in ("refuted", "not refuted")]
     refuted = sum(row["verdict"] == "refuted" for row in sound)

@@ -43,12 +43,14 @@ Description: TypeAlias = "Table | Answers"
 """What makes candidates."""
 CROWD = 20
 """Records of a large dataset: more than usual thresholds on counts, few enough to be read in every run."""
+COARSE = 2.0**50
+"""Bounds whose next float is far enough to tell: at 2^50, by a quarter."""
 FAR = 1000
 """How many widths of the range beyond a bound a value lies: at epsilon = 1 it moves a sum by a thousand times the
 noise."""
 MOST = 4
-"""Complexity of a base and a record together up to which they are joined. Numbers between bounds have 123 pairs: at 2,
-3 and 5 they would have 43, 90 and 147. At 4 all numbers come beside large datasets, ends of types beside one record."""
+"""Complexity of a base and a record together up to which they are joined. Numbers between bounds have 154 pairs: at 2,
+3 and 5 they would have 43, 110 and 178. At 4 all numbers come beside large datasets, ends of types beside one."""
 INTEGERS = (2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 """Ends of 32 and 64 bits, beyond which sums of arrays wrap around."""
 FLOATS = (sys.float_info.max, -sys.float_info.max, math.inf, -math.inf)
@@ -482,8 +484,15 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
                 but_one = f"{crowd - 1} records with {words} and one without"
                 bases.append(_Case((row, row), f"two records with {words}", 2))
                 bases.append(_Case((low,) + (row,) * (crowd - 1), but_one, 3))
-            elif words.endswith("upper bound"):
+            elif words.endswith(("upper bound", "between the bounds")):
                 bases.append(_Case((row,) * crowd, f"{crowd} times {words}", 3))
+        column = table.columns[place]
+        if column.bounds is not None and column.role == "value" and not column.categories:
+            least, step = column.bounds[0], (column.bounds[1] - column.bounds[0]) / (crowd - 1)
+            spread = [least + number * step for number in range(crowd)]
+            known = [math.floor(value) if column.type == "integer" else float(value) for value in spread]
+            rows = tuple((*low[:place], value, *low[place + 1 :]) for value in known)
+            bases.append(_Case(rows, f"{crowd} different values of {column.name}", 3))
 
     for base in bases:
         rows = owned(base.content)
@@ -537,6 +546,8 @@ def _values_of(column: Column, beyond: bool) -> list[_Case]:
         made = [(low, f"the least {name}", 0), (high, f"the greatest {name}", 0)]
         made.append((math.floor(middle) if whole else middle, f"a {name} between the bounds", 1))
         made += [(0, f"{name} 0", 1)] * (low < 0 < high)
+        if max(-low, high) >= COARSE:
+            made.append((high - 1 if whole else math.nextafter(high, low), f"the {name} next to the greatest", 1))
         ends = {"upper": high + far, "lower": low - far} if beyond else {}
         made += [(value, f"a {name} beyond the {end} bound", 1) for end, value in ends.items()]
     if column.bounds is None or beyond:
