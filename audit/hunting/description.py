@@ -491,8 +491,8 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
             least, step = column.bounds[0], (column.bounds[1] - column.bounds[0]) / (crowd - 1)
             spread = [least + number * step for number in range(crowd)]
             known = [math.floor(value) if column.type == "integer" else float(value) for value in spread]
-            rows = tuple((*low[:place], value, *low[place + 1 :]) for value in known)
-            bases.append(_Case(rows, f"{crowd} different values of {column.name}", 3))
+            varied = tuple((*low[:place], value, *low[place + 1 :]) for value in known)
+            bases.append(_Case(varied, f"{crowd} different values of {column.name}", 3))
 
     for base in bases:
         rows = owned(base.content)
