@@ -488,9 +488,8 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
                 bases.append(_Case((row,) * crowd, f"{crowd} times {words}", 3))
         column = table.columns[place]
         if column.bounds is not None and column.role == "value" and not column.categories:
-            least, step = column.bounds[0], (column.bounds[1] - column.bounds[0]) / (crowd - 1)
-            spread = [least + number * step for number in range(crowd)]
-            known = [math.floor(value) if column.type == "integer" else float(value) for value in spread]
+            spread = np.linspace(*column.bounds, crowd).tolist()
+            known = map(math.floor, spread) if column.type == "integer" else spread
             varied = tuple((*low[:place], value, *low[place + 1 :]) for value in known)
             bases.append(_Case(varied, f"{crowd} different values of {column.name}", 3))
 
