@@ -1,7 +1,9 @@
 from .adapters.external import command
 from .adapters.functions import Mechanism, OutputDistribution, black_box, vectorized
 from .audits.fixed import audit as audit
-from .audits.one_run import OneRunResult, audit_one_run, audit_scores
+from .audits.many_runs import ManyRunsResult
+from .audits.one_run import OneRunResult, audit_one_run
+from .audits.scores import audit_scores
 from .audits.sequential import SequentialResult, audit_sequentially
 from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
@@ -19,6 +21,7 @@ __all__ = [
     "Claim",
     "DatasetPair",
     "GaussianDP",
+    "ManyRunsResult",
     "MaxChange",
     "Mechanism",
     "OneRunResult",

@@ -23,6 +23,7 @@ EXTRAS = {
     "pandas": "studies",
     "statsmodels": "studies",
     "dp_accounting": "accounting",
+    "polars": "parquet",
     "dask": "cluster",
     "distributed": "cluster",
 }

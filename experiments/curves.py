@@ -20,7 +20,7 @@ from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
-from epsaudit.reporting.figures import allowed_trade_off, certified_profile, privacy_profile, trade_off
+from epsaudit.reporting.figures import certified_profile, privacy_profile, trade_off
 from epsaudit.reporting.tables import Column
 from epsaudit.text import plain, upper
 
@@ -96,6 +96,6 @@ def corner_row(name: str, result: AuditResult) -> dict[str, Any]:
         "claim": str(result.claim),
         "error on x'": p_prime,
         "error on x": 1.0 - p,
-        "claimed error on x": float(allowed_trade_off(result.claim, np.array([p_prime]))[0]),
+        "claimed error on x": float(1.0 - result.claim.greatest(p_prime)),
         "verdict": result.verdict,
     }

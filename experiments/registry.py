@@ -22,6 +22,7 @@ STUDIES = (
     ("power", ["power"], "report", ""),
     ("sequential", ["sequential"], "report", ""),
     ("one-run", ["one_run"], "studies", ""),
+    ("scores", ["scores"], "studies", ""),
     (
         "composition",
         ["composition", "interactive", "conversions"],

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import LEAST_TRIALS, audit
+from epsaudit.audits.many_runs import ManyRunsResult, ranks
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
@@ -34,7 +35,7 @@ from epsaudit.text import lower, percent
 from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE
 
-Kind = AuditResult | SequentialResult | OneRunResult
+Kind = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9
 """Relative difference that another version of scipy may make."""
 LEVEL = 0.01
@@ -49,6 +50,7 @@ UNCHECKED: dict[type, str] = {
     AuditResult: "that the seed gives these counts, of events chosen before them",
     SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
     OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
+    ManyRunsResult: "that the runs were independent, and their scores these",
 }
 """What a file alone does not show, of each kind of result, beside `EXACT` and `WORDS`."""
 
@@ -75,8 +77,9 @@ class Verification:
 def rebuild(stored: dict[str, Any]) -> Kind:
     """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
     kinds: dict[Any, type[Kind]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
+    kinds["many-runs"] = ManyRunsResult
     if not isinstance(kind := stored.get("kind"), str | None) or kind not in kinds:
-        raise AuditError(f"kind is {kind!r}; it must be 'sequential' or 'one-run', or absent.")
+        raise AuditError(f"kind is {kind!r}; it must be 'sequential', 'one-run' or 'many-runs', or absent.")
     return kinds[kind].from_dict(stored)
 
 
@@ -102,7 +105,11 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     if entry is not None and entry.name == result.mechanism and entry.claim != result.claim:
         differences.append(f"The claim is {result.claim}; {entry.name} is registered with {entry.claim}.")
     exact = None
-    if entry is not None and not isinstance(result, OneRunResult) and (pair := result.among(entry.all_pairs())):
+    if (
+        entry is not None
+        and not isinstance(result, OneRunResult | ManyRunsResult)
+        and (pair := result.among(entry.all_pairs()))
+    ):
         exact = exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
     if exact is not None:
         how += " and laws"
@@ -205,7 +212,8 @@ def load(path: Path) -> list[Result]:
             if isinstance(result, SequentialResult):
                 names += ["runs", "log_evidence", "path"]
             elif result.claim.claimed_point is not None:
-                names += ["delta_lower", "epsilon_lower"][: 1 + isinstance(result, AuditResult)]
+                names += ["epsilon_lower"] * isinstance(result, AuditResult | ManyRunsResult)
+                names += ["delta_lower"] * isinstance(result, AuditResult | OneRunResult)
             differences, _ = _differences(result, stored, names)
         except AuditError as error:
             raise AuditError(f"{where}: {error}") from None
@@ -230,6 +238,8 @@ def impossible(result: Kind) -> list[str]:
         if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
             said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
         return said or list(_one_run(result))
+    if isinstance(result, ManyRunsResult):
+        return said or list(_many_runs(result))
     recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
     if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
         said.append(f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}.")
@@ -271,6 +281,19 @@ def _one_run(result: OneRunResult) -> Iterator[str]:
     most = max(counts.canaries for counts in result.counts)
     if most > result.canaries:
         yield f"There were {result.canaries:,} canaries, and guesses about {most:,}."
+
+
+def _many_runs(result: ManyRunsResult) -> Iterator[str]:
+    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MOST_RUNS:
+        yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
+        return
+    sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
+    for one in result.counts:
+        if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
+            yield f"{one.likely:,} and {one.rare:,} runs are said to be in {one}, of fewer."
+    tried = [(above, rank) for above, (_, runs) in sides.items() for rank in ranks(runs)]
+    if [(one.above, one.rare) for one in result.counts] != tried and [one.by_rank for one in result.counts] != [False]:
+        yield "The tails are not those that an audit tries."
 
 
 def _sequential(result: SequentialResult) -> Iterator[str]:

@@ -67,9 +67,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     if html is not None:
         write_whole(html, page.render(kept, family, str(file)))
     if figure is not None:
-        ending = figure.suffix.removeprefix(".").lower()
-        if ending not in figures.FORMATS:
-            raise AuditError(f"{figure} must end in one of {', '.join(f'.{one}' for one in figures.FORMATS)}.")
+        ending = figures.ending(figure)
         if kind == "bounds":
             drawn = figures.certified_against_proven(kept, family)
         elif len(kept) > 1:

@@ -37,7 +37,7 @@ from epsaudit.data.neighbours import is_constant
 from epsaudit.errors import AuditError, is_own_file, whole_at_least
 from epsaudit.outputs.normal_form import MOST_BITS
 
-Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look"]
+Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look", "many runs"]
 STAGES: dict[Stage, int] = {
     "training": 0,  # (pair + pairs * round of halving), then the chunk where there are more
     "certification": 1,  # (chunk); (0, block) of a frozen test
@@ -47,6 +47,7 @@ STAGES: dict[Stage, int] = {
     # what functions and copies of them are asked to see whether runs are independent
     "same seeds": 5,  # (number of the seed, side), of the seed 0
     "look": 6,  # (0) its pace; (1, side, copy or process); (2, side) the function itself; (3, copy) constant ones
+    "many runs": 7,  # which of tied scores are above others
 }
 """First number of each stream's spawn key, and what follows it: children spawned by others have keys of one number."""
 

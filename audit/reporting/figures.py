@@ -22,12 +22,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from epsaudit.claims.conversions import bisected
+from epsaudit.audits.one_run.bounds import GuessCounts
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
+from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import runs_each
-from epsaudit.text import SYMBOLS, count, percent, visible
+from epsaudit.text import SYMBOLS, count, lower, percent, visible
 
 if TYPE_CHECKING:
+    from epsaudit.audits.many_runs import ManyRunsResult
+    from epsaudit.audits.one_run import OneRunResult
     from epsaudit.audits.sequential import SequentialResult
     from epsaudit.results.result import AuditResult, Result
 
@@ -191,14 +194,6 @@ def logarithmic(axes: Axes) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def allowed_trade_off(claim: Claim, errors: Floats) -> Floats:
-    """Least P[M(x) not in E] that a claim allows where P[M(x') in E] = error: by bisection to 2^-50, rounded down."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ends = errors.astype(float), np.ones_like(errors)
-        _, beyond = bisected(lambda p: np.asarray(claim.least(p, errors)) <= claim.parameter, *ends, 50)
-    return np.asarray(np.where(errors >= 1.0, 0.0, 1.0 - beyond))
-
-
 def with_bends(errors: Floats, claim: Claim) -> Floats:
     """Add to the errors those at which the trade-off curve of a claim of pure or approximate DP has its bends."""
     if claim.claimed_point is None:
@@ -231,7 +226,7 @@ def trade_off(result: AuditResult, exact: Any = None) -> Figure:
     axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
     axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
     errors = with_bends(ERRORS, result.claim)
-    axes.plot(errors, allowed_trade_off(result.claim, errors), label=f"claimed: {result.claim}", **CLAIMED)
+    axes.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
     if exact is not None:
         p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
         points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # of Neyman and Pearson's tests
@@ -299,6 +294,55 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     axes.set_ylim(bottom=0.0)
     axes.set_title(f"valid at every moment at {confidence} confidence")
     legend_below(figure)
+    return figure
+
+
+def ending(path: Path) -> str:
+    """Return the format that a file's name ends in; `AuditError` for none of `FORMATS`."""
+    kind = path.suffix.removeprefix(".").lower()
+    if kind not in FORMATS:
+        raise AuditError(f"{path} must end in one of {', '.join(f'.{one}' for one in FORMATS)}.")
+    return kind
+
+
+@styled()
+def scores(included: Floats, excluded: Floats, result: ManyRunsResult | OneRunResult) -> Figure:
+    """Draw scores of members and others with the thresholds of the best event, and their errors beside the claim's."""
+    figure = blank(TWO_COLUMNS, 2.9)
+    left, right = figure.subplots(1, 2)
+    both = np.concatenate([included, excluded]).astype(float)
+    finite = both[np.isfinite(both)]
+    least, most = (float(np.min(finite)), float(np.max(finite))) if len(finite) else (0.0, 1.0)
+    edges = np.linspace(least, most, 41)
+    for values, colour, name, style in ((included, VERMILION, "members", "-"), (excluded, BLUE, "others", "--")):
+        left.hist(
+            np.clip(values, edges[0], edges[-1]), edges, histtype="step", color=colour, label=name, linestyle=style
+        )
+    best: Any = result.best
+    if isinstance(best, GuessCounts):
+        above = np.sort(both)
+        cuts = [above[-best.guessed_in]] * (best.guessed_in > 0) + [above[best.guessed_out - 1]] * (
+            best.guessed_out > 0
+        )
+    else:
+        cuts = [best.threshold]
+    for place, cut in enumerate(cuts):
+        left.axvline(cut, color="black", linewidth=0.8, linestyle=":", label="threshold" if place == 0 else None)
+    left.set(xlabel="score", ylabel="scores")
+    at = np.concatenate([np.unique(both), [np.inf]])
+    wrong = 1.0 - np.searchsorted(np.sort(excluded), at, "left") / len(excluded)
+    missed = np.searchsorted(np.sort(included), at, "left") / len(included)
+    right.plot(wrong, missed, color=VERMILION, linestyle="-", label="these scores: no bound")
+    errors = with_bends(ERRORS, result.claim)
+    right.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
+    if result.lower_bound > 0.0:
+        shown = result.claim.with_parameter(result.lower_bound)
+        passes = f"certified: {SYMBOLS[shown.symbol]} ≥ {lower(shown.parameter)}"
+        right.plot(errors, 1.0 - shown.greatest(errors), color=GREEN, linestyle="-.", label=passes)
+    right.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="others said to be members", ylabel="members missed")
+    for axes in (left, right):
+        axes.legend(fontsize=6.5)
+    figure.suptitle(f"{words(result.mechanism)}, {percent(result.confidence)} confidence", fontsize=8)
     return figure
 
 

@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Box, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
-from epsaudit.reporting.figures import Floats, allowed_trade_off, certified_polygon, with_bends
+from epsaudit.reporting.figures import Floats, certified_polygon, with_bends
 from epsaudit.reporting.reproducer import templates
 from epsaudit.reporting.tables import caption, kind_of
 from epsaudit.results.result import AuditResult, Result
@@ -127,7 +128,7 @@ def _card(result: Result, file: str) -> dict[str, Any]:
 @functools.lru_cache(maxsize=1024)
 def _claimed_curve(claim: Claim) -> str:
     errors = with_bends(ERRORS, claim)
-    return _points(np.stack([errors, allowed_trade_off(claim, errors)], axis=1))
+    return _points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
 
 
 def _points(points: Floats) -> str:
@@ -145,7 +146,10 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
     learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
     shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
-    others = [[result for result in results if isinstance(result, kind)] for kind in (SequentialResult, OneRunResult)]
+    others = [
+        [result for result in results if isinstance(result, kind)]
+        for kind in (SequentialResult, OneRunResult, ManyRunsResult)
+    ]
     text = environment.get_template("methods.tex").render(
         fixed=fixed,
         games=games,

@@ -29,7 +29,6 @@ from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.reporting import figures, tables
 from epsaudit.reporting.figures import (
-    allowed_trade_off,
     certified_polygon,
     certified_profile,
     privacy_profile,
@@ -231,25 +230,25 @@ class TestAllowed:
     def test_closed_forms(self):
         e, delta = math.exp(0.5), 0.01
         expected = np.maximum.reduce([1 - delta - e * ERRORS, (1 - delta - ERRORS) / e, 0 * ERRORS])
-        assert allowed_trade_off(ApproxDP(0.5, delta), ERRORS) == pytest.approx(expected, abs=1e-12)
-        assert allowed_trade_off(GaussianDP(1.0), ERRORS) == pytest.approx(norm.cdf(norm.isf(ERRORS) - 1.0), abs=1e-12)
+        assert 1.0 - ApproxDP(0.5, delta).greatest(ERRORS) == pytest.approx(expected, abs=1e-12)
+        assert 1.0 - GaussianDP(1.0).greatest(ERRORS) == pytest.approx(norm.cdf(norm.isf(ERRORS) - 1.0), abs=1e-12)
 
     @pytest.mark.parametrize("claim", CLAIMS, ids=str)
     def test_a_trade_off_curve_is_convex_decreasing_symmetric_and_below_chance(self, claim):
         errors = np.linspace(0.0, 1.0, 101)
-        values = allowed_trade_off(claim, errors)
+        values = 1.0 - claim.greatest(errors)
         assert np.all(np.diff(values) <= 1e-12)
         assert np.all(np.diff(values, 2) >= -1e-9)
         assert np.all(values <= 1.0 - errors + 1e-12)
         inside = (values > 1e-6) & (values < 1 - 1e-6)
-        assert allowed_trade_off(claim, values[inside]) == pytest.approx(errors[inside], abs=1e-6)
+        assert 1.0 - claim.greatest(values[inside]) == pytest.approx(errors[inside], abs=1e-6)
 
     @pytest.mark.parametrize(
         "claim", [pytest.param(one, marks=pytest.mark.slow if isinstance(one, ZCDP) else ()) for one in CLAIMS], ids=str
     )
     def test_its_tangents_are_the_privacy_profile(self, claim):
         errors = np.concatenate([np.geomspace(1e-8, 1e-2, 200), np.linspace(0.01, 1.0, 2000)])
-        values = allowed_trade_off(claim, errors)
+        values = 1.0 - claim.greatest(errors)
         for epsilon in (0.0, 0.3, 1.0):
             gain = np.max(1.0 - values - math.exp(epsilon) * errors)
             assert gain == pytest.approx(claim.profile(epsilon), abs=2e-4)
@@ -306,7 +305,7 @@ class TestExcluded:
         for mechanism, refuted in ((LaplaceHalfNoise(1.0), True), (Laplace(1.0), False)):
             found = result(mechanism)
             corners = certified_polygon(found)[1:-1]
-            claimed = allowed_trade_off(found.claim, corners[:, 0])
+            claimed = 1.0 - found.claim.greatest(corners[:, 0])
             assert np.any(claimed > corners[:, 1]) == refuted == found.violates_claim
 
 

@@ -22,7 +22,8 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.adapters.registry import Entry, registered
-from epsaudit.audits.one_run import Threshold, audit_scores
+from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.scores import audit_scores
 from epsaudit.audits.sequential import betting
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
