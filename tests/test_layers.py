@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[1]
 WHEN_CALLED = {
     "adapters/functions.py": {"mechanisms"},
     "results/result.py": {"audits", "reporting"},
+    "audits/many_runs.py": {"reporting"},
     "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
     "tracing/verdicts.py": {"mechanisms"},

@@ -82,7 +82,7 @@ def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alph
 
     >>> tail = TailCount(above=True, rare=10, likely=100, threshold=0.0)
     >>> round(tail_bound(PureDP(1.0), tail, 500, 500, 0.05), 3)
-    1.824
+    1.818
     """
     likely_runs, rare_runs = (included, excluded) if tail.above else (excluded, included)
     if not tail.by_rank:

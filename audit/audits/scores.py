@@ -95,7 +95,7 @@ def audit_scores(
     >>> values = [*range(200, 600), *range(400)]  # 400 runs with the canary, and 400 without
     >>> found = audit_scores([True] * 400 + [False] * 400, values, epsilon=0.5, runs=range(800))
     >>> found.violates_claim, round(found.reach, 2)
-    (True, 5.16)
+    (True, 5.15)
     """
     coins = np.asarray(included)
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):

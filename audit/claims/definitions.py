@@ -167,7 +167,9 @@ class _OfOnePoint(_Checked):
         rare, delta = np.asarray(p_prime, float), self.claimed_point[1]
         with np.errstate(over="ignore"):
             grown = np.exp(self.parameter) * rare + delta
-        return np.minimum(np.minimum(grown, 1.0 - math.exp(-self.parameter) * (1.0 - rare - delta)), 1.0)
+        surer: Floats = np.minimum(1.0 - math.exp(-self.parameter) * (1.0 - rare - delta), 1.0)
+        greatest: Floats = np.minimum(grown, surer)
+        return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
         """The inverse of `approximate_to_delta` in the claimed epsilon."""

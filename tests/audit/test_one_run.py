@@ -189,11 +189,11 @@ class TestCoverage:
             assert not result.reproducible
 
     def test_coins_that_are_not_fair_are_not_covered(self):
-        # the incorrect variant that must fail: guesses 'in' are right six times in ten without a mechanism
+        # the incorrect variant that must fail: guesses 'in' are right more than half of the times without a mechanism
         rng = np.random.default_rng(1)
-        coins = [rng.random(200) < 0.6 for _ in range(20)]
+        coins = [rng.random(200) < 0.58 for _ in range(20)]
         found = [audit_scores(coin, rng.random(200), claim=PureDP(0.0), guesses=(200, 0)).lower_bound for coin in coins]
-        assert sum(bound > 0.0 for bound in found) > 10
+        assert sum(bound > 0.0 for bound in found) > binom.ppf(0.999, 20, 0.05)
         with pytest.raises(AuditError, match="canaries are in; fair coins do not part them so"):
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0))
 
