@@ -210,7 +210,7 @@ def reproduce(
             raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
         told = json.loads(done.stdout)
         facts = {name: told[name] for name in ("takes", "versions", "source")}
-        facts |= {"python": shutil.which(command[0]) or command[0], "folder": os.getcwd()}
+        facts |= {"python": os.path.abspath(shutil.which(command[0]) or command[0]), "folder": os.getcwd()}
         served = Function(function, json.loads(parameters), asked["data"], **facts)
     reproducer = Reproducer(result, data, served)
     script = None if issue is not None and out is None and reproducer.left_out() else reproducer.script()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -384,7 +385,8 @@ def served(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     schema = {"data": {"numbers": [2, 3], "integer": True, "form": "array"}, "parameters": {"clip": [3]}}
     (tmp_path / "schema.json").write_text(json.dumps({**schema, "adjacency": "add-remove"}))
-    return ["hunt", sys.executable, "mine.py:clipped_sum", "--epsilon", "1", "--seed", "1", "--jobs", "1", "--quiet"]
+    python = os.path.relpath(sys.executable)
+    return ["hunt", python, "mine.py:clipped_sum", "--epsilon", "1", "--seed", "1", "--jobs", "1", "--quiet"]
 
 
 def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, capsys):
