@@ -11,7 +11,7 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,22 +66,24 @@ from epsaudit.witnesses import (
 )
 from epsaudit.witnesses.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
 from epsaudit.witnesses.events import PARTS, parts_of
-from epsaudit.witnesses.selection import RANK
+from epsaudit.witnesses.selection import OPTIMISTIC, RANK
 
 LEAST_TRIALS = 100
 """[formula] Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
 MOST_TRIALS = 7 * 10**13
 """[formula] Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, a month of a hundred cores at a quarter of a
 million runs a second."""
-MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
-"""[time] Runs that choose, at most, and that judge a choice that is uncertain."""
-LEAST_TO_VALIDATE = 100_000
-"""[chosen] Runs in all from which a fifth more is spent on an uncertain choice."""
+MOST_TRAINING_RUNS, MOST_TRAINED = 400_000, 30
+"""[time] Runs that choose at first, at most, and the per cent of all that choose in the end."""
+LEAST_TO_GO_ON = 100_000
+"""[chosen] Runs in all from which training may go on."""
+GROWTH = 3
+"""[time] How many times the runs before are in hand when everything is learnt again."""
 FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
-OPTIMISTIC, OPTIMISTIC_GAIN = 0.25, 1.04
-"""[chosen] Standard errors by which an optimistic bound is lowered, and how many times the best predicted bound it must
-be for more runs to be worth it."""
+OPTIMISTIC_GAIN, KNOWN = 1.04, 0.9
+"""[chosen] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of both
+lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's when they are lowered by all."""
 ERRORS_BETWEEN_PAIRS = 0.5
 """[chosen] Standard errors by which bounds of different pairs are lowered before they are compared."""
 SHORTLISTED = 12
@@ -110,10 +112,10 @@ def audit(
 ) -> AuditResult:
     """Certify a lower bound on a mechanism's privacy loss.
 
-    About a tenth of the runs choose the pair, the event and the certificate; the rest are fresh and certify the
-    one choice with the whole error probability. The bound exceeds the mechanism's true parameter with
-    probability at most 1 - confidence, whatever the mechanism is and however well or badly the choice was made, if its
-    runs are independent.
+    A tenth of the runs, or a hundredth from ten million on, choose the pair, the event and the certificate, and up to
+    three tenths where another choice may be worth them; the rest are fresh and certify the one choice with the whole
+    error probability. The bound exceeds the mechanism's true parameter with probability at most 1 - confidence,
+    whatever the mechanism is and however well or badly the choice was made, if its runs are independent.
 
     Parameters
     ----------
@@ -423,7 +425,7 @@ def certified(
     def told(part: Progress) -> None:
         """Report the many parts of training as one stage of at most so many runs."""
         nonlocal ended
-        most = training_runs(trials) + validation_runs(trials)
+        most = max(training_runs(trials), trials * MOST_TRAINED // 100)
         assert progress is not None
         progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
         ended += part.runs_total if part.runs_done == part.runs_total else 0
@@ -510,13 +512,8 @@ class Training:
 
 
 def training_runs(trials: int) -> int:
-    """How many of all runs choose the witness: a tenth, more when runs are few, never more than 400,000."""
-    return min(max(trials // 10, min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
-
-
-def validation_runs(trials: int) -> int:
-    """How many more runs are spent if validation is worth it: a fifth of all, none when runs are few."""
-    return min(trials // 5, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
+    """How many runs choose the witness at first: a tenth, but 100,000 of one to ten million, and then a hundredth."""
+    return min(max(trials // 100, min(trials // 10, 100_000), min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
 
 
 def train(
@@ -531,15 +528,16 @@ def train(
 ) -> Training:
     """Choose for an audit of ``trials`` runs in all; ``draw`` says who runs them, and what remembers them.
 
-    Candidate pairs are compared on a tenth of the runs: a few in one round, more by successive halving (Jamieson and
+    Candidate pairs are compared on the first runs: a few in one round, more by successive halving (Jamieson and
     Talwalkar 2016), in rounds of equal cost, after each of which the quarter with the largest optimistic bounds goes
-    on. Where the best choice is uncertain, the best pair and its rivals get a fifth more, and everything is learnt
-    again. ``looked`` runs see whether a function keeps anything, and certify nothing either.
+    on. As long as another event may be worth more than the runs that would find it, the bound of the chosen one is not
+    `KNOWN`, or its score was learnt, the best pair and its rivals get twice as many again, and all is learnt again.
+    ``looked`` runs see whether a function keeps anything, and certify nothing either.
 
     Raises `AuditError` if the trials are too few for so many pairs.
     """
     pairs = len(sides)
-    size, fresh = training_runs(trials) // (2 * pairs), validation_runs(trials)
+    size = training_runs(trials) // (2 * pairs)
     if size < 8:
         raise AuditError(f"{trials} trials are too few for {pairs} pairs; give fewer pairs or more trials.")
     spent = 2 * size * pairs
@@ -564,34 +562,26 @@ def train(
                 found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
             if number < rounds - 1:
                 remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
-        best = found[0]
+        best, each, parts = found[0], len(found[0].outputs[0]), itertools.count()
         choice = best_of(best.candidates, objective)
-        # more outputs may gain more than they cost: by a learnt score, another event, or another pair
-        least, hopeful = OPTIMISTIC_GAIN * choice.predicted, []
-        for one in found if fresh else ():
-            if best_of(one.candidates, objective, OPTIMISTIC).predicted > least:
-                hopeful.append(one)
-        if hopeful or (fresh and choice.learnt):
-            again = [best, *(one for one in hopeful if one is not best)]
-            each = fresh // (2 * len(again))
-            spent += 2 * each * len(again)
-            known = []
-            for rank, one in enumerate(again):  # what memory does not hold is counted for a shortlist of scores
-                first, kept = one.outputs[0], [one.outputs]
-                room = MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
-                for number, start in enumerate(range(0, each, BLOCK), rank * -(-each // BLOCK)):
-                    block = draw(sides[one.pair], min(BLOCK, each - start), seed, number, "validation")
-                    if room > 0:
-                        kept.append(block)
-                        room -= len(block[0])
-                        continue
-                    if len(kept) > 1:
-                        one, kept = _learnt_again(one, kept, families, objective), []
-                    counted = tuple(candidate.counting(*block) for candidate in _shortlist(one, objective))
-                    one = replace(one, candidates=counted)
-                known.append(_learnt_again(one, kept, families, objective) if len(kept) > 1 else one)
+        while trials >= LEAST_TO_GO_ON:
+            fresh = (GROWTH - 1) * each
+            most = (trials * MOST_TRAINED // 100 - spent) // (2 * fresh)
+            paid = Bound(claim, trials - spent - 2 * fresh - looked, confidence)
+            worth = OPTIMISTIC_GAIN * choice.optimistic
+            again = [one for one in found if best_of(one.candidates, paid, OPTIMISTIC).predicted > worth]
+            unknown = choice.learnt or choice.predicted < KNOWN * choice.optimistic
+            if most < 1 or not (again or unknown):
+                break
+            found = [best, *(one for one in again if one is not best)][:most]
+            spent += 2 * fresh * len(found)
             objective = Bound(claim, trials - spent - looked, confidence)
-            best = max(known, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
+            for place, one in enumerate(found):
+                sizes = (min(BLOCK, fresh - start) for start in range(0, fresh, BLOCK))
+                blocks = (draw(sides[one.pair], size, seed, next(parts), "validation") for size in sizes)
+                found[place] = _grown(one, blocks, families, objective)
+            each *= GROWTH
+            best = max(found, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
             choice = best_of(best.candidates, objective)
     notes, looked_at = list(best.features.notes), len(best.outputs[0])
     if 2 * looked_at < size:
@@ -624,6 +614,24 @@ def _learnt(
         x, x_prime = (x[:most] if x.dtype == object else x), (x_prime[:most] if x_prime.dtype == object else x_prime)
     data = encode(x, x_prime, features)
     return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
+
+
+def _grown(
+    known: _Learnt, blocks: Iterable[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
+) -> _Learnt:
+    """Learn again from more outputs as well; what memory does not hold is counted for a shortlist of scores."""
+    first, kept = known.outputs[0], [known.outputs]
+    room = MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
+    for block in blocks:
+        if room > 0:
+            kept.append(block)
+            room -= len(block[0])
+            continue
+        if len(kept) > 1:
+            known, kept = _learnt_again(known, kept, families, objective), []
+        counted = tuple(candidate.counting(*block) for candidate in _shortlist(known, objective))
+        known = replace(known, candidates=counted)
+    return _learnt_again(known, kept, families, objective) if len(kept) > 1 else known
 
 
 def _learnt_again(

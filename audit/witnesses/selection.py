@@ -31,6 +31,8 @@ LEVELS = 60
 ERRORS = 2.0
 """[measured] Standard errors by which the log odds of a correct guess are lowered, for one score. At 1.5 the mean share
 is 0.90, and 0.89 at 2; but scores of noise without any difference promise up to 0.14 at 1.5, next to nothing at 2."""
+OPTIMISTIC = 0.25
+"""[chosen] Standard errors by which an optimistic bound is lowered."""
 WALKS, BENDS = tuple(np.geomspace(1e-6, 10.0, 7)), tuple(np.geomspace(1e-5, 1e-1, 4))
 """[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
 FLATS = (1.0, 3.0, math.inf)
@@ -208,6 +210,14 @@ class CandidateScore:
         the rates of each. Log odds are lowered by so many standard errors, by default the candidate's own. Where an
         event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
+        levels = np.arange(len(self.thresholds))
+        none = np.full(len(levels), -1)
+        for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
+            if len(upper):
+                yield upper, lower, *self.rates_of(upper, lower, errors)
+
+    def rates_of(self, upper: Codes, lower: Codes, errors: float | None = None) -> tuple[Floats, Floats]:
+        """Correct and wrong guesses, as `rates` yields them, of events whose thresholds have these indices."""
         errors = self.errors if errors is None else errors
         found = []
         for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._tails, strict=True):
@@ -219,13 +229,9 @@ class CandidateScore:
             right = guesses * expit(odds)
             rates = np.array([right, guesses - right, right - guesses * expit(odds - errors * fall)]) / self.size
             found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
-        levels = np.arange(len(self.thresholds))
-        none = np.full(len(levels), -1)
-        for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
-            if len(upper):
-                right, wrong, _ = found[0][:, upper] + found[1][:, lower]
-                fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
-                yield upper, lower, right - fall, wrong + fall
+        right, wrong, _ = found[0][:, upper] + found[1][:, lower]
+        fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
+        return right - fall, wrong + fall
 
     @functools.cached_property
     def turned(self) -> CandidateScore:
@@ -339,7 +345,7 @@ class Choice:
     """A witness, the certificate to use with it, and the bound that training predicts for the two.
 
     The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses, a run.
-    ``learnt`` says whether the witness cuts a learnt score.
+    ``learnt`` says whether the witness cuts a learnt score; ``optimistic`` is the bound if log odds are lowered less.
     """
 
     witness: Witness
@@ -347,6 +353,7 @@ class Choice:
     predicted: float
     significance: float = -math.inf
     learnt: bool = False
+    optimistic: float = 0.0
 
 
 RANK = attrgetter("predicted", "significance")
@@ -441,5 +448,8 @@ class Bound:
             at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
             learnt = bool(getattr(candidate.score, "learnt", False))
             witness = candidate.witness(int(upper[at]), int(lower[at]))
-            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt))
+            right, false = (half * one for one in candidate.rates_of(upper[[at]], lower[[at]], OPTIMISTIC))
+            likely = Counts(half, half, right, false, np.zeros(1), np.zeros(1), events=counts.events)
+            optimistic = float(certificate.parameter(self.claim, likely, self.confidence).item())
+            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt, optimistic))
         return chosen
