@@ -568,8 +568,8 @@ def train(
             fresh = (GROWTH - 1) * each
             most = (trials * MOST_TRAINED // 100 - spent) // (2 * fresh)
             paid = Bound(claim, trials - spent - 2 * fresh - looked, confidence)
-            worth = OPTIMISTIC_GAIN * choice.optimistic
-            again = [one for one in found if best_of(one.candidates, paid, OPTIMISTIC).predicted > worth]
+            least = OPTIMISTIC_GAIN * choice.optimistic
+            again = [one for one in found if best_of(one.candidates, paid, OPTIMISTIC).predicted > least]
             unknown = choice.learnt or choice.predicted < KNOWN * choice.optimistic
             if most < 1 or not (again or unknown):
                 break
