@@ -73,12 +73,10 @@ LEAST_TRIALS = 100
 MOST_TRIALS = 7 * 10**13
 """[formula] Most: the 2^26 chunks of 2^20 runs that a checkpoint can hold, a month of a hundred cores at a quarter of a
 million runs a second."""
-MOST_TRAINING_RUNS, MOST_TRAINED = 400_000, 30
-"""[time] Runs that choose at first, at most, and the per cent of all that choose in the end."""
-LEAST_TO_GO_ON = 100_000
-"""[chosen] Runs in all from which training may go on."""
-GROWTH = 3
-"""[time] How many times the runs before are in hand when everything is learnt again."""
+MOST_TRAINING_RUNS, MOST_VALIDATION_RUNS = 400_000, 4_000_000
+"""[time] Runs that choose at first, at most, and that are added where the choice is not known."""
+LEAST_TO_VALIDATE = 100_000
+"""[chosen] Runs in all from which more may be spent on a choice."""
 FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
 OPTIMISTIC_GAIN, KNOWN = 1.04, 0.9
@@ -425,7 +423,7 @@ def certified(
     def told(part: Progress) -> None:
         """Report the many parts of training as one stage of at most so many runs."""
         nonlocal ended
-        most = max(training_runs(trials), trials * MOST_TRAINED // 100)
+        most = training_runs(trials) + more_training_runs(trials)
         assert progress is not None
         progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
         ended += part.runs_total if part.runs_done == part.runs_total else 0
@@ -516,6 +514,12 @@ def training_runs(trials: int) -> int:
     return min(max(trials // 100, min(trials // 10, 100_000), min(trials // 4, 10_000)), MOST_TRAINING_RUNS)
 
 
+def more_training_runs(trials: int) -> int:
+    """How many more choose it where it is not known: up to three tenths of all in the end, none when runs are few."""
+    more = trials * 3 // 10 - training_runs(trials)
+    return min(more, MOST_VALIDATION_RUNS) if trials >= LEAST_TO_VALIDATE else 0
+
+
 def train(
     sides: Sequence[Sides],
     families: Sequence[Family],
@@ -530,9 +534,9 @@ def train(
 
     Candidate pairs are compared on the first runs: a few in one round, more by successive halving (Jamieson and
     Talwalkar 2016), in rounds of equal cost, after each of which the quarter with the largest optimistic bounds goes
-    on. As long as another event may be worth more than the runs that would find it, the bound of the chosen one is not
-    `KNOWN`, or its score was learnt, the best pair and its rivals get twice as many again, and all is learnt again.
-    ``looked`` runs see whether a function keeps anything, and certify nothing either.
+    on. Where another event may be worth more than the runs that would find it, the bound of the chosen one is not
+    `KNOWN`, or its score was learnt, the best pair and its rivals get more, up to three tenths of all, and everything is
+    learnt again. ``looked`` runs see whether a function keeps anything, and certify nothing either.
 
     Raises `AuditError` if the trials are too few for so many pairs.
     """
@@ -562,25 +566,20 @@ def train(
                 found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
             if number < rounds - 1:
                 remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
-        best, each, parts = found[0], len(found[0].outputs[0]), itertools.count()
-        choice = best_of(best.candidates, objective)
-        while trials >= LEAST_TO_GO_ON:
-            fresh = (GROWTH - 1) * each
-            most = (trials * MOST_TRAINED // 100 - spent) // (2 * fresh)
-            paid = Bound(claim, trials - spent - 2 * fresh - looked, confidence)
-            least = OPTIMISTIC_GAIN * choice.optimistic
-            again = [one for one in found if best_of(one.candidates, paid, OPTIMISTIC).predicted > least]
-            unknown = choice.learnt or choice.predicted < KNOWN * choice.optimistic
-            if most < 1 or not (again or unknown):
-                break
-            found = [best, *(one for one in again if one is not best)][:most]
-            spent += 2 * fresh * len(found)
+        best, parts = found[0], itertools.count()
+        choice, fresh = best_of(best.candidates, objective), more_training_runs(trials)
+        # more runs may gain more than they cost: by a learnt score, another event, or another pair
+        paid, least = Bound(claim, trials - spent - fresh - looked, confidence), OPTIMISTIC_GAIN * choice.optimistic
+        again = [one for one in found if best_of(one.candidates, paid, OPTIMISTIC).predicted > least]
+        if fresh and (again or choice.learnt or choice.predicted < KNOWN * choice.optimistic):
+            found = [best, *(one for one in again if one is not best)]
+            each = fresh // (2 * len(found))
+            spent += 2 * each * len(found)
             objective = Bound(claim, trials - spent - looked, confidence)
             for place, one in enumerate(found):
-                sizes = (min(BLOCK, fresh - start) for start in range(0, fresh, BLOCK))
+                sizes = (min(BLOCK, each - start) for start in range(0, each, BLOCK))
                 blocks = (draw(sides[one.pair], size, seed, next(parts), "validation") for size in sizes)
                 found[place] = _grown(one, blocks, families, objective)
-            each *= GROWTH
             best = max(found, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
             choice = best_of(best.candidates, objective)
     notes, looked_at = list(best.features.notes), len(best.outputs[0])
