@@ -535,8 +535,8 @@ def train(
     Candidate pairs are compared on the first runs: a few in one round, more by successive halving (Jamieson and
     Talwalkar 2016), in rounds of equal cost, after each of which the quarter with the largest optimistic bounds goes
     on. Where another event may be worth more than the runs that would find it, the bound of the chosen one is not
-    `KNOWN`, or its score was learnt, the best pair and its rivals get more, up to three tenths of all, and everything is
-    learnt again. ``looked`` runs see whether a function keeps anything, and certify nothing either.
+    `KNOWN`, or its score was learnt, the best pair and its rivals get more, up to three tenths of all, and everything
+    is learnt again. ``looked`` runs see whether a function keeps anything, and certify nothing either.
 
     Raises `AuditError` if the trials are too few for so many pairs.
     """
