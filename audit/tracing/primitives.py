@@ -99,7 +99,8 @@ class Mechanism(NamedTuple):
     fixed: tuple[str, ...] = ()
     """Attributes that must not depend on data."""
     norm: str = "l1"
-    """In which the distance of two inputs is measured against the sensitivity: 'l1', 'l2', 'linf' or 'records'."""
+    """In which the distance of two inputs is measured against the sensitivity: 'l1', 'l2' or 'linf'; or 'records' and
+    'opendp', which are not judged so, 'curvature', and 'event', of which nothing may depend on data."""
     loss: Callable[[Any, Any, Any], Any] | None = None
     """Reads from (self, input, other input) the loss that it states for these two, and in which measure."""
 
@@ -139,7 +140,7 @@ def attributes(*names: str, **laws: str) -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-OPAQUE = ("opendp", "opaque", "records")
+OPAQUE = ("opendp", "records")
 """Norms of mechanisms whose noise is drawn in compiled code."""
 
 
@@ -233,11 +234,7 @@ MECHANISMS = [
     ),
     Mechanism("pydp.algorithms._algorithm", "MetaAlgorithm", "quick_result", given, lambda _: {}, (), "records"),
     Mechanism("pydp.algorithms.numerical_mechanisms", "*", "add_noise", given, attributes(*NOISE), NOISE),
-    Mechanism("tmlt.core.measurements.base", "*", "__call__", given, lambda owner: {}, (), "opaque"),
-    Mechanism(
-        "dp_accounting.privacy_accountant", "PrivacyAccountant", "compose", lambda *_: None,
-        lambda owner: {}, (), "event",
-    ),
+    Mechanism("dp_accounting.privacy_accountant", "PrivacyAccountant", "compose", given, lambda _: {}, (), "event"),
 ]  # fmt: skip
 """Mechanisms of libraries. One of your own joins by `mechanism`."""
 

@@ -28,11 +28,14 @@ from epsaudit import serve
 from epsaudit.tracing import primitives
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+STANDARD = os.path.dirname(os.__file__)
 INSIDE = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
 """Modules whose own lines are not where a draw is said to be."""
 NUDGES = (1e-6, 1.0, 2.0, -3.0, 5.0)
 """By what an answer is moved to see whether the output is a number that follows it; a selection does not, neither by
 the first, for which it is too small, nor in proportion to the others."""
+SINGLE = 1e-4
+"""Relative error of multiples: a thousand times that of numbers of single precision."""
 MOST_NUDGED = 24
 """Draws that are looked at so, five runs each; of the others it is said that they reach the output."""
 LOOKED_AT = 100
@@ -137,7 +140,11 @@ class Recorder:
         """Return what was recorded; what is of another size is made anew, of samples only what is beyond it."""
         if match is None or not self.replays or event.kind == "scale" or event.states.get("live"):
             return stripped(make())
-        if event.kind in ("draw", "mechanism") and match.fixed.get("size") == event.fixed.get("size"):
+        if (
+            event.kind in ("draw", "mechanism")
+            and match.result is not None
+            and match.fixed.get("size") == event.fixed.get("size")
+        ):
             return match.result
         value, known = stripped(make()), match.result
         if getattr(value, "shape", None) == getattr(known, "shape", None):
@@ -205,7 +212,7 @@ def place() -> list[tuple[str, int, str]]:
 
 def is_standard(file: str) -> bool:
     """Whether a file is Python's own."""
-    return file.startswith(os.path.dirname(os.__file__)) and "-packages" not in file
+    return file.startswith(STANDARD) and "-packages" not in file
 
 
 def plain(value: Any) -> Any:
@@ -695,6 +702,9 @@ def _mechanism(known: primitives.Mechanism, original: Any) -> Any:
         with recorder.paused():
             value, stated = known.input(self, arguments, keywords), known.states(self)
             fixed = {name: primitives.attribute(self, name) for name in known.fixed}
+            if known.norm == "event":  # it is noted down, and nothing is drawn
+                recorder.answer("event", f"{library}'s {known.method}", lambda: None, fixed={"event": repr(value)})
+                return original(self, *arguments, **keywords)
         number = len(recorder.events)
         answer = recorder.answer(
             "mechanism",
@@ -718,11 +728,14 @@ def _mechanism(known: primitives.Mechanism, original: Any) -> Any:
 def _replace_where_imported() -> None:
     """Replace functions that modules have by name, and generators that they hold, outside the standard library."""
     new = {id(old): one for old, one in REPLACED}
+    wanted, kinds = set(new), set(GENERATORS)
     for name, module in list(sys.modules.items()):
         file = str(getattr(module, "__file__", None) or "")
         if is_standard(file) or name.partition(".")[0] in (*INSIDE, "epsaudit") or not hasattr(module, "__dict__"):
             continue
         names = vars(module)
+        if wanted.isdisjoint(map(id, names.values())) and kinds.isdisjoint(map(type, names.values())):
+            continue  # as of nearly all
         for attribute, value in list(names.items()):
             if id(value) in new:
                 names[attribute] = new[id(value)]
@@ -818,7 +831,8 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         still = [
             name for name in {**sides[0], **sides[1]} if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)
         ]
-        for number in range(1, free_runs + 1):
+        drawn = any(event.kind in ("draw", "sample", "mechanism") for event in record.events + replay.events)
+        for number in range(1, (free_runs if drawn else 1) + 1):
             for one, known in zip((data, data_prime), sides):  # noqa: B905
                 found = dict(run(call, one, Recorder(), seed + number)["leaves"])
                 still = [name for name in still if found.get(name, NOTHING) == known.get(name, NOTHING)]
@@ -884,15 +898,12 @@ def _response(call: Call, data: bytes, record: Recorder, number: int, outcome: d
         moves.append([_difference(one, other) for one, other in zip(after, before)])  # noqa: B905
     found: list[Any] = []
     for tiny, one, two, three, five in zip(*moves):  # noqa: B905
-        if tiny:
-            found.append(tiny / NUDGES[0])
-        elif None in (one, two, three, five):
-            found.append(None)
+        steps = zip((two, three, five), NUDGES[2:])  # noqa: B905
+        even = one and None not in (two, three, five)
+        if even and all(abs(step - one * by) <= SINGLE * abs(one * by) for step, by in steps):
+            found.append(one)
         else:
-            steps = zip((two, three, five), NUDGES[2:])  # noqa: B905
-            found.append(
-                one if one and all(abs(step - one * by) <= 1e-6 * abs(one * by) for step, by in steps) else None
-            )
+            found.append(tiny / NUDGES[0] if tiny else None)
     return found
 
 

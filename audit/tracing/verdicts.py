@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import exact_parameter
-from epsaudit.claims.definitions import Claim, PureDP
+from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, clipped
 from epsaudit.tracing import primitives
-from epsaudit.tracing.recorder import FEW_CALLS, KNOWN, RAISES
+from epsaudit.tracing.recorder import FEW_CALLS, KNOWN, RAISES, SINGLE
 
 BRANCHES = "branches on private data"
 PARAMETER = "a parameter depends on private data"
@@ -442,7 +442,8 @@ class Judge:
         ]
         if len(drawn) == 1 and number_like(value, other):
             order, slope = drawn[0]
-            one = Moved(order, self.events[order], [[order, 0, 1.0]], np.array([abs((other - value) / slope)]))
+            far = abs((other - value) / slope) * (1.0 - SINGLE)
+            one = Moved(order, self.events[order], [[order, 0, 1.0]], np.array([far]))
             if (spent := self.over(self.laws(one))) is not None:
                 said = f"{self.described(one)}: it loses {number(spent)} where {self.claim} is claimed"
                 self.suspect(order, MOVES, said, one.event.stack)
@@ -494,9 +495,12 @@ def parameter(claim: Claim, laws: Laws) -> float | None:
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
     normal = [((other.centre - one.centre) / one.scale) ** 2 for one, other in laws if type(one) is NormalLaw]
-    if len(normal) > 1:  # of independent ones the squares add up
+    square = math.fsum(normal)  # of independent ones the squares add up
+    if isinstance(claim, ZCDP | GaussianDP) and len(normal) == len(laws):
+        return square / 2.0 if isinstance(claim, ZCDP) else math.sqrt(square)
+    if len(normal) > 1:
         rest = tuple(one for one in laws if type(one[0]) is not NormalLaw)
-        laws = (*rest, (NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(math.fsum(normal)), 1.0)))
+        laws = (*rest, (NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(square), 1.0)))
     if isinstance(claim, PureDP) and all(type(one) is LaplaceLaw for one, _ in laws):
         return math.fsum(abs(other.centre - one.centre) / one.scale for one, other in laws)
     sides = [_Together(tuple(side)) if len(laws) > 1 else side[0] for side in zip(*laws, strict=True)]

@@ -168,6 +168,17 @@ def test_the_fixture_fails_with_the_sentence_and_its_control_without_one(pyteste
     ran.stdout.fnmatch_lines(["count must diverge, and nothing seen in 2 calls*"])
 
 
+def test_events_that_dp_accounting_composes_must_not_depend_on_data():
+    dp_accounting = pytest.importorskip("dp_accounting")
+
+    def composed(data, of):
+        accountant = dp_accounting.pld.PLDAccountant()
+        accountant.compose(dp_accounting.LaplaceDpEvent(of(data)))
+
+    assert trace(lambda data: composed(data, len), ONE_MORE).verdict == PARAMETER
+    assert trace(lambda data: composed(data, lambda _: 2), ONE_MORE).verdict == NOTHING_SEEN
+
+
 def test_a_parameter_that_depends_on_data_needs_no_claim():
     found = trace(lambda data, rng: rng.normal(sum(data), np.std(data)), ONE_MORE)
     assert found.verdict == PARAMETER
