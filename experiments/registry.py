@@ -39,6 +39,7 @@ STUDIES = (
     ("plumbing", ["plumbing"], "studies", ""),
     ("black-boxes", ["black_boxes"], "studies", ""),
     ("speed", ["speed"], "report", ""),
+    ("trace", ["tracing"], "report", ""),
     (
         "libraries",
         ["library_bugs", "hunts"],

@@ -68,7 +68,12 @@ def check_complete(first):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE)) for one in STUDIES if one != "speed"]
+    "name",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE))
+        for one in STUDIES
+        if one not in ("speed", "trace")
+    ],
 )
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
