@@ -227,6 +227,7 @@ OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.
 ENVIRONMENTS: dict[str, Environment] = {
     environment.name: environment
     for environment in (
+        Environment("diff-priv-laplace-python-1.0.5", ("3.11", "3.12"), from_source=("diff-priv-laplace-python",)),
         Environment("diffpriv-pure-0.1.0", ANY[:3]),
         Environment("diffprivlib-0.3.0", ("3.10", "3.9", "3.8"), from_source=("diffprivlib",)),
         Environment("diffprivlib-0.5.2", ("3.9", "3.8"), from_source=("crlibm",)),
@@ -236,7 +237,9 @@ ENVIRONMENTS: dict[str, Environment] = {
         Environment("inf-tda-0.1", ("3.11", "3.12")),
         Environment("opacus-1.6.0", ("3.11",)),
         *(Environment(f"opendp-{version}", ANY) for version in OPENDP),
+        Environment("ornl-presto-0.1.29", ("3.11", "3.12")),
         Environment("pipeline-dp-0.3.1", ("3.11", "3.12", "3.13")),
+        Environment("privateab-0.0.2", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.5", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.6", ("3.11", "3.12")),
         Environment("smartnoise-synth-1.0.8", ("3.11", "3.12")),
