@@ -24,6 +24,8 @@ EXTRAS = {
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "polars": "parquet",
+    "opacus": "training",
+    "torch": "training",
     "dask": "cluster",
     "distributed": "cluster",
 }
