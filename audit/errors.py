@@ -24,7 +24,6 @@ EXTRAS = {
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "polars": "parquet",
-    "opacus": "training",
     "torch": "training",
     "dask": "cluster",
     "distributed": "cluster",

@@ -78,7 +78,7 @@ def test_nothing_is_declared_that_nobody_imports():
 def test_what_the_tests_import_is_in_the_extra_that_make_installs():
     own = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {"verified"}  # which a test writes
     assert {NAMES.get(name, name) for name in used("tests") - own} - declared() - declared("test") == set()
-    extras = set(PROJECT["optional-dependencies"]) - {"test"}
+    extras = set(PROJECT["optional-dependencies"]) - {"test", "training"}  # torch takes gigabytes: its tests skip
     assert set().union(*map(declared, extras)) <= declared("test")
     assert "'.[test]'" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
