@@ -438,6 +438,7 @@ class CommandMechanism:
     trusted: bool = field(default=False, repr=False)  # outputs count as independent; it need not be reproduced
     law: type[CommandDistribution] = field(default=CommandDistribution, repr=False)
     fresh: bool = field(default=False, repr=False)  # whether it is started anew for every run
+    restarts: bool = field(default=True, repr=False)  # whether processes started anew check a refutation
     releases_the_interpreter = True
     wants_many_calls = True
 

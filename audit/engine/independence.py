@@ -267,7 +267,11 @@ class Look:
         self.copies, self._each = 0, 0  # copies, or processes, that `again` asks, and the runs of each
         self.elsewhere: Future[bool] | None = None
         """Asks a process in which text has other hashes whether it answers alike; None where that cannot matter."""
-        if isinstance(mechanism, CommandMechanism) and not (mechanism.trusted or mechanism.fresh):
+        if (
+            isinstance(mechanism, CommandMechanism)
+            and mechanism.restarts
+            and not (mechanism.trusted or mechanism.fresh)
+        ):
             self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
         if not isinstance(mechanism, FunctionMechanism):
             return

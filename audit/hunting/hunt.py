@@ -438,13 +438,18 @@ class _Hunting:
             times.update(aspects_of(chosen.candidate))
             waiting.remove(chosen)
             candidate, name = chosen.candidate, f"audit {number}"
-            result, finding, failure, stage = None, None, "", "its audit was done"
+            result, finding, failure, stage, hurried = None, None, "", "its audit was done", False
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
+                mechanism = self.mechanism(candidate, chosen.pace)
+                if isinstance(mechanism, CommandMechanism) and (hurried := not math.isinf(self.until)):
+                    mechanism = dataclasses.replace(
+                        mechanism, restarts=False
+                    )  # starts take long: certification does it
                 # the most promising ones are first; half of the time for the last
                 share = 0.5 if number == self.options.audits or not waiting else 1.0 / max(4, len(others))
                 audited = self.audit(
-                    self.mechanism(candidate, chosen.pace),
+                    mechanism,
                     candidate,
                     self.options.share(number),
                     self.options.trials,
@@ -454,8 +459,6 @@ class _Hunting:
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
                     stage = "it was certified"
-                    for aspect in aspects_of(candidate):
-                        self.found[aspect].add(edge_of(candidate))
                     self.options.say(f"{name}: refuted after {result.runs:,} runs")
                     finding = self.finding(number, chosen, result)
             except AuditError as error:
@@ -463,6 +466,11 @@ class _Hunting:
             except KeyboardInterrupt:
                 self.until, self.interrupted = -math.inf, True
                 failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
+            refuted = result is not None and result.violates_claim
+            if refuted and hurried and finding is None:  # no process that was started anew has seen it
+                result, refuted, failure = None, False, failure or "refuted, and not certified anew"
+            for aspect in aspects_of(candidate) if refuted else ():
+                self.found[aspect].add(edge_of(candidate))
             self.attempts.append(Attempt(candidate, result, failure, finding))
 
     def known(self, candidate: Candidate) -> bool:

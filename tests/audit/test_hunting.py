@@ -17,7 +17,7 @@ from epsaudit.cli.main import main
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import AddRemovePerson, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.parameters import Options, candidates
+from epsaudit.hunting.parameters import Options, Served, candidates
 from epsaudit.hunting.shrinking import rows_of, shrink
 from epsaudit.witnesses.events import PARTS, parts_of
 
@@ -435,6 +435,21 @@ def test_a_claim_is_read_where_the_library_is(served, capsys):
     assert "mine.py:wrong states no claim with {'clip': 3}: ValueError: no such clip." in capsys.readouterr().err
     assert main([*words, *quick, "mine.py:nothing"]) == 2
     assert "mine.py:nothing states no claim: mine.py has no 'nothing'." in capsys.readouterr().err
+
+
+@pytest.mark.slow  # 17 processes are started
+def test_what_no_process_started_anew_sees_is_not_refuted_in_a_hurry(tmp_path, monkeypatch):
+    """Noise is drawn once a process, so that within one all outputs on either dataset differ from the other's."""
+    (tmp_path / "kept.py").write_text(
+        "import random\nNOISE = random.gauss(0, 9)\ndef count(x): return len(x) + NOISE\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    options = Options(seconds=60.0, audits=1, seed=1, n_jobs=1)
+    seen = hunt(Served("kept.py:count"), [([1], [1, 1])], claim=PureDP(1.0), options=options)
+    assert not seen.refuted
+    assert (
+        "refuted, and not certified anew: Processes of the program that were started anew" in seen.attempts[0].failure
+    )
 
 
 def test_shrinking_stays_within_the_relation_of_the_claim():
