@@ -24,6 +24,7 @@ EXTRAS = {
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "polars": "parquet",
+    "jax": "training",
     "torch": "training",
     "dask": "cluster",
     "distributed": "cluster",

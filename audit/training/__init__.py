@@ -375,3 +375,31 @@ def opacus_step(optimizer: Any) -> Step:
         return np.asarray(torch.cat(moved).numpy(), float)
 
     return step
+
+
+def jax_privacy_step(clipped: Callable[[Any], Any], privatizer: Any, shapes: Sequence[int]) -> Step:
+    """Return the step of jax-privacy's clipped gradients and noise; needs the extra ``training``.
+
+    ``clipped`` makes the gradient of a loss, as in ``lambda loss: jax_privacy.clipped_grad(loss, l2_clip_norm=1.0,
+    normalize_by=16)``; ``privatizer`` adds noise to it, one of `jax_privacy.noise_addition`. The loss is linear: the
+    gradients of examples are the crafted ones.
+    """
+    with needs("training"):
+        import jax
+        from jax import numpy as jnp
+    ends = np.cumsum(shapes)[:-1]
+    parameters = tuple(jnp.zeros(size) for size in shapes)
+    state = privatizer.init(parameters)
+
+    def loss(parameters: Any, example: Any) -> Any:
+        return sum(jnp.sum(one * x) for one, x in zip(parameters, example, strict=True))
+
+    gradient = jax.jit(clipped(loss))
+
+    def step(parts: Sequence[Floats]) -> Floats:
+        nonlocal state
+        batch = tuple(map(jnp.asarray, np.split(np.vstack(parts), ends, axis=1)))
+        noisy, state = privatizer.update(gradient(parameters, batch), state)
+        return np.concatenate([np.asarray(one, float) for one in noisy])
+
+    return step

@@ -1,12 +1,13 @@
 """DP-SGD's parts by crafted gradients: each incorrect variant is refuted with its part named, sound twins are not."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 from epsaudit import AuditError
-from epsaudit.training import check_training, opacus_step
+from epsaudit.training import check_training, jax_privacy_step, opacus_step
 
 SHAPES, BATCH, EXAMPLES, STEPS = [20, 40, 20], 16, 400, 50
 SOUND = 2.75  # epsilon at delta 1e-5 of 50 steps of rate 0.04 with noise 1, from above: dp_accounting says 2.66
@@ -28,7 +29,7 @@ def one_layer_without_noise(rng):
     return lambda parts: (clipped(np.vstack(parts)) + rng.normal(size=80) * (np.arange(80) >= 20)) / BATCH
 
 
-def shared_by_layers(rng):
+def shared_twices(rng):
     def step(parts):
         noise = rng.normal(size=40)
         return (clipped(np.vstack(parts)) + np.concatenate([noise[:20], rng.normal(size=40), noise[:20]])) / BATCH
@@ -58,7 +59,7 @@ VARIANTS = {
         lambda rng: lambda parts: (clipped(np.vstack(parts)) + 0.5 * rng.normal(size=80)) / BATCH,
     ),
     "a layer without noise": ("noise", one_layer_without_noise),
-    "noise shared by layers": ("noise", shared_by_layers),
+    "noise shared by layers": ("noise", shared_twices),
     "noise before accumulation": (
         "accumulation",
         lambda rng: (
@@ -170,10 +171,28 @@ def test_an_update_of_another_shape_is_refused():
         check_training(lambda parts: np.zeros(3), clip=1.0, noise=1.0, batch=4, shapes=SHAPES)
 
 
-def test_without_torch_the_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(AuditError, match="torch is not installed; pip install"):
-        opacus_step(None)
+@pytest.mark.parametrize(("library", "make"), [("torch", opacus_step), ("jax", jax_privacy_step)])
+def test_without_a_library_the_sentence_says_how_to_get_it(library, make, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(AuditError, match=f"{library} is not installed; pip install"):
+        make(*[None] * (1 if library == "torch" else 3))
+
+
+@pytest.mark.slow
+class TestJaxPrivacy:
+    def test_its_gradients_noise_and_sampler_are_as_claimed_and_twice_the_clipping_is_refuted(self):
+        private = pytest.importorskip("jax_privacy")
+        clipped = lambda loss: private.clipped_grad(loss, l2_clip_norm=1.0, normalize_by=BATCH)  # noqa: E731
+        noise = private.noise_addition.gaussian_privatizer(stddev=1.0 / BATCH, prng_key=1)
+        rng = np.random.default_rng(0)
+        sampler = private.batch_selection.CyclicPoissonSampling(sampling_prob=BATCH / EXAMPLES, iterations=STEPS)
+        step = jax_privacy_step(clipped, noise, SHAPES)
+        asked = {"clip": 1.0, "noise": 1.0, "batch": BATCH, "shapes": SHAPES}
+        batches = lambda: [one[one >= 0] for one in sampler.batch_iterator(EXAMPLES, rng)]  # noqa: E731
+        found = check_training(step, **asked, steps=200, batches=batches, examples=EXAMPLES)
+        assert found, str(found)
+        twice = jax_privacy_step(lambda loss: private.clipped_grad(loss, l2_clip_norm=2.0, normalize_by=BATCH), noise, SHAPES)  # fmt: skip # noqa: E501
+        assert {part.name for part in check_training(twice, **asked, steps=200).refuted} == {"clipping"}
 
 
 @pytest.mark.slow
@@ -198,7 +217,7 @@ class TestOpacus:
         found = check(opacus_step(optimizer()), batches=lambda: list(made), examples=EXAMPLES, epsilon=rdp.get_epsilon(1e-5), delta=1e-5)  # fmt: skip # noqa: E501
         assert found, str(found)
 
-    def test_clipping_by_layer_is_no_global_clipping(self, optimizer):
+    def test_clipping_twice_is_no_global_clipping(self, optimizer):
         torch = pytest.importorskip("torch")
         torch.manual_seed(0)
         made = optimizer("DPPerLayerOptimizer", max_grad_norm=[1.0] * len(SHAPES), noise_multiplier=1 / 3**0.5)
