@@ -22,6 +22,7 @@ from scipy.stats import binom
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff, audit_scores
 from epsaudit.audits.scores import usual_estimates
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.claims.definitions import lower_hull
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.reporting.tables import Column
 
@@ -100,8 +101,10 @@ def ours(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
     return audit_scores(members, values, claim=claim, runs=np.arange(len(values)), seed=seed).lower_bound
 
 
-def at_thresholds(inside: Floats, outside: Floats, at: Floats, claim: Claim, level: float) -> Floats:
-    """Epsilon at every threshold, of both directions, by Clopper-Pearson limits at half of the level each."""
+def at_thresholds(
+    inside: Floats, outside: Floats, at: Floats, claim: Claim, level: float, one_sided: bool = True
+) -> Floats:
+    """Epsilon at every threshold by Clopper-Pearson limits at half of the level each, of members or either kind."""
     delta, n, m = (claim.claimed_point or (0.0, 1e-5))[1], len(inside), len(outside)
     true, false = (len(one) - np.searchsorted(np.sort(one), at, "left") for one in (inside, outside))
     low, up = clopper_pearson_lower, clopper_pearson_upper
@@ -109,23 +112,27 @@ def at_thresholds(inside: Floats, outside: Floats, at: Floats, claim: Claim, lev
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log((low(true, n, half) - delta) / up(false, m, half))
         second = np.log((low(m - false, m, half) - delta) / up(n - true, n, half))
-    return np.nan_to_num(np.maximum(first, second), nan=0.0, neginf=0.0)
+    return np.nan_to_num(first if one_sided else np.maximum(first, second), nan=0.0, neginf=0.0)
 
 
 def uncorrected(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
-    """The best threshold, each at the whole level: PrivacyGuard and, with its threshold found so, opake-auditing."""
-    found = at_thresholds(inside, outside, np.unique([*inside, *outside]), claim, ALPHA)
+    """The best threshold, each at the whole level: PrivacyGuard."""
+    found = at_thresholds(inside, outside, np.unique([*inside, *outside]), claim, ALPHA, one_sided=False)
     return max(0.0, float(np.max(found)))
 
 
 def corrected(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
-    """The best threshold, the level divided by all of them: jax-privacy's Bonferroni for Clopper-Pearson limits."""
-    at = np.unique([*inside, *outside])
-    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, ALPHA / len(at)))))
+    """The best corner of the concave curve, the level divided by their number, which is the data's: jax-privacy."""
+    at = np.array([*np.unique([*inside, *outside]), np.inf])
+    missed, kept = (np.searchsorted(np.sort(one), at, "left") for one in (inside, outside))
+    corners = lower_hull(zip(missed.tolist(), (-kept).tolist(), strict=True))
+    number = len(corners) + (corners[0, 1] != 0)  # it keeps (0, 0), too
+    at = at[[int(np.flatnonzero((missed == x) & (kept == -y))[0]) for x, y in corners]]
+    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, ALPHA / number))))
 
 
 def split(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
-    """A threshold chosen by one half, counted in the other: jax-privacy's Split."""
+    """A threshold chosen by one half, counted in the other: jax-privacy with ``Split``."""
     rng = np.random.default_rng(seed)
     (a, b), (c, d) = (np.array_split(rng.permutation(one), 2) for one in (inside, outside))
     at = np.unique([*a, *c])
