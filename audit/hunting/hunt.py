@@ -443,19 +443,12 @@ class _Hunting:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 mechanism = self.mechanism(candidate, chosen.pace)
                 if isinstance(mechanism, CommandMechanism) and (hurried := not math.isinf(self.until)):
-                    mechanism = dataclasses.replace(
-                        mechanism, restarts=False
-                    )  # starts take long: certification does it
+                    mechanism = dataclasses.replace(mechanism, restarts=False)  # which certification makes
                 # the most promising ones are first; half of the time for the last
                 share = 0.5 if number == self.options.audits or not waiting else 1.0 / max(4, len(others))
-                audited = self.audit(
-                    mechanism,
-                    candidate,
-                    self.options.share(number),
-                    self.options.trials,
-                    name,
-                    max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5))),
-                )
+                seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
+                confidence, trials = self.options.share(number), self.options.trials
+                audited = self.audit(mechanism, candidate, confidence, trials, name, seconds)
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
                     stage = "it was certified"

@@ -24,14 +24,17 @@ class _AsSeen(CandidateScore):
     """A score whose events are expected to give what they gave: tails, each with its complement, and opposite ones."""
 
     def rates(self, errors: float | None = None) -> Iterator[tuple[Codes, Codes, Floats, Floats]]:
-        upper, lower = self.upper / self.size, self.lower[::-1] / self.size
         levels = np.arange(len(self.thresholds))
         none, half = np.full(len(levels), -1), (len(levels) + 1) // 2
-        yield levels, none, *upper
-        yield none, levels, *lower
-        if len(levels) > 1:
-            over, under = np.append(levels[1:], levels[half:]), np.append(levels[:-1], levels[::-1][half:])
-            yield over, under, *(upper[:, over] + lower[:, under])
+        over, under = np.append(levels[1:], levels[half:]), np.append(levels[:-1], levels[::-1][half:])
+        for upper, lower in ((levels, none), (none, levels), (over, under)):
+            if len(upper):
+                yield upper, lower, *self.rates_of(upper, lower)
+
+    def rates_of(self, upper: Codes, lower: Codes, errors: float | None = None) -> tuple[Floats, Floats]:
+        on_upper, on_lower = (np.pad(tails, ((0, 0), (0, 1))) for tails in (self.upper, self.lower[::-1]))
+        correct, wrong = (on_upper[:, upper] + on_lower[:, lower]) / self.size  # the last is no event
+        return correct, wrong
 
 
 def promise(
