@@ -80,6 +80,12 @@ class TestCoverage:
     def test_at_most_one_bound_in_twenty_is_above_the_truth(self, mechanism, guesses, method):
         assert wrong(mechanism, guesses, method) <= ALLOWED
 
+    def test_numbers_of_guesses_for_each_parameter_cost_nothing(self):
+        # the claim is far below the truth, 1: the parameters above it are tested by numbers of their own
+        found = [audit_one_run(RESPONSE, claim=PureDP(0.2), seed=seed) for seed in range(200)]
+        assert sum(len(result.counts) > 3 for result in found) > 150
+        assert sum(result.lower_bound > 1.0 for result in found) <= binom.ppf(0.999, 200, 0.05)
+
     def test_randomised_response_attains_the_level(self):
         # binomials are discrete: the largest tail below 5 % of Binomial(500, 0.731) is 4.3 %
         expected = max(t for t in (binom.sf(k, 500, 1 / (1 + math.exp(-1))) for k in range(300, 500)) if t <= 0.05)
