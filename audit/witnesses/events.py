@@ -702,9 +702,11 @@ class Interval:
 
     def contains(self, numbers: NDArray[Any]) -> Mask:
         """Say which numbers lie in the interval; NaN never does."""
-        above = numbers >= self.low if self.includes_low or self.low == -math.inf else numbers > self.low
         below = numbers <= self.high if self.includes_high or self.high == math.inf else numbers < self.high
-        return np.asarray(above & below)
+        if self.low == -math.inf:
+            return np.asarray(below)
+        above = numbers >= self.low if self.includes_low else numbers > self.low
+        return np.asarray(above if self.high == math.inf else above & below)
 
     def describe(self, label: str, form: str = "{:.6g}") -> str:
         """Write the interval as a condition on ``label``, numbers in this form."""
