@@ -60,8 +60,8 @@ def answered_always(data, rng):
 
 def repeats_until_above(data):
     answer = -1.0
-    while answer < sum(data) - 0.5:  # leaks
-        answer = sum(data) + np.random.laplace()
+    while answer < sum(data) - 0.5:
+        answer = sum(data) + np.random.laplace()  # leaks
     return answer
 
 

@@ -64,6 +64,9 @@ order: sample x k, shuffle x
 OTHERS = {
     "secrets": _table("bits: randbits k, token_bytes n\nwhole numbers: randbelow n"),
     "os": _table("bits: urandom n"),
+    "scipy.stats.laplace": _table("laplace: rvs loc scale size"),
+    "scipy.stats.norm": _table("normal: rvs loc scale size"),
+    "scipy.stats.expon": _table("exponential: rvs loc scale size"),
     "torch": _table("""
         normal: normal mean std size, randn *, randn_like like
         uniform: rand *, rand_like like, bernoulli p

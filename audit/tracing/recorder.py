@@ -17,7 +17,6 @@ import os
 import pickle
 import random
 import secrets  # noqa: F401  # is replaced
-import subprocess
 import sys
 import threading
 from collections import deque
@@ -51,6 +50,10 @@ of 1 about 80 outputs are near 0."""
 RAISES = " raises"
 """The name of the part of an outcome that says what was raised."""
 NOTHING = object()
+DRAWN = ("draw", "sample", "mechanism")
+"""Kinds of events whose answers are drawn."""
+FROZEN = (*DRAWN, "add", "join", "compare")
+"""Those that a replay answers as recorded; what is multiplied, or composed, is made anew."""
 
 
 class Event:
@@ -92,10 +95,11 @@ class Event:
 class Recorder:
     """The events of one run; with ``before``, a recorded one, it answers like that where calls are the same."""
 
-    def __init__(self, before: Recorder | None = None, nudge: int | None = None, by: float = 0.0) -> None:
+    def __init__(
+        self, before: Recorder | None = None, frozen: Any = FROZEN, nudge: int | None = None, by: float = 0.0
+    ) -> None:
         self.events: list[Event] = []
-        self.before, self.nudge, self.by = before, nudge, by
-        self.replays = True
+        self.before, self.frozen, self.nudge, self.by = before, frozen, nudge, by
         self.moved: set[int] = set()
         """Calls with a number that is not as recorded."""
         self.sizes: list[Any] = []
@@ -138,7 +142,7 @@ class Recorder:
 
     def replayed(self, event: Event, match: Event | None, make: Callable[[], Any]) -> Any:
         """Return what was recorded; what is of another size is made anew, of samples only what is beyond it."""
-        if match is None or not self.replays or event.kind == "scale" or event.states.get("live"):
+        if match is None or event.kind not in self.frozen or event.states.get("live"):
             return stripped(make())
         if (
             event.kind in ("draw", "mechanism")
@@ -174,7 +178,9 @@ class Recorder:
             known["input"] = centre
         kind = "sample" if law in primitives.SAMPLING else "draw"
         fixed = {
-            name: value for name, value in named.items() if value is not None and name not in ("out", "self", "key")
+            name: value
+            for name, value in named.items()
+            if value is not None and name not in ("out", "self", "key", "random_state")
         }
         number = len(self.events)
         answer = self.answer(kind, what, make, fixed=fixed, states={"law": law}, **known)
@@ -539,24 +545,10 @@ def replace_samplers() -> None:
             if hasattr(found, name):
                 original = getattr(found, name)
                 setattr(found, name, sampler(original, f"{owner}.{name}", law, words, False))
-    _note(threading.Thread, "start", "a thread")
-    _note(subprocess.Popen, "__init__", "another process")
     with contextlib.suppress(Exception):
         _replace_functions(importlib.import_module("math"))
-    _replace_rvs()
     _replace_mechanisms()
     _replace_where_imported()
-
-
-def _note(kind: Any, name: str, what: str) -> None:
-    original = getattr(kind, name)
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        if State.recorder is not None:
-            State.recorder.unseen.append(f"{what} was started")
-        return original(*arguments, **keywords)
-
-    setattr(kind, name, call)
 
 
 def _replace_functions(math: Any) -> None:
@@ -634,35 +626,6 @@ def _replace_counter(np: Any, name: str) -> None:
 
     REPLACED.append((original, call))
     setattr(np, name, call)
-
-
-def _replace_rvs() -> None:
-    """scipy's distributions: one draw, whatever it is made of."""
-    stats: Any = sys.modules.get("scipy.stats._distn_infrastructure")
-    if stats is None:
-        return
-    laws = {
-        "laplace": "laplace",
-        "norm": "normal",
-        "expon": "exponential",
-        "gumbel_r": "gumbel",
-        "logistic": "logistic",
-    }
-
-    for kind in (stats.rv_continuous, stats.rv_discrete):
-        original = kind.rvs
-
-        def rvs(self: Any, *arguments: Any, original: Any = original, **keywords: Any) -> Any:
-            recorder = listening()
-            if recorder is None:
-                return original(self, *arguments, **keywords)
-            names = [*(self.shapes or "").replace(",", " ").split(), "loc", "scale", "size"]
-            named = {**dict(zip(names, arguments)), **keywords}  # noqa: B905
-            named.pop("random_state", None)
-            law = laws.get(self.name, self.name)
-            return recorder.draw(f"scipy.stats.{self.name}", law, named, lambda: original(self, *arguments, **keywords))
-
-        kind.rvs = rvs
 
 
 def _replace_mechanisms() -> None:
@@ -831,7 +794,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         still = [
             name for name in {**sides[0], **sides[1]} if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)
         ]
-        drawn = any(event.kind in ("draw", "sample", "mechanism") for event in record.events + replay.events)
+        drawn = any(event.kind in DRAWN for event in record.events + replay.events)
         for number in range(1, (free_runs if drawn else 1) + 1):
             for one, known in zip((data, data_prime), sides):  # noqa: B905
                 found = dict(run(call, one, Recorder(), seed + number)["leaves"])
@@ -873,8 +836,7 @@ def _noises(call: Call, data: bytes, record: Recorder, replay: Recorder, seed: i
         if not before.states["known"] and plain(before.input) != plain(event.input):
             wanted[event.match] = []
     for number in range(LOOKED_AT * bool(wanted)):
-        other = Recorder(record)
-        other.replays = False
+        other = Recorder(record, ())
         run(call, data, other, seed + 1000 + number)
         for event in other.events:
             if event.match in wanted:
@@ -892,7 +854,7 @@ def _response(call: Call, data: bytes, record: Recorder, number: int, outcome: d
     moves = []
     for by in NUDGES:
         # after the nudged answer sums with it are made anew, so that only what is drawn is as recorded
-        after = [value for _, value in run(call, data, Nudged(record, number, by), seed)["leaves"]]
+        after = [value for _, value in run(call, data, Recorder(record, DRAWN, number, by), seed)["leaves"]]
         if len(after) != len(before):
             return [None] * len(before)
         moves.append([_difference(one, other) for one, other in zip(after, before)])  # noqa: B905
@@ -905,25 +867,6 @@ def _response(call: Call, data: bytes, record: Recorder, number: int, outcome: d
         else:
             found.append(tiny / NUDGES[0] if tiny else None)
     return found
-
-
-class Nudged(Recorder):
-    """A replay that moves one answer: what is made of answers is made anew, what is drawn is as recorded."""
-
-    def __init__(self, before: Recorder, nudge: int, by: float) -> None:
-        super().__init__(before, nudge, by)
-
-    def answer(self, kind: str, what: str, make: Callable[[], Any], **known: Any) -> Any:
-        if kind in ("draw", "sample", "mechanism"):
-            return super().answer(kind, what, make, **known)
-        with self.paused():
-            event = Event(kind, what, **known)
-            self.events.append(event)
-            self.counterpart(event)
-            event.result = stripped(make())
-            if len(self.events) - 1 == self.nudge:
-                event.result = nudged(event.result, self.by)
-        return event.result
 
 
 def _difference(one: Any, other: Any) -> float | None:

@@ -135,7 +135,6 @@ class Judge:
         self.branches()
         self.parameters()
         self.mechanisms(moved)
-        self.compared()
         self.reused(moved)
         self.spent([one for one in moved if one.mechanism or self.reaches(one.order)])
         self.outputs()
@@ -192,15 +191,6 @@ class Judge:
             if one.judged and was != now and (one.norm not in (*primitives.OPAQUE, "event") or bits):
                 said = f"{one.what} is given {words(was)} on x, {words(now)} on x': the shape depends on the data"
                 self.suspect(order, PARAMETER, said, one.stack)
-
-    def compared(self) -> None:
-        """Find noisy numbers that are compared with a private one, where runs differ behind that."""
-        alone = any(one.match is None and one.judged for one in self.primes) or self.differs
-        for order, before, one in self.pairs:
-            if one.states.get("live") and one.kind == "compare" and alone and not equal(before.input, one.input):
-                values = f"{shown(before.input)} on x, {shown(one.input)} on x'"
-                said = f"a noisy number that is released is compared with {values}"
-                self.suspect(order, BRANCHES, said, one.stack)
 
     # how far inputs move, and for how much
 

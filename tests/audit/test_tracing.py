@@ -98,7 +98,7 @@ def in_a_thread(data):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (in_a_thread, "a thread was started"),
+        (in_a_thread, "another thread drew random numbers"),
         (lambda data: len(data) + int.from_bytes(os.getrandom(4), "big"), "the output varies though nothing"),
         (lambda data: data.undefined, "AttributeError is raised on both"),
     ],
