@@ -138,7 +138,9 @@ class Recorder:
             if number == self.nudge:
                 with contextlib.suppress(TypeError, ValueError):
                     event.result = nudged(event.result, self.by)
-        return event.result
+        answer = event.result  # of an array a copy, which the function may write to
+        own = getattr(answer, "clone", getattr(answer, "copy", None)) if getattr(answer, "ndim", 0) else None
+        return answer if own is None else own()
 
     def replayed(self, event: Event, match: Event | None, make: Callable[[], Any]) -> Any:
         """Return what was recorded; what is of another size is made anew, of samples only what is beyond it."""
@@ -449,7 +451,7 @@ def _array_class() -> Any:
         def __setitem__(self, key: Any, value: Any) -> None:
             stripped(self)[stripped(key)] = stripped(value)
             other = noise_of(value)
-            if other is not None and not other.known and self.epsaudit_noise is not None:
+            if self.epsaudit_noise is not None and (other is None or not other.known):
                 self.epsaudit_noise = self.epsaudit_noise._replace(known=False)
 
         def __array_finalize__(self, source: Any) -> None:

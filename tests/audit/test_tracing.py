@@ -50,13 +50,25 @@ def test_a_certificate_is_an_audit_from_end_to_end_where_no_law_is_known():
     assert found.certificate.violates_claim
 
 
+def test_noise_of_no_known_law_is_judged_by_its_size():
+    def inverted(data, rng, scale):
+        noise = rng.uniform(size=2)
+        for place in range(2):  # as a library does
+            noise[place] = -scale * np.sign(noise[place] - 0.5) * np.log1p(-2.0 * abs(noise[place] - 0.5))
+        return (np.array([len(data), 0.0]) + noise).tolist()
+
+    assert trace(lambda data, rng: inverted(data, rng, 0.1), ONE_MORE, claim=PureDP(1.0)).verdict == MOVES
+    assert trace(lambda data, rng: inverted(data, rng, 1.0), ONE_MORE, claim=PureDP(1.0)).verdict == UNLISTED
+
+
 @pytest.mark.parametrize(
     ("sound", "claim"),
     [
         (lambda data, rng: sum(rng.permutation(data)) + rng.laplace(), PureDP(1.0)),
         (lambda data, rng: np.array(data)[rng.random(len(data)) < 0.5].sum() + rng.laplace(), PureDP(1.0)),
+        (lambda data, rng: len(data) % 2 == (rng.random() < 0.95), PureDP(np.log(19.0))),  # most often told as it is
     ],
-    ids=["shuffled", "sampled"],
+    ids=["shuffled", "sampled", "responded"],
 )
 def test_sampling_is_listed_and_not_judged(sound, claim):
     found = trace(sound, ONE_MORE, claim=claim)
@@ -72,6 +84,7 @@ def test_released_numbers_may_meet_data_again_under_other_noise():
         return weight
 
     assert trace(descends, ONE_MORE, claim=PureDP(0.6)).verdict == NOTHING_SEEN
+    assert trace(descends, ([0.0, 0.0], [0.0, 0.5]), claim=PureDP(0.6)).verdict == NOTHING_SEEN
     assert trace(descends, ONE_MORE, claim=PureDP(0.3)).verdict == BUDGET
 
 
