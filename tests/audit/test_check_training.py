@@ -17,8 +17,8 @@ def clipped(gradients):
     return np.sum(gradients / np.maximum(np.linalg.norm(gradients, axis=1, keepdims=True), 1.0), axis=0)
 
 
-def sound(rng):
-    return lambda parts: (sum(map(clipped, parts)) + rng.normal(size=80)) / BATCH
+def sound(rng, dimensions=80):
+    return lambda parts: (sum(map(clipped, parts)) + rng.normal(size=dimensions)) / BATCH
 
 
 def per_layer(gradients):
@@ -111,6 +111,14 @@ def test_sound_training_is_not_refuted(seed):
         "accountant",
     }
     assert "refute nothing" in str(found)
+
+
+def test_in_many_dimensions_noise_is_not_taken_for_a_move():
+    # a direction that is learnt from the steps that measure it would move by 11 clipping norms
+    found = check_training(
+        sound(np.random.default_rng(0), 3000), clip=1.0, noise=1.0, batch=BATCH, shapes=[3000], steps=60
+    )
+    assert found, str(found)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
