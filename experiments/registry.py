@@ -42,9 +42,9 @@ STUDIES = (
     ("trace", ["tracing"], "report", ""),
     (
         "libraries",
-        ["library_bugs", "hunts"],
+        ["library_bugs", "hunts", "traced_libraries"],
         "studies",
-        "Known privacy bugs of released libraries, audited, and hunted with no pair given",
+        "Known privacy bugs of released libraries, audited, hunted with no pair given, and traced",
     ),
 )
 """Name, modules, the extra that it needs, and what several modules measure together."""

@@ -1,0 +1,81 @@
+"""Rows of released libraries traced on their pairs: file and line where a bug is known, and nothing where none is.
+
+Functions, pairs and claims are those of ``libraries/bugs.toml``, each traced in an environment of its own, without a
+certificate. Seconds are processor time of the traced process, importing the library included. With ``quick`` nothing is
+installed or run: the table is made anew from the stored data. Expected: no row is suspected but affected ones.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from epsaudit.errors import AuditError
+from epsaudit.experiments.libraries.rows import Row, findings, sound
+from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.reporting.tables import Column
+from epsaudit.tracing import trace_served
+
+STORED = Path(__file__).parents[1] / "results" / "libraries" / "traced-libraries"
+COLUMNS = (
+    Column("name", "mechanism", "code", width="4.5cm"),
+    Column("role", "is", width="1.4cm"),
+    Column("verdict", "grey box", width="3.5cm"),
+    Column("at", "file and line", "code", width="3.5cm"),
+    Column("seconds", "seconds", "count"),
+)
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Trace every row that has a pair, and write data and a table to ``out``."""
+    rows = json.loads((STORED / "data.json").read_text(encoding="utf-8"))["rows"] if quick else traced(seed)
+    write_data(out, rows, seed=seed)
+    write_table(out, rows, COLUMNS, "Released libraries traced: affected versions, fixed ones, controls, sound ones.")
+    if amiss := [one["name"] for one in rows if one["role"] != "affected" and one["at"]]:
+        raise AuditError(f"The table in {out} is not as expected: suspected are {', '.join(amiss)}.")
+    return answer(rows)
+
+
+def traced(seed: int) -> list[dict[str, Any]]:
+    """Trace all rows; what cannot be installed or run says why."""
+    rows = []
+    for case in [*(case for bug in findings() for case in bug.cases), *sound()]:
+        if case.pairs:
+            rows.append(row(case, seed))
+            print(f"{case.name}: {rows[-1]['verdict']}", flush=True)
+    return rows
+
+
+def row(case: Row, seed: int) -> dict[str, Any]:
+    """Trace one row."""
+    how: Any = {"claim": case.stated_claim, "bits": case.witnesses == "all", "seed": seed, "timeout": 600.0}
+    found, before = None, resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        found = trace_served(f"{case.file()}:run", case.pairs[0], python=str(case.environment.python()), **how)
+    except AuditError as error:
+        verdict = f"not traced: {error}"
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "name": case.name,
+        "role": case.role,
+        "verdict": verdict if found is None else found.verdict,
+        "at": str(found.suspicions[0]).partition(" ")[0] if found is not None and found.suspicious else None,
+        "sentence": found and found.sentence(),
+        "seconds": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    }
+
+
+def answer(rows: Sequence[dict[str, Any]]) -> str:
+    """Count rows that are named, and others that are suspected."""
+    rows = [one for one in rows if not one["verdict"].startswith("not traced")]
+    affected, others = ([one for one in rows if (one["role"] == "affected") is known] for known in (True, False))
+    named, suspected = (sum(one["at"] is not None for one in side) for side in (affected, others))
+    return (
+        f"Of {len(affected)} affected rows a trace names file and line in {named}; of {len(others)} others "
+        f"{suspected} are suspected. Processor seconds of a trace at the median: "
+        f"{statistics.median(one['seconds'] for one in rows):.2g}."
+    )
