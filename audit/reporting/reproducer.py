@@ -85,8 +85,9 @@ class Function:
                     of = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
                     origin |= {one.asname or one.name: of + one.name for one in node.names}
             libraries = {*self.versions} - {"numpy", "pandas", "scipy"}
-            own = [node for node in module.body if getattr(node, "name", "") == self.called.partition(".")[0]]
-            for node in (*(part for one in own for part in ast.walk(one)), *ast.walk(module)):
+            functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+            functions.sort(key=lambda node: node.name != self.called.partition(".")[0])  # itself first
+            for node in (part for one in functions for part in ast.walk(one)):
                 if isinstance(node, ast.Call) and (name := re.match(r"[\w.]+", ast.unparse(node.func))):
                     head, dot, rest = name[0].partition(".")
                     if origin.get(head, "").partition(".")[0] in libraries:
