@@ -38,20 +38,10 @@ from epsaudit.witnesses.events import Combined, Coordinate, Deviation, Value
 from epsaudit.witnesses.learning import FromTable, planted
 from epsaudit.witnesses.selection import ERRORS
 
-EIGHTHS, LEAST_OF_AN_EIGHTH = 8, 25
-"""[measured] Cells of as many outputs each in which a likelihood ratio is learnt from few numbers, and outputs of each.
-NonDPLaplace2 at epsilon 0.01 is refuted after 928 runs in the median of 12 seeds, and after 1,648 without;
-NonDPLaplace1 after 212 with and without, and after 250 where cells may have two outputs."""
-
-COARSE = 0.25
-"""[chosen] Share by which the growth of events of such cells must exceed that of simpler ones, which are cut finer."""
-
 
 @dataclass(frozen=True)
 class Middles(FromTable):
-    """Distance from the median, and a few ``cells``, of the only feature of single numbers that hardly repeat."""
-
-    cells: bool = False
+    """Distance from the median, of the only feature of single numbers that hardly repeat."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
         feature = next(iter(data.features.alone), None)
@@ -61,9 +51,6 @@ class Middles(FromTable):
         known = numbers[np.isfinite(numbers)]
         if len(data.outputs) == len(data.row) and len(known) >= FEW_VALUES:
             yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], ERRORS)
-            if self.cells and EIGHTHS * LEAST_OF_AN_EIGHTH <= len(known) <= MOST_FOR_AGGRESSIVE:
-                for one in LikelihoodRatio(EIGHTHS).candidates(data, [feature]):
-                    yield replace(one, margin=COARSE)
 
 
 NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
@@ -174,7 +161,7 @@ class Learner:
         self.families: list[Family] = []
         for family in families:
             self.families += [family, Middles()] if middles and family == Tails() else [family]
-        self.simple = (Tails(), Middles(cells=True), LikelihoodRatio()) if middles else (Tails(), LikelihoodRatio())
+        self.simple = (Tails(), Middles(), LikelihoodRatio()) if middles else (Tails(), LikelihoodRatio())
         self.claim, self.alpha = claim, alpha
         self.made = self.size = 0  # plans, and outputs that the last was made from
         self._plans: Plans | None = None
