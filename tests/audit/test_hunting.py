@@ -221,6 +221,7 @@ def by_substitution(values, rng):
     return float(np.clip(values, -1.0, 1.0).sum()) + rng.laplace()
 
 
+@pytest.mark.slow
 def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
     added, replaced = DatasetPair([1.0], [1.0, 1.0], "added"), DatasetPair([1.0], [-1.0], "replaced")
 
@@ -415,6 +416,7 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     assert all(float(found) < 1e-2 for found in re.findall(r"(?:p-value|counts:) ([\d.e-]+)$", done.stdout, re.M))
 
 
+@pytest.mark.slow
 def test_a_claim_is_read_where_the_library_is(served, capsys):
     """A claim of three for noise that loses three; of clip for noise that loses clip."""
     data = {"numbers": [0, {"parameter": "clip"}], "integer": True, "beyond": False}
@@ -497,6 +499,7 @@ def test_an_interruption_keeps_what_is_certified():
     assert seen.rows()[-1]["verdict"] == "refuted; interrupted before it was certified"
 
 
+@pytest.mark.slow
 def test_rows_of_a_person_are_not_said_to_be_far_apart():
     """Their relation is known, if not from the datasets as the function takes them."""
     table = Table(
