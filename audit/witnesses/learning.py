@@ -202,11 +202,8 @@ class Tails(FromTable):
 class LikelihoodRatio(FromTable):
     """The likelihood ratio in a table: of outputs that repeat, counted one by one, and in cells of every feature.
 
-    Its events are sets of atoms and unions of intervals. Of few outputs ``cells`` of as many each tell more than fine
-    ones that crowd towards the ends.
+    Its events are sets of atoms and unions of intervals.
     """
-
-    cells: int = 0
 
     def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
         """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
@@ -227,12 +224,11 @@ class LikelihoodRatio(FromTable):
             values, edges = told[np.diff(told, prepend=-np.inf) > 0.0], np.empty(0)
             if isinstance(feature, Code | Together):
                 edges = np.arange(0.5, feature.number - 1)
-            elif len(told) >= FEW_VALUES and len(values) <= (self.cells or CELLS):
+            elif len(told) >= FEW_VALUES and len(values) <= CELLS:
                 edges = (values[1:] + values[:-1]) / 2.0
             elif len(told) >= FEW_VALUES:  # quantiles that crowd towards the ends
                 tail = np.geomspace(10.0 / len(told), 0.5, CELLS // 4)
                 ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, CELLS // 2)])
-                ranks = np.arange(1, self.cells) / self.cells if self.cells else ranks
                 edges = np.unique(told[np.rint(ranks * (len(told) - 1)).astype(int)])
             first = np.zeros(single, np.int64)
             rows = np.flatnonzero(cell >= 0)

@@ -210,15 +210,19 @@ class CandidateScore:
         the rates of each. Log odds are lowered by so many standard errors, by default the candidate's own. Where an
         event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
+        found = self._of_tails(self.errors if errors is None else errors)
         levels = np.arange(len(self.thresholds))
         none = np.full(len(levels), -1)
         for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
             if len(upper):
-                yield upper, lower, *self.rates_of(upper, lower, errors)
+                yield upper, lower, *_joined(found, upper, lower)
 
-    def rates_of(self, upper: Codes, lower: Codes, errors: float | None = None) -> tuple[Floats, Floats]:
+    def rates_of(self, upper: Codes, lower: Codes, errors: float) -> tuple[Floats, Floats]:
         """Correct and wrong guesses, as `rates` yields them, of events whose thresholds have these indices."""
-        errors = self.errors if errors is None else errors
+        return _joined(self._of_tails(errors), upper, lower)
+
+    def _of_tails(self, errors: float) -> list[Floats]:
+        """Correct and wrong guesses of upper and of lower events, a run, and by how much the errors lower them."""
         found = []
         for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._tails, strict=True):
             guesses, seen = tails.sum(axis=0), tails + 0.5
@@ -229,9 +233,7 @@ class CandidateScore:
             right = guesses * expit(odds)
             rates = np.array([right, guesses - right, right - guesses * expit(odds - errors * fall)]) / self.size
             found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
-        right, wrong, _ = found[0][:, upper] + found[1][:, lower]
-        fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
-        return right - fall, wrong + fall
+        return found
 
     @functools.cached_property
     def turned(self) -> CandidateScore:
@@ -255,6 +257,12 @@ class CandidateScore:
             None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
             None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
         )
+
+
+def _joined(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:
+    right, wrong, _ = found[0][:, upper] + found[1][:, lower]
+    fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
+    return right - fall, wrong + fall
 
 
 def smoothed(tails: Floats) -> tuple[Floats, Floats]:
