@@ -44,17 +44,7 @@ LONGEST_DECIMAL = 4096
 
 def main() -> None:
     """Read the command line and speak the protocol on standard input and output until input ends."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")  # audits use all cores as it is; before the library is imported
-    words = argparse.ArgumentParser(description=str(__doc__))
-    words.add_argument("function", help="module:function, or FILE.py:function")
-    words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
-    words.add_argument("--data", choices=sorted(FORMS), default="plain", help="what the function takes a dataset as")
-    words.add_argument("--fresh", action="store_true", help="the function makes what is run, anew for every run")
-    words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
-    given = words.parse_intermixed_args()
-    if not isinstance(given.parameters, dict):
-        sys.exit(f"PARAMETERS are {given.parameters!r}; give keyword arguments as a JSON object.")
+    given = arguments()
     requests, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)  # what a library reads is no request,
@@ -79,6 +69,22 @@ def main() -> None:
             answer = lines([{"error": f"{type(error).__name__}: {error}"}])
         answers.write(answer)
         answers.flush()
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line, and keep libraries that are to be imported from using all cores."""
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")  # audits use all cores as it is
+    words = argparse.ArgumentParser(description=str(__doc__))
+    words.add_argument("function", help="module:function, or FILE.py:function")
+    words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
+    words.add_argument("--data", choices=sorted(FORMS), default="plain", help="what the function takes a dataset as")
+    words.add_argument("--fresh", action="store_true", help="the function makes what is run, anew for every run")
+    words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
+    given = words.parse_intermixed_args()
+    if not isinstance(given.parameters, dict):
+        sys.exit(f"PARAMETERS are {given.parameters!r}; give keyword arguments as a JSON object.")
+    return given
 
 
 def imported(name: str) -> Any:

@@ -17,8 +17,9 @@ from typing import Any
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.hunting.parameters import Served
 from epsaudit.reporting.tables import Column
-from epsaudit.tracing import trace_served
+from epsaudit.tracing import trace
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "traced-libraries"
 COLUMNS = (
@@ -55,7 +56,8 @@ def row(case: Row, seed: int) -> dict[str, Any]:
     how: Any = {"claim": case.stated_claim, "bits": case.witnesses == "all", "seed": seed, "timeout": 600.0}
     found, before = None, resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
-        found = trace_served(f"{case.file()}:run", case.pairs[0], python=str(case.environment.python()), **how)
+        served = Served(f"{case.file()}:run", str(case.environment.python()))({})
+        found = trace(served, case.pairs[0], **how)
     except AuditError as error:
         verdict = f"not traced: {error}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -386,7 +386,7 @@ def trace_function(
     **numbers: Any,
 ) -> int:
     """``epsaudit trace``: trace a function on each pair, and say what is suspected."""
-    from epsaudit.tracing import trace_served
+    from epsaudit.tracing import trace
 
     if len(words) not in (1, 2):
         raise AuditError(
@@ -395,10 +395,10 @@ def trace_function(
     python, function = words if len(words) == 2 else (None, words[0])
     known = numbers_of_claim(numbers)
     how: Any = {"claim": claim_of(known, "A trace") if known or certify else None, "seed": seed}
-    how |= {"python": python, "parameters": read_json(parameters or "{}", "--parameters"), "data": data, "fresh": fresh}
     how |= {"bits": bits, "certify": certify, "trials": trials, "confidence": confidence, "timeout": timeout}
+    served = Served(function, python, data, timeout, fresh)(read_json(parameters or "{}", "--parameters"))
     pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
-    found = [trace_served(function, one, **how) for one in pairs]
+    found = [trace(served, one, **how) for one in pairs]
     say_json(as_json, [one.to_dict() for one in found])
     say = sayer(quiet or as_json)
     for one in found:

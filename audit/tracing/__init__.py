@@ -8,72 +8,57 @@ without instrumenting the code.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import multiprocessing
 import os
-import subprocess
-import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from epsaudit.adapters.external import command, dataset_to_json
+from epsaudit import serve
+from epsaudit.adapters.external import CommandMechanism, dataset_to_json
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
 from epsaudit.audits.fixed import trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, OwnCodeError, seconds_of
+from epsaudit.errors import AuditError, seconds_of
 from epsaudit.text import lower
 from epsaudit.tracing import recorder
-from epsaudit.tracing.primitives import mechanism
+from epsaudit.tracing.recorder import mechanism
 from epsaudit.tracing.verdicts import (
     BRANCHES,
     BUDGET,
+    CHANCE,
     MOVES,
     NOTHING_SEEN,
     PARAMETER,
     RELEASED,
+    UNKNOWN_EPSILON,
     UNLISTED,
     Judge,
     Suspicion,
+    epsilon_of,
 )
 
-__all__ = [
-    "BRANCHES",
-    "BUDGET",
-    "MOVES",
-    "NOTHING_SEEN",
-    "PARAMETER",
-    "RELEASED",
-    "UNLISTED",
-    "Suspicion",
-    "Trace",
-    "mechanism",
-    "trace",
-]
+__all__ = ["BRANCHES", "BUDGET", "MOVES", "NOTHING_SEEN", "PARAMETER", "RELEASED", "UNLISTED"]
+__all__ += ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
-FOLDER = Path(__file__).parents[1]
 START = """import sys, types
-for name, path in (("epsaudit", sys.argv[1]), ("epsaudit.tracing", sys.argv[1] + "/tracing")):
+folder = sys.argv.pop(1)
+for name, path in (("epsaudit", folder), ("epsaudit.tracing", folder + "/tracing")):
     sys.modules[name] = module = types.ModuleType(name)
     module.__path__ = [path]
 from epsaudit.tracing.recorder import main
 main()"""
 """Runs the recorder in an environment that has no epsaudit: its modules by path, and nothing else of the package."""
-
-
-STILL = 1e-6
-"""Probability at most that an output is said to be released as it is, of a mechanism that satisfies its claim."""
-UNKNOWN_EPSILON = 3.0
-"""In place of a claim's epsilon that is greater or not known: 271 runs a side. Set by hand, for speed."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +98,9 @@ class Trace:
 
     @property
     def verdict(self) -> str:
-        if self.suspicions:
-            return self.suspicions[0].kind
-        return UNLISTED if self.unlisted or self.unseen else NOTHING_SEEN
+        return (
+            self.suspicions[0].kind if self.suspicions else UNLISTED if self.unlisted or self.unseen else NOTHING_SEEN
+        )
 
     def sentence(self) -> str:
         """Say the verdict in one sentence, with file and line where there is something to point at."""
@@ -130,31 +115,29 @@ class Trace:
         found = [("verdict", self.verdict)]
         for one in self.suspicions:
             found += [("at", str(one)), *(("in", f"{file}:{line}, {name}") for file, line, name in one.stack)]
-        found += [("not judged", one) for one in self.unlisted]
-        found += [("not seen", one) for one in self.unseen]
+        found += [*(("not judged", one) for one in self.unlisted), *(("not seen", one) for one in self.unseen)]
         if self.exact is not None and self.claim is not None:
             said = f"{self.claim.symbol} = {self.exact:.6g} of the component on its two inputs, from its law; no runs"
             found.append(("exact", said))
-        elif self.certificate is not None:
-            known, said = self.certificate, "refuted" if self.certificate.violates_claim else "not refuted"
+        elif (known := self.certificate) is not None:
             bound = f"{known.claim.symbol} >= {lower(known.lower_bound)} in {known.runs:,} runs, end to end"
+            said = "refuted" if known.violates_claim else "not refuted"
             found.append(("certified", f"{bound}; the claim of {known.claim} is {said}"))
         elif self.suspicions:
             found.append(("certified", "nothing: this is a suspicion"))
         return found
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.sentence()}", *(f"  {label:<10}  {said}" for label, said in self.lines())]
-        return "\n".join(lines)
+        return "\n".join(
+            [f"{self.name}: {self.sentence()}", *(f"  {label:<10}  {said}" for label, said in self.lines())]
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        told = {
-            name: getattr(self, name) for name in ("name", "verdict", "calls", "seconds", "seed", "exact", "refuted")
-        }
+        same = "name", "verdict", "calls", "seconds", "seed", "exact", "refuted", "unlisted", "unseen"
+        told = {name: getattr(self, name) for name in same}
         told |= {"claim": None if self.claim is None else str(self.claim), "sentence": self.sentence()}
-        told |= {"unlisted": list(self.unlisted), "unseen": list(self.unseen)}
-        certified = None if self.certificate is None else self.certificate.to_dict()
-        return {**told, "suspicions": [one.to_dict() for one in self.suspicions], "certificate": certified}
+        told["suspicions"] = [one.to_dict() for one in self.suspicions]
+        return {**told, "certificate": None if self.certificate is None else self.certificate.to_dict()}
 
 
 def trace(
@@ -177,7 +160,7 @@ def trace(
     function : callable or Mechanism
         As for `epsaudit.black_box`. Numpy's generators, `random`, `secrets`, `os.urandom`, scipy, torch and jax are
         seen where they are used, and mechanisms of libraries as a whole; yours join by `mechanism`. It runs in a child
-        process, in which these are replaced.
+        process, in which these are replaced. What `epsaudit.hunting.parameters.Served` makes runs in its environment.
     pair : DatasetPair or (x, x_prime)
         Neighbouring datasets.
     claim : Claim, optional
@@ -205,61 +188,102 @@ def trace(
     >>> found.verdict, found.suspicions[0].sentence
     ('a parameter depends on private data', "numpy.random.laplace is asked with scale 0.5 on x, 0.333333 on x'")
     """
-    asked, two = mechanism_of(function, adjacency), pair_of(pair)
-    claim = _settled(claim if claim is not None else asked.claim, certify)
-    root, started = entropy(seed), time.perf_counter()
-    told = _forked((_call(asked), two.x, two.x_prime, root, free_runs(claim), bits), seconds_of(timeout, "timeout"))
-    found = _judged(asked.name, two, claim, told, root, started)
-    return _certified(found, asked, trials, confidence, bits) if certify else found
-
-
-def trace_served(
-    function: str,
-    pair: DatasetPair,
-    *,
-    python: str | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    data: str = "plain",
-    fresh: bool = False,
-    claim: Claim | None = None,
-    seed: int | None = 0,
-    bits: bool = False,
-    certify: bool = False,
-    trials: float = 100_000,
-    confidence: float = 0.95,
-    timeout: float = 300.0,
-) -> Trace:
-    """Trace ``module:function`` or ``FILE.py:function`` as `epsaudit serve` runs it, under another Python if need be.
-
-    ``python`` is a Python from 3.8 on or the folder of an environment, which needs no epsaudit; the others are as for
-    `trace`, and as for ``epsaudit serve``.
-    """
-    claim = _settled(claim, certify)
-    where = str(Path(python) / "bin" / "python") if python and os.path.isdir(python) else python or sys.executable
-    root, started, given = entropy(seed), time.perf_counter(), dict(parameters or {})
-    asked = {"function": function, "parameters": given, "data": data, "fresh": fresh, "seed": root, "bits": bits}
-    asked |= {"pair": [dataset_to_json(one) for one in (pair.x, pair.x_prime)], "free_runs": free_runs(claim)}
-    how: Any = {"capture_output": True, "text": True, "timeout": seconds_of(timeout, "timeout"), "check": False}
-    try:
-        done = subprocess.run([where, "-c", START, str(FOLDER)], input=json.dumps(asked), **how)
-    except subprocess.TimeoutExpired:
-        raise AuditError(f"{function} was silent for {timeout:g} seconds while it was traced.") from None
-    except OSError as error:
-        raise AuditError(f"{where} cannot be run ({error.strerror or error}).") from error
-    if done.returncode != 0 or not done.stdout.strip():
-        last = " ".join(done.stderr.strip().splitlines()[-1:]) or f"it ended with status {done.returncode}"
-        raise OwnCodeError(f"{function} cannot be traced: {last}")
-    found = _judged(function, pair, claim, json.loads(done.stdout), root, started)
-    if not certify:
-        return found
-    words = [where, str(FOLDER / "serve.py"), function, json.dumps(given), "--data", data, *["--fresh"] * fresh]
-    return _certified(found, command(words, pairs=[pair], name=function, timeout=timeout), trials, confidence, bits)
-
-
-def _settled(claim: Claim | None, certify: bool) -> Claim | None:
-    if claim is None and certify:
+    asked, two, most = mechanism_of(function, adjacency), pair_of(pair), trials_of(trials)
+    claim = claim if claim is not None else asked.claim
+    if claim is not None:
+        is_claim(claim, "the function")
+    elif certify:
         raise AuditError("A certificate is against a claim; give one, for instance claim=PureDP(1.0).")
-    return None if claim is None else is_claim(claim, "the function")
+    (found,) = traces(asked, [two], claim=claim, seed=entropy(seed), bits=bits, timeout=timeout)
+    if isinstance(found, str):
+        raise AuditError(found)
+    if not certify or found.verdict == NOTHING_SEEN or found.exact is not None:
+        return found
+    how: Any = {"trials": most, "confidence": confidence, "seed": found.seed, "witnesses": "all" if bits else "auto"}
+    return dataclasses.replace(found, certificate=audit_sequentially(asked, [two], claim=claim, **how))
+
+
+def traces(
+    asked: Mechanism,
+    pairs: Sequence[DatasetPair],
+    *,
+    claim: Claim | None,
+    seed: int,
+    bits: bool = False,
+    timeout: float = 300.0,
+) -> Iterator[Trace | str]:
+    """Trace pairs one after the other in one child process; a sentence says why one was not traced."""
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
+    if isinstance(asked, CommandMechanism) and asked.program.words[1:2] != (serve.__file__,):
+        raise AuditError(
+            f"{asked.name} is a program of its own, of which nothing is seen; a function of Python is traced."
+        )
+    timeout, context = seconds_of(timeout, "timeout"), multiprocessing.get_context("fork")
+    settings = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
+    started, (ours, theirs) = time.perf_counter(), context.Pipe(duplex=False)
+    with tempfile.TemporaryFile("w+") as errors:
+        child = context.Process(target=_child, args=(asked, pairs, settings, theirs, errors.fileno()), daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, none of which is needed
+            child.start()
+        theirs.close()
+        try:
+            for pair in pairs:
+                if not ours.poll(timeout):
+                    raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
+                told = json.loads(ours.recv_bytes())
+                yield told if isinstance(told, str) else _judged(asked.name, pair, claim, told, seed, started)
+                started = time.perf_counter()
+        except EOFError:
+            child.join()
+            errors.seek(0)
+            last = "".join(f": {line}" for line in errors.read().strip().splitlines()[-1:])
+            ended = f"{asked.name} ended its process while it was traced, with status {child.exitcode}"
+            raise AuditError(f"{ended}{last or '.'}") from None
+        finally:
+            ours.close()
+            child.kill()
+            child.join()
+
+
+def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: int) -> None:
+    """Record in a fork of this process, so that nothing of it is changed, or in that of another environment."""
+    try:
+        if not isinstance(asked, CommandMechanism):
+            recorder.record_all(answers, _call(asked), [(one.x, one.x_prime) for one in pairs], **settings)
+            return
+        python, _, *words = asked.program.words
+        settings["pairs"] = [list(map(dataset_to_json, (one.x, one.x_prime))) for one in pairs]
+        with tempfile.TemporaryFile("w+") as request:
+            json.dump(settings, request)
+            request.seek(0)
+            for old, new in ((request.fileno(), 0), (errors, 1), (errors, 2)):
+                os.dup2(old, new)
+        os.set_inheritable(answers.fileno(), True)
+        os.chdir(asked.program.folder or os.curdir)
+        folder = str(Path(serve.__file__).parent)
+        os.execvp(python, [python, "-c", START, folder, str(answers.fileno()), *words])
+    except BrokenPipeError:
+        pass
+    except Exception as error:
+        answers.send_bytes(json.dumps(f"{asked.name} cannot be traced: {error}.").encode())
+    finally:
+        os._exit(0)  # nothing of the parent's is to be ended here
+
+
+def _call(asked: Mechanism) -> recorder.Call:
+    """Return what calls a mechanism once, as the recorder does."""
+    if not isinstance(asked, FunctionMechanism):
+        return lambda data, rng, seed: asked(data).sample(1, rng)[0]
+
+    def call(data: Any, rng: Any, seed: int) -> Any:
+        function, what = asked.function() if asked.fresh else asked.function, asked.takes.what
+        given = [data, *[1] * (not asked.one_by_one)]
+        source = [seed % 2**32 if what == "seed" else rng] * bool(what)
+        return function(*given, **{asked.takes.name: source[0]}) if asked.takes.name else function(*given, *source)
+
+    return call
 
 
 def free_runs(claim: Claim | None) -> int:
@@ -268,8 +292,8 @@ def free_runs(claim: Claim | None) -> int:
     If it is A on x with probability a and B on x' with b, epsilon-DP leaves a <= 1 - e^-epsilon b, so that n runs on
     each side are all alike with probability (1 - e^-epsilon)^n at most.
     """
-    epsilon = min(getattr(claim, "epsilon", UNKNOWN_EPSILON), UNKNOWN_EPSILON)
-    return 2 if epsilon == 0.0 else math.ceil(math.log(STILL) / math.log1p(-math.exp(-epsilon)))
+    epsilon = min(epsilon_of(claim), UNKNOWN_EPSILON)
+    return 2 if epsilon == 0.0 else math.ceil(math.log(CHANCE) / math.log1p(-math.exp(-epsilon)))
 
 
 def _judged(
@@ -283,66 +307,3 @@ def _judged(
         unseen.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: nothing after that is seen")
     seconds = time.perf_counter() - started
     return Trace(name, pair, claim, suspicions, unlisted, tuple(unseen), len(judge.events), seconds, seed)
-
-
-def _certified(found: Trace, asked: Mechanism, trials: float, confidence: float, bits: bool) -> Trace:
-    """Join a statistical audit, unless nothing is to be decided or the exact loss decides it."""
-    if found.verdict == NOTHING_SEEN or found.exact is not None:
-        return found
-    how: Any = {"trials": trials_of(trials), "confidence": confidence, "seed": found.seed}
-    how["witnesses"] = "all" if bits else "auto"
-    return dataclasses.replace(found, certificate=audit_sequentially(asked, [found.pair], claim=found.claim, **how))
-
-
-def _call(asked: Mechanism) -> recorder.Call:
-    """Return what calls a mechanism once, as the recorder does."""
-    if not isinstance(asked, FunctionMechanism):
-        return lambda data, rng, seed: asked(data).sample(1, rng)[0]
-    what, name = asked.takes.what, asked.takes.name
-
-    def call(data: Any, rng: Any, seed: int) -> Any:
-        function = asked.function() if asked.fresh else asked.function
-        given: list[Any] = [data] if asked.one_by_one else [data, 1]
-        source = [] if not what else [seed % 2**32 if what == "seed" else rng]
-        return function(*given, **{name: source[0]}) if name else function(*given, *source)
-
-    return call
-
-
-def _forked(asked: tuple[Any, ...], timeout: float) -> dict[str, Any]:
-    """Trace in a fork of this process, so that nothing of it is changed."""
-    if "fork" not in multiprocessing.get_all_start_methods():
-        raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
-    context: Any = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(asked, theirs), daemon=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, none of which the child needs
-        child.start()
-    theirs.close()
-    try:
-        if not ours.poll(timeout):
-            raise AuditError(f"The function was silent for {timeout:g} seconds while it was traced.")
-        answer: Any = ours.recv()
-    except EOFError:
-        child.join(1.0)
-        raise AuditError(f"The function ended its process while it was traced, with status {child.exitcode}.") from None
-    finally:
-        ours.close()
-        if child.is_alive():
-            child.kill()
-        child.join()
-    if isinstance(answer, str):
-        raise AuditError(answer)
-    return dict(answer)
-
-
-def _child(asked: tuple[Any, ...], answers: Any) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        try:
-            recorder.warm(*asked[:2])
-            answers.send(recorder.examine(*asked))
-        except Exception as error:  # what cannot be copied, say
-            answers.send(f"The function cannot be traced: {type(error).__name__}: {error}.")
-        answers.close()
-    os._exit(0)  # nothing of the parent's is to be ended here

@@ -9,7 +9,10 @@ out as recorded unless data reach it on another way.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import importlib
+import inspect
 import json
 import math
 import operator
@@ -19,9 +22,10 @@ import random
 import secrets  # noqa: F401  # is replaced
 import sys
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from epsaudit import serve
 from epsaudit.tracing import primitives
@@ -54,41 +58,44 @@ DRAWN = ("draw", "sample", "mechanism")
 """Kinds of events whose answers are drawn."""
 FROZEN = (*DRAWN, "add", "join", "compare")
 """Those that a replay answers as recorded; what is multiplied, or composed, is made anew."""
+Call = Any
+"""What calls the audited function with a dataset, a generator or None, and a seed."""
 
 
+@dataclasses.dataclass
 class Event:
-    """One call that was recorded."""
+    """One call, as it is recorded, and as `epsaudit.tracing.verdicts` reads it; an input of None stands for none."""
 
-    def __init__(
-        self,
-        kind: str,
-        what: str,
-        fixed: dict[str, Any] | None = None,
-        input: Any = NOTHING,  # the word of the table
-        states: dict[str, Any] | None = None,
-        draws: Any = (),
-        norm: str = "l1",
-        repeat: Any = None,
-        map: Any = None,  # the word of OpenDP
-    ) -> None:
-        self.kind, self.what, self.norm, self.repeat, self.map = kind, what, norm, repeat, map
-        self.fixed, self.input, self.states, self.draws = fixed or {}, kept(input), states or {}, draws
-        self.place = place()
-        self.match: int | None = None
-        self.result: Any = None
+    kind: str
+    what: str
+    at: Any
+    fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
+    input: Any = None
+    states: dict[str, Any] = dataclasses.field(default_factory=dict)
+    draws: Any = ()
+    """Events, places and weights whose sum it is; of an input that moved, the noise that it meets."""
+    norm: str = "l1"
+    order: int | None = None
+    """The number of the recorded call that it is like."""
+    repeat: Any = None
+    map: Any = None
+    result: Any = None
+    gaps: Any = None
+    """By how much each number of its input moved; None of what is no array of numbers."""
 
     @property
-    def key(self) -> Any:
-        return self.kind, self.what, tuple(self.place)
+    def judged(self) -> bool:
+        """Whether how often it is called must not depend on data."""
+        return self.kind in ("draw", "mechanism")
+
+    @property
+    def law(self) -> Any:
+        return self.states.get("law")
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {name: getattr(self, name) for name in ("kind", "what", "match", "norm")}
-        told["at"] = [list(frame) for frame in self.place]
-        told["states"] = plain(self.states)["items"]
-        told["fixed"] = plain(self.fixed)["items"]
-        told["draws"] = [[draw, plain(places), plain(weights)] for draw, places, weights in self.draws]
-        if self.input is not NOTHING:
-            told["input"] = plain(self.input)
+        told = {name: plain(getattr(self, name)) for name in ("kind", "what", "at", "input", "draws", "norm", "order")}
+        for name in ("fixed", "states"):
+            told[name] = {key: plain(value) for key, value in getattr(self, name).items()}
         return told
 
 
@@ -103,15 +110,11 @@ class Recorder:
         self.moved: set[int] = set()
         """Calls with a number that is not as recorded."""
         self.sizes: list[Any] = []
-        self.depth, self.next, self.thread = 0, 0, threading.get_ident()
         self.unseen: list[str] = []
-        self.numbers: dict[Any, deque[int]] = {}
+        self.depth, self.next, self.thread = 0, 0, threading.get_ident()
+        self.left: dict[Any, deque[int]] = {}
         for number, event in enumerate(before.events if before else ()):
-            self.numbers.setdefault(event.key, deque()).append(number)
-
-    @property
-    def listens(self) -> bool:
-        return self.depth == 0 and threading.get_ident() == self.thread
+            self.left.setdefault((event.kind, event.what, tuple(event.at)), deque()).append(number)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -124,15 +127,11 @@ class Recorder:
     def answer(self, kind: str, what: str, make: Callable[[], Any], **known: Any) -> Any:
         """Write down a call, and answer it as recorded, or else by ``make()``."""
         with self.paused():
-            event = Event(kind, what, **known)
-            number = len(self.events)
+            event, number = Event(kind, what, place(), **known), len(self.events)
+            event.input = kept(event.input)
             self.events.append(event)
             match = self.counterpart(event)
-            if (
-                kind == "add"
-                and self.before is not None
-                and (match is None or plain(match.input) != plain(event.input))
-            ):
+            if kind == "add" and self.before and (match is None or plain(match.input) != plain(event.input)):
                 self.moved.add(number)
             event.result = self.replayed(event, match, make)
             if number == self.nudge:
@@ -142,51 +141,55 @@ class Recorder:
         own = getattr(answer, "clone", getattr(answer, "copy", None)) if getattr(answer, "ndim", 0) else None
         return answer if own is None else own()
 
+    def counterpart(self, event: Event) -> Event | None:
+        """Return the next recorded call of this kind and place, if one is left; those before it are passed over."""
+        left = self.left.get((event.kind, event.what, tuple(event.at)))
+        while left and self.before is not None:
+            if (number := left.popleft()) >= self.next:
+                event.order, self.next = number, number + 1
+                return self.before.events[number]
+        return None
+
     def replayed(self, event: Event, match: Event | None, make: Callable[[], Any]) -> Any:
         """Return what was recorded; what is of another size is made anew, of samples only what is beyond it."""
         if match is None or event.kind not in self.frozen or event.states.get("live"):
             return stripped(make())
-        if (
-            event.kind in ("draw", "mechanism")
-            and match.result is not None
-            and match.fixed.get("size") == event.fixed.get("size")
-        ):
-            return match.result
-        value, known = stripped(make()), match.result
+        known = match.result
+        alike = known is not None and match.fixed.get("size") == event.fixed.get("size")
+        if alike and event.judged:
+            return known
+        value = stripped(make())
         if getattr(value, "shape", None) == getattr(known, "shape", None):
             return known
         if event.kind == "sample" and getattr(value, "ndim", 0) == 1 == getattr(known, "ndim", 0):
             value[: len(known)] = known[: len(value)]
         return value
 
-    def counterpart(self, event: Event) -> Event | None:
-        """Return the next recorded call of this kind and place, if one is left; those before it are passed over."""
-        left = self.numbers.get(event.key)
-        while left and self.before is not None:
-            number = left.popleft()
-            if number >= self.next:
-                event.match, self.next = number, number + 1
-                return self.before.events[number]
-        return None
+    def drawn(self, kind: str, what: str, make: Callable[[], Any], known: bool = True, **told: Any) -> Any:
+        """Answer a call by a number that knows from which draw it is."""
+        number = len(self.events)
+        answer = self.answer(kind, what, make, **told)
+        return of_noise(answer, Noise(((number, places_of(answer), 1.0),), known))
 
     def draw(self, what: str, law: str, named: dict[str, Any], make: Callable[[], Any]) -> Any:
-        """Answer a sampler that was called with these arguments by a number that knows from where it is."""
-        known: dict[str, Any] = {}
-        weights = named.pop("p", None) if law == "choice" else None
-        centre = next((named.pop(name) for name in ("loc", "mu", "mean") if name in named), NOTHING)
-        if weights is not None:
-            law, known["input"] = "finite", weights
-        elif centre is not NOTHING:
-            known["input"] = centre
+        """Answer a sampler that was called with these arguments."""
+        centre = next((named.pop(name) for name in ("loc", "mu", "mean") if name in named), None)
+        if law == "choice" and "p" in named:
+            law, centre = "finite", named.pop("p")
+        aside = ("out", "self", "key", "random_state")
+        fixed = {name: value for name, value in named.items() if value is not None and name not in aside}
         kind = "sample" if law in primitives.SAMPLING else "draw"
-        fixed = {
-            name: value
-            for name, value in named.items()
-            if value is not None and name not in ("out", "self", "key", "random_state")
-        }
+        answer = self.answer if law == "finite" else self.drawn
+        return answer(kind, what, make, fixed=fixed, states={"law": law}, input=centre)
+
+    def mechanism(self, what: str, make: Callable[[], Any], stated: primitives.Stated, repeat: Any = None) -> Any:
+        """Answer a mechanism as a whole; of events of an accountant it is noted what they are."""
+        told = {name: getattr(stated, name) for name in ("input", "states", "fixed", "norm")}
+        if stated.norm == "event":
+            return self.answer("event", what, make, **told)
         number = len(self.events)
-        answer = self.answer(kind, what, make, fixed=fixed, states={"law": law}, **known)
-        return of_noise(answer, Noise(((number, places_of(answer), 1.0),))) if law != "finite" else answer
+        answer = self.drawn("mechanism", what, make, "scale" in stated.states, repeat=repeat, map=stated.map, **told)
+        return stated.after(stripped(answer), self.events[number]) if stated.after else answer
 
 
 class State:
@@ -198,9 +201,10 @@ class State:
 def listening() -> Recorder | None:
     """Return the recorder that is to be told of a call."""
     recorder = State.recorder
-    if recorder is not None and not recorder.listens:
-        if recorder.depth == 0:
-            recorder.unseen.append("another thread drew random numbers")
+    if recorder is None or recorder.depth:
+        return None
+    if threading.get_ident() != recorder.thread:
+        recorder.unseen.append("another thread drew random numbers")
         return None
     return recorder
 
@@ -228,18 +232,14 @@ def plain(value: Any) -> Any:
     try:
         return serve.plain(value)
     except Exception:  # whatever an object's own methods raise
-        if isinstance(value, dict):
-            return {"items": [[str(name), plain(one)] for name, one in value.items()]}
         return {"object": type(value).__name__}
 
 
 def kept(value: Any) -> Any:
     """Return a copy of what later lines may change."""
     value = stripped(value)
-    if isinstance(value, (int, float, str, bytes, type(None))) or value is NOTHING or callable(value):
-        return value
     try:
-        return pickle.loads(pickle.dumps(value, -1))
+        return value if callable(value) else pickle.loads(pickle.dumps(value, -1))
     except Exception:  # what cannot be pickled
         return value
 
@@ -252,6 +252,9 @@ def nudged(value: Any, by: float) -> Any:
         raise TypeError("no number")
     whole = isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "f") in ("i", "u")
     return value + int(by) if whole else value + by
+
+
+# numbers that know from which draws they are
 
 
 class Noise(NamedTuple):
@@ -268,10 +271,6 @@ class Noise(NamedTuple):
         return self._replace(terms=tuple((draw, places, weight * factor) for draw, places, weight in self.terms))
 
 
-KNOWN = ("laplace", "normal", "exponential", "geometric")
-"""Laws of noise whose loss is computed."""
-ADD, SUBTRACT = ("add",), ("subtract",)
-MULTIPLY, DIVIDE = ("multiply",), ("divide", "true_divide")
 COMPARE = ("less", "less_equal", "greater", "greater_equal")
 ROUND = ("rint", "floor", "ceil", "trunc", "round")
 DUNDERS = {
@@ -284,34 +283,32 @@ def combined(name: str, make: Callable[[Any, Any], Any], left: Any, right: Any) 
     """Return what an operation makes of two numbers, at least one of which is noise, and write it down."""
     one, other = noise_of(left), noise_of(right)
     recorder, values = listening(), (stripped(left), stripped(right))
-
-    def value() -> Any:
-        return make(*values)
-
+    value = functools.partial(make, *values)
     if recorder is None or (name in COMPARE and one is not None and other is not None):
         return value()
     if one is not None and other is not None:
-        both = one.terms + (other.times(-1.0) if name in SUBTRACT else other).terms
-        known = one.known and other.known and name in ADD + SUBTRACT
+        both = one.terms + (other.times(-1.0) if name == "subtract" else other).terms
+        known = one.known and other.known and name in ("add", "subtract")
         joined = recorder.answer("join", name, value, draws=both, states={"known": known})
         return of_noise(joined, Noise(both, known, one.rounded or other.rounded, one.after + other.after))
     noise, number = (one, values[1]) if one is not None else (other, values[0])
     assert noise is not None
+    draws = [draw for draw, *_ in noise.terms]
     # what was released may meet data again, to be covered by other noise: then it is the output that tells
-    live = any(order in recorder.moved for order in (*noise.after, *(draw for draw, *_ in noise.terms)))
-    released = any(recorder.events[draw].kind == "mechanism" for draw, *_ in noise.terms) and not noise.known
+    live = not recorder.moved.isdisjoint((*noise.after, *draws))
+    released = not noise.known and any(recorder.events[draw].kind == "mechanism" for draw in draws)
     if name in COMPARE:
         return recorder.answer("compare", name, value, input=number, draws=noise.terms, states={"live": live})
-    if name in ADD + SUBTRACT and not released:
-        if name in SUBTRACT:
+    if name in ("add", "subtract") and not released:
+        if name == "subtract":
             noise, number = (noise, -number) if one is not None else (noise.times(-1.0), number)
         about = {"known": noise.known, "rounded": noise.rounded, "after": noise.after, "live": live}
         noise = noise._replace(after=(*noise.after, len(recorder.events)))
         return of_noise(recorder.answer("add", name, value, input=number, draws=noise.terms, states=about), noise)
     answer = recorder.answer("scale", name, value, fixed={"by": number}, draws=noise.terms, states={"live": live})
-    if name in MULTIPLY:
+    if name == "multiply":
         return of_noise(answer, noise.times(number))
-    if name in DIVIDE and one is not None:
+    if name in ("divide", "true_divide") and one is not None:
         with contextlib.suppress(ZeroDivisionError):
             return of_noise(answer, noise.times(1.0 / number))
     return of_noise(answer, noise._replace(known=False))
@@ -349,11 +346,16 @@ def _dunders(kind: Any) -> Any:
         setattr(kind, f"__{short}__", two(short, name, False))
         if name not in COMPARE:
             setattr(kind, f"__r{short}__", two(short, name, True))
-    kind.__neg__ = lambda self: applied("neg", lambda value: -value, self)
-    kind.__abs__ = lambda self: applied("abs", abs, self)
+    for short, make in {"neg": operator.neg, "abs": abs}.items():
+        setattr(
+            kind,
+            f"__{short}__",
+            functools.partialmethod(lambda self, name, make: applied(name, make, self), short, make),
+        )
     kind.__round__ = lambda self, digits=None: applied("round", lambda value: round(value, digits), self)
-    kind.__reduce__ = lambda self: (type(stripped(self)), (stripped(self),))
-    kind.__reduce_ex__ = lambda self, protocol: self.__reduce__()
+    kind.__reduce_ex__ = lambda self, protocol: (type(stripped(self)), (stripped(self),))
+    kind.__array_priority__ = 1e6  # before scalars and arrays of numpy
+    kind.epsaudit_noise = None
     return kind
 
 
@@ -361,16 +363,10 @@ def _dunders(kind: Any) -> Any:
 class Number(float):
     """A float that knows from which draws it is."""
 
-    __array_priority__ = 1e6  # before scalars and arrays of numpy
-    epsaudit_noise: Noise | None = None
-
 
 @_dunders
 class Whole(int):
     """An int that knows from which draws it is."""
-
-    __array_priority__ = 1e6
-    epsaudit_noise: Noise | None = None
 
 
 def stripped(value: Any) -> Any:
@@ -395,13 +391,11 @@ def places_of(answer: Any) -> Any:
 
 def of_noise(answer: Any, noise: Noise) -> Any:
     """Return an answer that knows from which draws it is; what is no number, or a tensor, as it is."""
-    value: Any = answer
-    if isinstance(answer, bool):
-        return answer
-    kind = getattr(getattr(answer, "dtype", None), "kind", "")
-    if isinstance(answer, float) or (kind == "f" and not answer.ndim):
+    kind, single = getattr(getattr(answer, "dtype", None), "kind", ""), not getattr(answer, "ndim", 0)
+    value: Any
+    if isinstance(answer, float) or (kind == "f" and single):
         value = Number(answer)
-    elif isinstance(answer, int) or (kind in ("i", "u") and not answer.ndim):
+    elif (isinstance(answer, int) and not isinstance(answer, bool)) or (kind in ("i", "u") and single):
         value = Whole(answer)
     elif kind in ("f", "i", "u") and isinstance(answer, sys.modules["numpy"].ndarray):
         value = answer.view(_array_class())
@@ -467,42 +461,61 @@ def _array_class() -> Any:
 
 REPLACED: list[tuple[Any, Any]] = []
 """Functions and what stands in their place, for modules that imported them by name."""
+GENERATORS: dict[Any, Any] = {}
+"""Numpy's classes, and those that record."""
+Handler = Callable[[Recorder, Any, Any, Any], Any]
+"""Answers a call: of the recorder that listens, the function, and its arguments."""
 
 
-def sampler(original: Any, what: str, law: str, words: str, method: bool) -> Any:
-    """Return what stands in the place of a sampler."""
-    names = words.split()
+def wrapped(original: Any, handle: Handler) -> Any:
+    """Return what stands in the place of a function: while nobody listens, it calls that."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         recorder = listening()
         if recorder is None:
             return original(*arguments, **keywords)
-        rest = arguments[1:] if method else arguments
-        named: dict[str, Any] = {"size": list(rest)} if names == ["*"] else dict(zip(names, rest))  # noqa: B905  # strict since 3.10
-        named.update(keywords)
-        for name in {"sigma", "std", "lambd"} & {*named}:
-            value: Any = named.pop(name)
-            named["scale"] = 1.0 / value if name == "lambd" else value
-        if law in ("choice", "order") and names[0] in ("a", "x"):
-            return chosen(recorder, original, arguments, keywords, what, law, named)
-        if what.endswith("_"):  # a tensor that is filled
-            filled = recorder.draw(what, law, named, lambda: original(*arguments, **keywords).clone())
-            return arguments[0].data.copy_(filled)
-        return recorder.draw(what, law, named, lambda: original(*arguments, **keywords))
+        return handle(recorder, original, arguments, keywords)
 
     REPLACED.append((original, call))
     return call
 
 
-def chosen(recorder: Recorder, original: Any, arguments: Any, keywords: Any, what: str, law: str, named: Any) -> Any:
+def put(owner: Any, name: str, handle: Handler) -> None:
+    """Replace a function of a module, or a method of a class, where it is there."""
+    if hasattr(owner, name):
+        with contextlib.suppress(TypeError):  # of a class of C
+            setattr(owner, name, wrapped(getattr(owner, name), handle))
+
+
+def sampler(what: str, law: str, words: str) -> Handler:
+    """Return what answers a sampler that takes these arguments by position."""
+    names = words.split()
+
+    def handle(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
+        named: dict[str, Any] = {**dict(zip(names, arguments)), **keywords}  # noqa: B905  # strict since 3.10
+        if names[-1] == "*":
+            named = {**keywords, "size": list(arguments[len(names) - 1 :])}
+        for name in {"sigma", "std", "lambd"} & {*named}:
+            value: Any = named.pop(name)
+            named["scale"] = 1.0 / value if name == "lambd" else value
+        make = functools.partial(original, *arguments, **keywords)
+        if law in ("choice", "order") and {"a", "x"} & {*names}:
+            return chosen(recorder, original, make, what, law, named)
+        if what.endswith("_"):  # a tensor that is filled
+            return arguments[0].data.copy_(recorder.draw(what, law, named, lambda: make().clone()))
+        return recorder.draw(what, law, named, make)
+
+    return handle
+
+
+def chosen(recorder: Recorder, original: Any, make: Any, what: str, law: str, named: Any) -> Any:
     """Answer what takes from a population, which may be private: by the same places in it as on x.
 
     With probabilities it is the places that are answered, else the generator goes on from where it stood on x.
     """
-    owner, population = arguments[0], named.get("a", named.get("x"))
+    owner, population = named["self"], named.get("a", named.get("x"))
     if named.get("p") is not None and "numpy" in what:
-        whole = isinstance(population, int)
-        chances = stripped(named["p"])
+        whole, chances = isinstance(population, int), stripped(named["p"])
         given = {"p": chances, "options": plain(population), "size": named.get("size")}
         settings = {name: named[name] for name in ("size", "replace") if name in named}
         many = population if whole else len(population)
@@ -520,51 +533,69 @@ def chosen(recorder: Recorder, original: Any, arguments: Any, keywords: Any, wha
             owner.setstate(state)
         elif state is not None:
             stream.state = state
-        return original(*arguments, **keywords)
+        return make()
+
+
+def of_function(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
+    """Answer a function of numbers, which says from where theirs are."""
+    value, *others = arguments
+    return applied(original.__name__, lambda number: original(number, *map(stripped, others), **keywords), value)
+
+
+def counted(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
+    """Write down how many values a function of numpy found: what decides sizes of later draws."""
+    answer = original(*arguments, **keywords)
+    with recorder.paused():
+        first = answer[0] if isinstance(answer, tuple) else answer
+        recorder.sizes.append([len(recorder.events), f"np.{original.__name__}", plain(place()), len(first)])
+    return answer
+
+
+def stating(library: str, method: str, read: Any) -> Handler:
+    """Return what answers a mechanism of a library, by what ``read(self, argument)`` says of its calls."""
+
+    def handle(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
+        with recorder.paused():
+            stated = read(arguments[0], next(iter((*arguments[1:], *keywords.values())), None))
+        what = f"{library}'s {method if stated.norm == 'event' else type(arguments[0]).__name__}"
+        make, repeat = functools.partial(original, *arguments, **keywords), functools.partial(original, arguments[0])
+        return recorder.mechanism(what, make, stated, repeat)
+
+    return handle
 
 
 def replace_samplers() -> None:
     """Put what records in the place of every known sampler whose library is imported, and of numpy's."""
-    for kind in (random.Random, random.SystemRandom):
-        for name, (law, words) in primitives.PYTHON.items():
-            if name in vars(kind) or (kind is random.Random and hasattr(kind, name)):
-                setattr(kind, name, sampler(getattr(kind, name), f"random.{name}", law, words, True))
-    for name in primitives.PYTHON:
+    for name, (law, words) in primitives.PYTHON.items():
+        for python in (random.Random, random.SystemRandom):
+            if name in vars(python) or python is random.Random:
+                put(python, name, sampler(f"random.{name}", law, f"self {words}"))
         if hasattr(random, name):
-            old, new = getattr(random, name), getattr(random._inst, name)
-            REPLACED.append((old, new))
-            setattr(random, name, new)
+            _put_function(random, name, random._inst)
     with contextlib.suppress(ImportError):
         importlib.import_module("numpy.random")
         _replace_numpy()
     for owner, known in primitives.OTHERS.items():
         module = owner if owner in sys.modules else owner.rpartition(".")[0]
-        if module not in sys.modules:
-            continue
-        found: Any = importlib.import_module(module)
-        found = found if module == owner else getattr(found, owner.rpartition(".")[2], None)
-        for name, (law, words) in known.items():
-            if hasattr(found, name):
-                original = getattr(found, name)
-                setattr(found, name, sampler(original, f"{owner}.{name}", law, words, False))
-    with contextlib.suppress(Exception):
-        _replace_functions(importlib.import_module("math"))
-    _replace_mechanisms()
+        if module in sys.modules:
+            found: Any = importlib.import_module(module)
+            found = found if module == owner else getattr(found, owner.rpartition(".")[2], None)
+            for name, (law, words) in known.items():
+                put(found, name, sampler(f"{owner}.{name}", law, words))
+    for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):
+        put(math, name, of_function)
+    for where, owner, method, read in primitives.MECHANISMS:
+        names = vars(sys.modules[where]) if where in sys.modules else {}
+        for kind in {one for name, one in names.items() if isinstance(one, type) and owner in (name, "*")}:
+            if method in vars(kind) and all(vars(kind)[method] is not new for _, new in REPLACED):
+                put(kind, method, stating(where.partition(".")[0], method, read))
     _replace_where_imported()
 
 
-def _replace_functions(math: Any) -> None:
-    """Let functions of numbers say from where theirs were."""
-    for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):
-        original = getattr(math, name)
-
-        def call(value: Any, *others: Any, original: Any = original, name: str = name) -> Any:
-            if noise_of(value) is None or State.recorder is None:
-                return original(stripped(value), *map(stripped, others))
-            return applied(name, lambda number: original(number, *map(stripped, others)), value)
-
-        REPLACED.append((original, call))
-        setattr(math, name, call)
+def _put_function(module: Any, name: str, owner: Any) -> None:
+    """Put a method of an object in the place of a function of a module."""
+    REPLACED.append((getattr(module, name), getattr(owner, name)))
+    setattr(module, name, getattr(owner, name))
 
 
 def _replace_numpy() -> None:
@@ -576,142 +607,90 @@ def _replace_numpy() -> None:
                 return isinstance(instance, kind)
 
         methods = {
-            name: sampler(getattr(kind, name), f"numpy.random.{name}", law, words, True)
+            name: wrapped(getattr(kind, name), sampler(f"numpy.random.{name}", law, f"self {words}"))
             for name, (law, words) in primitives.NUMPY.items()
             if hasattr(kind, name)
         }
         return Kind(kind.__name__, (kind,), {**methods, "__module__": __name__})
 
-    generator, state = np.random.Generator, np.random.RandomState
-    GENERATORS[generator], GENERATORS[state] = traced_class(generator), traced_class(state)
-    default = np.random.default_rng
-
-    def default_rng(seed: Any = None) -> Any:
-        return traced_generator(default(seed))
-
-    REPLACED.extend([(default, default_rng), (generator, GENERATORS[generator]), (state, GENERATORS[state])])
-    old = np.random.mtrand._rand
-    mine = np.random.mtrand._rand = GENERATORS[state](old._bit_generator)
-    np.random.default_rng, np.random.Generator, np.random.RandomState = default_rng, *GENERATORS.values()
+    for name in ("Generator", "RandomState"):
+        kind = getattr(np.random, name)
+        GENERATORS[kind] = traced_class(kind)
+        REPLACED.append((kind, GENERATORS[kind]))
+        setattr(np.random, name, GENERATORS[kind])
+    put(np.random, "default_rng", lambda _, original, given, named: traced_generator(original(*given, **named)))
+    mine = np.random.mtrand._rand = traced_generator(np.random.mtrand._rand)
     for name in primitives.NUMPY:
         if hasattr(np.random, name):
-            REPLACED.append((getattr(np.random, name), getattr(mine, name)))
-            setattr(np.random, name, getattr(mine, name))
+            _put_function(np.random, name, mine)
     for name in ("unique", "bincount", "histogram"):
-        _replace_counter(np, name)
-
-
-GENERATORS: dict[Any, Any] = {}
-"""Numpy's classes, and those that record."""
+        put(np, name, counted)
 
 
 def traced_generator(known: Any) -> Any:
     """Return a generator of numpy that records, on the same stream."""
     kind = GENERATORS.get(type(known))
-    if kind is None:
-        return known
-    return kind(known.bit_generator if hasattr(known, "bit_generator") else known._bit_generator)
-
-
-def _replace_counter(np: Any, name: str) -> None:
-    """Write down how many values a function of numpy found: what decides sizes of later draws."""
-    original = getattr(np, name)
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        answer = original(*arguments, **keywords)
-        recorder = State.recorder
-        if recorder is not None and recorder.listens:
-            with recorder.paused():
-                first = answer[0] if isinstance(answer, tuple) else answer
-                recorder.sizes.append([len(recorder.events), f"np.{name}", [list(one) for one in place()], len(first)])
-        return answer
-
-    REPLACED.append((original, call))
-    setattr(np, name, call)
-
-
-def _replace_mechanisms() -> None:
-    def asked(name: str, make: Any, value: Any, stated: Any, fixed: Any, norm: str) -> Any:
-        recorder = listening()
-        if recorder is None:
-            return make()
-        number = len(recorder.events)
-        answer = recorder.answer("mechanism", name, make, fixed=fixed, input=value, states=stated, norm=norm)
-        return of_noise(answer, Noise(((number, places_of(answer), 1.0),), False))
-
-    primitives.CALLED = asked
-    for known in primitives.MECHANISMS:
-        module = sys.modules.get(known.module)
-        if module is None:
-            continue
-        names = (
-            [known.owner]
-            if known.owner != "*"
-            else [name for name, one in vars(module).items() if isinstance(one, type)]
-        )
-        kinds = {id(kind): kind for name in names if (kind := getattr(module, name, None)) is not None}
-        for kind in kinds.values():
-            original = vars(kind).get(known.method)
-            if original is not None and not hasattr(original, "epsaudit_original"):
-                with contextlib.suppress(TypeError):  # a class of C
-                    setattr(kind, known.method, _mechanism(known, original))
-
-
-def _mechanism(known: primitives.Mechanism, original: Any) -> Any:
-    library = known.module.partition(".")[0]
-
-    def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        recorder = listening()
-        if recorder is None:
-            return original(self, *arguments, **keywords)
-        with recorder.paused():
-            value, stated = known.input(self, arguments, keywords), known.states(self)
-            fixed = {name: primitives.attribute(self, name) for name in known.fixed}
-            if known.norm == "event":  # it is noted down, and nothing is drawn
-                recorder.answer("event", f"{library}'s {known.method}", lambda: None, fixed={"event": repr(value)})
-                return original(self, *arguments, **keywords)
-        number = len(recorder.events)
-        answer = recorder.answer(
-            "mechanism",
-            f"{library}'s {type(self).__name__}",
-            lambda: original(self, *arguments, **keywords),
-            fixed={name: one for name, one in fixed.items() if one is not None},
-            input=value,
-            states=stated,
-            norm=known.norm,
-            repeat=lambda one: original(self, one),
-            map=(lambda one, other: known.loss(self, one, other)) if known.loss is not None else None,
-        )
-        if known.norm == "curvature":
-            return primitives.probed(answer, recorder.events[number], self)
-        return of_noise(answer, Noise(((number, places_of(answer), 1.0),), "scale" in stated))
-
-    call.epsaudit_original = original  # type: ignore[attr-defined]
-    return call
+    return known if kind is None else kind(getattr(known, "bit_generator", None) or known._bit_generator)
 
 
 def _replace_where_imported() -> None:
     """Replace functions that modules have by name, and generators that they hold, outside the standard library."""
     new = {id(old): one for old, one in REPLACED}
-    wanted, kinds = set(new), set(GENERATORS)
     for name, module in list(sys.modules.items()):
         file = str(getattr(module, "__file__", None) or "")
         if is_standard(file) or name.partition(".")[0] in (*INSIDE, "epsaudit") or not hasattr(module, "__dict__"):
             continue
         names = vars(module)
-        if wanted.isdisjoint(map(id, names.values())) and kinds.isdisjoint(map(type, names.values())):
+        if {*new}.isdisjoint(map(id, names.values())) and {*GENERATORS}.isdisjoint(map(type, names.values())):
             continue  # as of nearly all
         for attribute, value in list(names.items()):
-            if id(value) in new:
-                names[attribute] = new[id(value)]
-            elif type(value) in GENERATORS:
-                names[attribute] = traced_generator(value)
+            names[attribute] = new.get(id(value), traced_generator(value))
+
+
+def mechanism(
+    input: str = "value",  # the word of the table
+    sensitivity: Any = None,
+    epsilon: Any = None,
+    delta: Any = None,
+    norm: str = "l1",
+    fixed: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Tell traces that a function is private by itself, and what it states; it is called as before.
+
+    ``input`` is the name of the parameter that may depend on data, ``fixed`` those of others that must not. What it
+    states, sensitivity, epsilon and delta, are numbers, or names of the parameters that they are; ``norm``, in which
+    inputs of neighbours are ``sensitivity`` apart at most, is 'l1', 'l2', 'linf' or 'records'.
+
+    Examples
+    --------
+    >>> @mechanism(input="total", sensitivity="sensitivity", epsilon="epsilon")
+    ... def noisy(total, sensitivity, epsilon, rng):
+    ...     return total + rng.laplace(scale=sensitivity / epsilon)
+    >>> import numpy as np
+    >>> noisy(3.0, 1.0, 1.0, np.random.default_rng(0)) > 0
+    True
+    """
+    terms = {"sensitivity": sensitivity, "epsilon": epsilon, "delta": delta}
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(function)
+
+        def handle(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
+            bound = signature.bind(*arguments, **keywords)
+            bound.apply_defaults()
+            named = bound.arguments
+            states = {name: named.get(one, one) if isinstance(one, str) else one for name, one in terms.items()}
+            states = {name: value for name, value in states.items() if value is not None}
+            stated = primitives.Stated(named[input], states, {name: named[name] for name in fixed}, norm)
+            name = getattr(function, "__qualname__", "mechanism")
+            return recorder.mechanism(name, lambda: original(*arguments, **keywords), stated)
+
+        return functools.wraps(function)(wrapped(function, handle))
+
+    return wrap
 
 
 # the runs
-
-Call = Any
-"""What calls the audited function with a dataset, a generator or None, and a seed."""
 
 
 def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any]:
@@ -734,7 +713,7 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
         file = frame.f_code.co_filename
         if returned or file.startswith((HERE, os.path.dirname(HERE[:-1]) + os.sep, "<")) or is_standard(file):
             return None
-        returned.append([frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name])
+        lines(frame, "return", None)
         return lines
 
     State.recorder = recorder
@@ -743,13 +722,8 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
         output = call(dataset, rng, seed)
     except (Exception, SystemExit) as error:
         sys.settrace(None)
-        State.recorder = None
-        at: list[Any] = []
-        step = error.__traceback__
-        while step is not None:
-            at.insert(0, [step.tb_frame.f_code.co_filename, step.tb_lineno, step.tb_frame.f_code.co_name])
-            step = step.tb_next
-        at = [one for one in at if not one[0].startswith(HERE)]
+        raised = reversed(traceback.extract_tb(error.__traceback__))
+        at = [[one.filename, one.lineno, one.name] for one in raised if not one.filename.startswith(HERE)]
         return {"says": str(error)[:200], "at": at, "leaves": [[RAISES, serve.raised(error)]]}
     finally:
         sys.settrace(None)
@@ -759,23 +733,15 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
 
 def leaves(value: Any, name: str = "") -> Iterator[list[Any]]:
     """Yield the parts of an output with their names."""
-    if isinstance(value, dict) and len(value) == 1:
-        ((kind, inside),) = value.items()
-        if kind == "items":
-            yield [f"{name}.length", len(inside)]
-            for key, part in inside:
-                yield from leaves(part, f"{name}[{key!r}]")
-            return
-        if kind == "array":
-            value = inside
-    elif isinstance(value, dict) and "array" in value:
-        value = value["array"]
-    if isinstance(value, list):
-        yield [f"{name}.length", len(value)]
-        for number, part in enumerate(value):
-            yield from leaves(part, f"{name}[{number}]")
-    else:
+    items = isinstance(value, dict) and "items" in value
+    parts = value.get("items", value.get("array")) if isinstance(value, dict) else value
+    if not isinstance(parts, list):
         yield [name, value]
+        return
+    yield [f"{name}.length", len(parts)]
+    for number, part in enumerate(parts):
+        key, inside = part if items else (number, part)
+        yield from leaves(inside, f"{name}[{key!r}]")
 
 
 def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: bool = False) -> dict[str, Any]:
@@ -786,33 +752,43 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
     data, data_prime = pickle.dumps(x, -1), pickle.dumps(x_prime, -1)
     record = Recorder()
     outcome = run(call, data, record, seed)
-    again, replay = Recorder(record), Recorder(record)
-    repeated = run(call, data, again, seed)
+    repeated = run(call, data, Recorder(record), seed)
+    replay = Recorder(record)
     outcome_prime = run(call, data_prime, replay, seed)
-    differs = outcome["leaves"] != outcome_prime["leaves"]
-    still: list[Any] = []  # what is the same in all runs of a side, and another on the other
-    if differs:
-        sides = [dict(one["leaves"]) for one in (outcome, outcome_prime)]
-        still = [
-            name for name in {**sides[0], **sides[1]} if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)
-        ]
-        drawn = any(event.kind in DRAWN for event in record.events + replay.events)
-        for number in range(1, (free_runs if drawn else 1) + 1):
-            for one, known in zip((data, data_prime), sides):  # noqa: B905
+    sides = [dict(one["leaves"]) for one in (outcome, outcome_prime)]
+    names = {**sides[0], **sides[1]}
+    # what is the same in all runs of a side, and another on the other
+    still = [name for name in names if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)]
+    differs = bool(still)
+    drawn = any(event.kind in DRAWN for event in record.events + replay.events)
+    for number in range(1, (free_runs if drawn else 1) + 1):
+        for one, known in zip((data, data_prime), sides):  # noqa: B905
+            if still:
                 found = dict(run(call, one, Recorder(), seed + number)["leaves"])
                 still = [name for name in still if found.get(name, NOTHING) == known.get(name, NOTHING)]
-            if not still:
-                break
-    wanted: dict[int, None] = {}
+    nudge: dict[int, None] = {}
+    wanted: dict[int, list[Any]] = {}
     for event in replay.events:
-        if event.match is None:
+        if event.order is None:
             continue
-        moved = event.input is not NOTHING and plain(event.input) != plain(record.events[event.match].input)
-        if (event.kind in ("mechanism", "draw") and (moved or differs)) or (moved and event.kind == "add"):
-            wanted[event.match] = None
+        before = record.events[event.order]
+        moved = event.input is not None and plain(event.input) != plain(before.input)
+        if (event.judged and (moved or differs)) or (moved and event.kind == "add"):
+            nudge[event.order] = None
         elif moved:
-            wanted.update((draw, None) for draw, *_ in record.events[event.match].draws)
-    responses = {number: _response(call, data, record, number, outcome, seed) for number in list(wanted)[:MOST_NUDGED]}
+            nudge.update((draw, None) for draw, *_ in before.draws)
+        if moved and event.kind == "add" and not before.states["known"]:
+            wanted[event.order] = []
+    responses = [[number, _response(call, data, record, number, outcome, seed)] for number in [*nudge][:MOST_NUDGED]]
+    for number in range(LOOKED_AT * bool(wanted)):  # what is added to inputs that move, where its law is not known
+        other = Recorder(record, ())
+        run(call, data, other, seed + 1000 + number)
+        for event in other.events:
+            if event.order in wanted:
+                with contextlib.suppress(TypeError, ValueError):
+                    noise = event.result - event.input
+                    noise = noise.ravel()[:MOST_PLACES] if hasattr(noise, "ravel") else [noise]
+                    wanted[event.order].append(plain(noise))
     return {
         "events": [event.to_dict() for event in record.events],
         "events_prime": [event.to_dict() for event in replay.events],
@@ -820,128 +796,92 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         "outcome_prime": outcome_prime,
         "repeated": repeated["leaves"],
         "still": still,
-        "responses": [[number, response] for number, response in responses.items()],
+        "responses": responses,
         "sizes": [record.sizes, replay.sizes],
-        "noises": _noises(call, data, record, replay, seed),
+        "noises": [[number, samples] for number, samples in wanted.items()],
         "unseen": sorted({*record.unseen, *replay.unseen}),
-        "looks": _looks(record, replay, bits),
+        **_looks(record, replay, bits),
     }
-
-
-def _noises(call: Call, data: bytes, record: Recorder, replay: Recorder, seed: int) -> list[Any]:
-    """Return what is added to inputs that move in further runs, where it comes of draws of no known law."""
-    wanted: dict[int, list[Any]] = {}
-    for event in replay.events:
-        if event.kind != "add" or event.match is None:
-            continue
-        before = record.events[event.match]
-        if not before.states["known"] and plain(before.input) != plain(event.input):
-            wanted[event.match] = []
-    for number in range(LOOKED_AT * bool(wanted)):
-        other = Recorder(record, ())
-        run(call, data, other, seed + 1000 + number)
-        for event in other.events:
-            if event.match in wanted:
-                with contextlib.suppress(TypeError, ValueError):
-                    noise = event.result - event.input
-                    wanted[event.match].append(
-                        plain(noise.ravel()[:MOST_PLACES] if hasattr(noise, "ravel") else [noise])
-                    )
-    return [[number, samples] for number, samples in wanted.items()]
 
 
 def _response(call: Call, data: bytes, record: Recorder, number: int, outcome: dict[str, Any], seed: int) -> list[Any]:
     """Return by how much each part of the output moves for a unit of an answer; None where it is no multiple."""
-    before = [value for _, value in outcome["leaves"]]
-    moves = []
+
+    def difference(one: Any, other: Any) -> float | None:
+        numbers = all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in (one, other))
+        return float(one) - float(other) if numbers else None
+
+    before, moves = [value for _, value in outcome["leaves"]], []
     for by in NUDGES:
         # after the nudged answer sums with it are made anew, so that only what is drawn is as recorded
         after = [value for _, value in run(call, data, Recorder(record, DRAWN, number, by), seed)["leaves"]]
         if len(after) != len(before):
             return [None] * len(before)
-        moves.append([_difference(one, other) for one, other in zip(after, before)])  # noqa: B905
+        moves.append(list(map(difference, after, before)))
     found: list[Any] = []
-    for tiny, one, two, three, five in zip(*moves):  # noqa: B905
-        steps = zip((two, three, five), NUDGES[2:])  # noqa: B905
-        even = one and None not in (two, three, five)
-        if even and all(abs(step - one * by) <= SINGLE * abs(one * by) for step, by in steps):
+    for tiny, one, *more in zip(*moves):  # noqa: B905
+        steps = [(step, one * by) for step, by in zip(more, NUDGES[2:]) if one and step is not None]  # noqa: B905
+        if len(steps) == len(more) and all(abs(step - even) <= SINGLE * abs(even) for step, even in steps):
             found.append(one)
         else:
             found.append(tiny / NUDGES[0] if tiny else None)
     return found
 
 
-def _difference(one: Any, other: Any) -> float | None:
-    numbers = isinstance(one, (int, float)) and isinstance(other, (int, float))
-    return float(one) - float(other) if numbers and not isinstance(one, bool) else None
-
-
-def _looks(record: Recorder, replay: Recorder, bits: bool) -> list[Any]:
+def _looks(record: Recorder, replay: Recorder, bits: bool) -> dict[str, list[Any]]:
     """Look at each mechanism whose input moves: its loss as it states it, its outputs in further calls, and their bits.
 
-    Of outputs it is said whether those on x and on x' are apart. Bits: the sum of the larger input and a float that
-    nearly cancels it is a multiple of half a unit in the last place of that input; counted are outputs as near to 0 as
-    that, and those among them that are no such multiple, on x and on x'.
+    Bits: the sum of the larger input and a float that nearly cancels it is a multiple of half a unit in the last place
+    of that input; counted are outputs as near to 0 as that, and those among them that are no such multiple, on x and
+    on x'.
     """
-    found = []
+    looks: list[Any] = []
+    samples: list[Any] = []
     for number, event in enumerate(replay.events):
-        if event.match is None or event.kind != "mechanism":
-            continue
-        inputs = [record.events[event.match].input, event.input]
+        inputs = [(event if event.order is None else record.events[event.order]).input, event.input]
         if event.repeat is None or plain(inputs[0]) == plain(inputs[1]):
             continue
-        look: dict[str, Any] = {"loss": event.map(*inputs) if event.map is not None else None}
-        opaque = event.norm in primitives.OPAQUE
-        if opaque:
-            look["apart"] = apart(*([event.repeat(one) for _ in range(FEW_CALLS)] for one in inputs))
+        near = []
+        if event.norm in primitives.OPAQUE:
+            samples.append([event.order, *([plain(event.repeat(one)) for _ in range(FEW_CALLS)] for one in inputs)])
         if bits and all(isinstance(one, (int, float)) for one in inputs):
-            outputs = [[event.repeat(one) for _ in range(CALLS)] for one in inputs]
             largest = max(map(abs, inputs))
             finest = 2.0 ** (math.frexp(largest)[1] - 54)
-            near = [
-                [one for one in side if isinstance(one, float) and 0.0 < abs(one) < largest / 4.0] for side in outputs
-            ]
-            look["bits"] = [[len(side), sum(math.fmod(one, finest) != 0.0 for one in side)] for side in near]
-        found.append([number, look])
-    return found
+            for one in inputs:
+                outputs = [event.repeat(one) for _ in range(CALLS)]
+                outputs = [one for one in outputs if isinstance(one, float) and 0.0 < abs(one) < largest / 4.0]
+                near.append([len(outputs), sum(math.fmod(one, finest) != 0.0 for one in outputs)])
+        looks.append([number, event.map(*inputs) if event.map else None, near])
+    return {"looks": looks, "samples": samples}
 
 
-def apart(side: list[Any], side_prime: list[Any]) -> bool:
-    """Whether two samples have nothing in common: few different outputs and none on both sides, or ranges apart."""
-    if all(isinstance(one, float) for one in side + side_prime):
-        return bool(max(side) < min(side_prime) or max(side_prime) < min(side))
-    texts = [{repr(plain(one)) for one in outputs} for outputs in (side, side_prime)]
-    return not texts[0] & texts[1] and min(map(len, texts)) <= len(side) / 4
-
-
-def warm(call: Call, x: Any) -> None:
-    """Run once before anything is replaced: functions import libraries when they are called first."""
+def record_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
+    """Send what is recorded of each pair, as JSON in bytes, or a sentence on why it is not."""
     rng = sys.modules["numpy"].random.default_rng(0) if "numpy" in sys.modules else None
-    with contextlib.suppress(Exception, SystemExit):
-        call(pickle.loads(pickle.dumps(x, -1)), rng, 0)
+    with contextlib.suppress(Exception, SystemExit):  # functions import libraries when they are called first
+        call(pickle.loads(pickle.dumps(pairs[0][0], -1)), rng, 0)
     replace_samplers()
+    for x, x_prime in pairs:
+        try:
+            told: Any = examine(call, x, x_prime, **settings)
+        except Exception as error:  # what cannot be copied, say
+            told = f"The function cannot be traced: {type(error).__name__}: {error}."
+        answers.send_bytes(json.dumps(told).encode())
 
 
 def main() -> None:
-    """Answer one request, a JSON object on standard input, by one on standard output."""
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    asked = json.loads(sys.stdin.read())
-    os.dup2(2, 1)
-    sys.stdout = sys.stderr
+    """Answer a request on standard input, a JSON object, by a connection whose number is the first word."""
+    from multiprocessing.connection import Connection
+
+    answers, given, asked = Connection(int(sys.argv.pop(1)), readable=False), serve.arguments(), json.load(sys.stdin)
     sys.path.insert(0, os.getcwd())
-    function = serve.imported(asked["function"])
-    parameters: Any = asked["parameters"]
-    form: Any = serve.FORMS[asked["data"]]
-    x, x_prime = (form(serve.decoded(one)) for one in asked["pair"])
-    takes = serve.wanted(function() if asked["fresh"] else function, parameters)
+    function, form = serve.imported(given.function), cast(Any, serve.FORMS[given.data])
+    made: Callable[[], Any] = function if given.fresh else lambda: function
+    takes = serve.wanted(made(), given.parameters)
 
     def call(data: Any, rng: Any, seed: int) -> Any:
-        made = function() if asked["fresh"] else function
         handed = {name: rng if kind == "rng" else seed % 2**32 for name, kind in takes.items()}
-        return made(data, **parameters, **handed)
+        return made()(data, **given.parameters, **handed)
 
-    warm(call, x)
-    json.dump(examine(call, x, x_prime, asked["seed"], asked["free_runs"], asked["bits"]), answers)
-    answers.close()
+    pairs = [[form(serve.decoded(one)) for one in pair] for pair in asked.pop("pairs")]
+    record_all(answers, call, pairs, **asked)

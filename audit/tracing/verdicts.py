@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,8 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, clipped
-from epsaudit.tracing import primitives
-from epsaudit.tracing.recorder import FEW_CALLS, KNOWN, RAISES, SINGLE
+from epsaudit.tracing.primitives import OPAQUE
+from epsaudit.tracing.recorder import RAISES, SINGLE, Event
 
 BRANCHES = "branches on private data"
 PARAMETER = "a parameter depends on private data"
@@ -29,22 +31,24 @@ BUDGET = "more budget spent than claimed"
 RELEASED = "a private value is released without noise"
 UNLISTED = "draws without a known mechanism"
 NOTHING_SEEN = "nothing seen"
+KNOWN = ("laplace", "normal", "exponential", "geometric", "finite")
+"""Laws of noise whose loss is computed."""
 SAME = 1e-9
 """Relative difference up to which two numbers are equal: sums of the same numbers in another order differ so."""
 EXCESS = 1e-6
 """By how much, relative to the claim, a loss is above it: what is calculated has errors of 1e-9."""
 LONGEST = 60
 """Characters of a value in a sentence. Set by hand."""
-BENT = 1e-3
-"""Relative error of second derivatives by differences, and more."""
-SURE = 12.0
-"""Runs on one side of 0 that a claim leads to expect, of which there is none: that has probability e^-12 at most."""
+CHANCE = 1e-6
+"""Probability at most that samples are said to be apart, or an output to be released as it is, under a true claim."""
+UNKNOWN_EPSILON = 3.0
+"""In place of a claim's epsilon that is greater or not known. Set by hand, for speed."""
 NEAR = 16
 """Outputs near 0 on each side from which on their bits are compared: if half have fine ones, none has with 2^-16."""
 
 Floats = NDArray[np.float64]
 Place = tuple[str, int, str]
-Laws = tuple[tuple[Any, Any], ...]
+Laws = list[tuple[Any, Any]]
 """Pairs of laws, on x and on x', of independent noisy numbers."""
 
 
@@ -68,51 +72,16 @@ class Suspicion:
     def line(self) -> int:
         return self.stack[0][1] if self.stack else 0
 
+    @property
+    def where(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{Path(self.file).name}:{self.line} {self.sentence}"
+        return f"{self.where} {self.sentence}"
 
     def to_dict(self) -> dict[str, Any]:
         told = {name: getattr(self, name) for name in ("kind", "sentence", "file", "line", "exact")}
         return {**told, "stack": [list(one) for one in self.stack]}
-
-
-class Event:
-    """One call of a trace, as `epsaudit.tracing.recorder.Event` wrote it."""
-
-    def __init__(self, told: Mapping[str, Any]) -> None:
-        self.kind, self.what, self.match, self.norm = (told[name] for name in ("kind", "what", "match", "norm"))
-        self.draws: list[Any] = told["draws"]
-        self.stack = places(told["at"])
-        self.fixed, self.states = (dict(told[name]) for name in ("fixed", "states"))
-        self.given = "input" in told
-        self.input: Any = told.get("input")
-        self.judged = self.kind in ("draw", "mechanism")  # whether how often it is called must not depend on data
-        self.key = self.kind, self.what, self.stack
-
-    @property
-    def law(self) -> Any:
-        return self.states.get("law")
-
-
-@dataclass(frozen=True)
-class Moved:
-    """An input that moved, and the noise that it meets."""
-
-    order: int
-    """The number of its event on x."""
-    event: Event
-    draws: Sequence[Any]
-    """Events, places and weights: one draw, or the two of whose difference the noise is."""
-    distances: Floats | None
-    """By how much each of its numbers moved; None of what is no array of numbers."""
-
-    @property
-    def mechanism(self) -> bool:
-        return bool(self.event.kind == "mechanism")
-
-    @property
-    def farthest(self) -> float:
-        return math.inf if self.distances is None else float(self.distances.max(initial=0.0))
 
 
 class Judge:
@@ -120,26 +89,25 @@ class Judge:
 
     def __init__(self, told: Mapping[str, Any], claim: Claim | None) -> None:
         self.told, self.claim = told, claim
-        self.events, self.primes = ([Event(one) for one in told[name]] for name in ("events", "events_prime"))
-        self.pairs = [(one.match, self.events[one.match], one) for one in self.primes if one.match is not None]
+        self.events, self.primes = ([Event(**one) for one in told[name]] for name in ("events", "events_prime"))
+        self.pairs = [(self.events[one.order], one) for one in self.primes if one.order is not None]
         self.responses: dict[int, list[Any]] = dict(told["responses"])
-        self.differs = told["outcome"]["leaves"] != told["outcome_prime"]["leaves"]
         self.found: list[tuple[float, Suspicion]] = []
 
-    def suspect(self, order: float, kind: str, said: str, stack: Sequence[Place], exact: float | None = None) -> None:
-        self.found.append((order, Suspicion(kind, said, tuple(stack), exact)))
+    def suspect(self, order: Any, kind: str, said: str, at: Any, exact: float | None = None) -> None:
+        self.found.append((order, Suspicion(kind, said, tuple(map(tuple, at)), exact)))
 
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Return what is found, in the order of calls, once a place and kind."""
-        moved = [Moved(*one) for one in self.moved()]
+        moved = self.moved()
         self.branches()
         self.parameters()
         self.mechanisms(moved)
         self.reused(moved)
-        self.spent([one for one in moved if one.mechanism or self.reaches(one.order)])
+        self.spent(moved)
         self.outputs()
         ordered = sorted(self.found, key=lambda one: one[0])
-        return tuple({(one.kind, one.file, one.line): one for _, one in reversed(ordered)}.values())[::-1]
+        return tuple({(one.kind, one.where): one for _, one in reversed(ordered)}.values())[::-1]
 
     def over(self, laws: Laws) -> float | None:
         """Return the claim's parameter that laws attain, if it is above the claim."""
@@ -150,231 +118,204 @@ class Judge:
 
     def branches(self) -> None:
         """Find draws of noise that one run makes and the other does not; what follows cannot be compared."""
-        met, last, alone = {one.match for one in self.primes}, 0.0, []
+        met, last, alone = {one.order for one in self.primes}, 0.0, []
         for one in self.primes:
-            last = last + EXCESS if one.match is None else float(one.match)
-            alone += [(last, one)] if one.match is None and one.judged else []
+            last = last + EXCESS if one.order is None else float(one.order)
+            alone += [(last, one)] if one.order is None and one.judged else []
         alone += [(float(place), one) for place, one in enumerate(self.events) if place not in met and one.judged]
         if alone:
             order, one = min(alone, key=lambda each: each[0])
-            x, x_prime = (times(sum(each.key == one.key for each in run)) for run in (self.events, self.primes))
+            key = one.kind, one.what, one.at
+            counts = [sum(key == (each.kind, each.what, each.at) for each in run) for run in (self.events, self.primes)]
+            x, x_prime = (("never", "once")[many] if many < 2 else f"{many} times" for many in counts)
             said = f"{one.what} is drawn {x} on x, {x_prime} on x': which draws are made depends on the data"
-            why = self.sized(order)
-            self.suspect(order, BRANCHES, *(why or (said, one.stack)))
+            self.suspect(order, BRANCHES, *(self.sized(order) or (said, one.at)))
 
-    def sized(self, order: float) -> tuple[str, tuple[Place, ...]] | None:
+    def sized(self, order: float) -> tuple[str, Any] | None:
         """Say what numpy counted before a call, and where, if it counted differently on both sides."""
         for one, other in zip(*self.told["sizes"], strict=False):
             if one[1:3] == other[1:3] and one[3] != other[3] and one[0] <= order + 1:
                 said = f"{one[1]} gives {one[3]} values on x, {other[3]} on x'"
-                return f"{said}: the shape of the noise depends on the data", places(one[2])
+                return f"{said}: the shape of the noise depends on the data", one[2]
         return None
 
     def parameters(self) -> None:
         """Find what must not depend on data: scales, sizes, bounds, what noise is multiplied by, shapes of inputs."""
-        for order, before, one in self.pairs:
-            drawn = [self.events[draw].kind for draw, *_ in before.draws]
-            covered = one.states.get("live") and not self.differs
-            if one.kind in ("sample", "join") or covered or (one.kind == "scale" and {*drawn} == {"sample"}):
+        differs = self.told["outcome"]["leaves"] != self.told["outcome_prime"]["leaves"]
+        for before, one in self.pairs:
+            drawn = {self.events[draw].kind for draw, *_ in before.draws}
+            covered = one.states.get("live") and not differs
+            if one.kind in ("sample", "join") or covered or (one.kind == "scale" and drawn == {"sample"}):
                 continue
             for name in sorted({*before.fixed, *one.fixed}):
                 was, now = before.fixed.get(name), one.fixed.get(name)
-                if equal(was, now):
-                    continue
-                said = f"{one.what} is asked with {name} {shown(was)} on x, {shown(now)} on x'"
-                if one.kind == "scale":
-                    said = f"noise meets {shown(was)} on x, {shown(now)} on x' ({one.what}): a private value beside it"
-                why = self.sized(order) if name == "size" else None
-                self.suspect(order, PARAMETER, *(why or (said, one.stack)))
+                if not equal(was, now):
+                    said = f"{one.what} is asked with {name} {shown(was)} on x, {shown(now)} on x'"
+                    if one.kind == "scale":
+                        said = f"noise meets {shown(was)} on x, {shown(now)} on x' ({one.what})"
+                        said = f"{said}: a private value beside it"
+                    why = self.sized(one.order or 0) if name == "size" else None
+                    self.suspect(one.order, PARAMETER, *(why or (said, one.at)))
             was, now = shape_of(before.input), shape_of(one.input)
             bits = isinstance(one.input, dict) and "bytes" in one.input  # what else is opaque may be given records
-            if one.judged and was != now and (one.norm not in (*primitives.OPAQUE, "event") or bits):
-                said = f"{one.what} is given {words(was)} on x, {words(now)} on x': the shape depends on the data"
-                self.suspect(order, PARAMETER, said, one.stack)
+            if one.judged and was != now and (one.norm not in OPAQUE or bits):
+                x, x_prime = ("one value" if size is None else f"{size} values" for size in (was, now))
+                said = f"{one.what} is given {x} on x, {x_prime} on x': the shape depends on the data"
+                self.suspect(one.order, PARAMETER, said, one.at)
 
     # how far inputs move, and for how much
 
-    def moved(self) -> Iterator[tuple[int, Event, Sequence[Any], Floats | None]]:
-        for order, before, one in self.pairs:
-            if not one.given or one.kind not in ("draw", "mechanism", "add") or one.states.get("live"):
+    def moved(self) -> list[Event]:
+        found = []
+        for before, one in self.pairs:
+            counts = (one.judged or one.kind == "add") and not one.states.get("live")
+            if not counts or equal(before.input, one.input):
                 continue
-            if equal(before.input, one.input):
-                continue
-            draws: Sequence[Any] = [[order, 0, 1.0]] if one.judged else before.draws
+            draws: Any = [[one.order, 0, 1.0]] if one.judged else before.draws
             if len(draws) == 1 and self.events[draws[0][0]].law in ("exponential", "geometric"):
                 joined = [each.draws for each in self.events if each.kind == "join"]
                 draws = next((both for both in joined if draws[0][0] in [draw for draw, *_ in both]), draws)
-            x, x_prime = numbers(before.input), numbers(one.input)
-            if x is None or x_prime is None or x.shape != x_prime.shape:
-                yield order, one, draws, None
-                continue
-            with np.errstate(invalid="ignore"):
-                gaps = np.abs(x - x_prime)
-            alike = (x == x_prime) | (np.isnan(x) & np.isnan(x_prime))
-            yield order, one, draws, np.where(alike, 0.0, np.where(np.isnan(gaps), np.inf, gaps))
+            x, x_prime, gaps = numbers(before.input), numbers(one.input), None
+            if x is not None and x_prime is not None and x.shape == x_prime.shape:
+                with np.errstate(invalid="ignore"):
+                    gaps = np.nan_to_num(np.abs(x - x_prime), nan=np.inf, posinf=np.inf)
+                gaps[(x == x_prime) | (np.isnan(x) & np.isnan(x_prime))] = 0.0
+            found.append(replace(one, draws=draws, gaps=gaps))
+        return found
 
-    def reaches(self, order: int) -> bool:
+    def reaches(self, one: Event) -> bool:
         """Whether the output is a number that follows this answer, or nobody looked."""
-        response = self.responses.get(order)
-        return response is None or bool(any(response))
+        response = self.responses.get(one.order or 0)
+        return one.kind == "mechanism" or response is None or bool(any(response))
 
-    def mechanisms(self, moved: Sequence[Moved]) -> None:
+    def mechanisms(self, moved: Sequence[Event]) -> None:
         """Find inputs of mechanisms that move further than these say, and what further calls of them showed."""
         for one in moved:
-            event, most = one.event, one.event.states.get("sensitivity")
-            if one.mechanism and isinstance(most, int | float):
-                far = math.inf if one.distances is None else distance(one.distances, event.norm)
+            most = one.states.get("sensitivity")
+            if one.kind == "mechanism" and isinstance(most, int | float):
+                order = {"l1": 1, "l2": 2}.get(one.norm, np.inf)
+                far = math.inf if one.gaps is None else float(np.linalg.norm(one.gaps, order)) if one.gaps.size else 0.0
                 if far > most * (1.0 + SAME):
-                    said = f"input of {event.what} moves by {number(far)} where sensitivity {number(most)} is stated"
-                    self.suspect(one.order, MOVES, said, event.stack)
-        for order, before, event in self.pairs:
-            if event.norm == "curvature" and before.input and event.input:
-                self.bent(order, before.input, event)
-        for place, look in self.told["looks"]:
-            event = self.primes[place]
-            order = event.match
-            if look.get("apart"):
-                said = f"none of {FEW_CALLS} outputs of {event.what} on x' is where one of as many is on x"
-                self.suspect(order, RELEASED, said, event.stack)
-            far, loss, measure = look["loss"] or (0.0, 0.0, "")
+                    said = f"input of {one.what} moves by {far:.6g} where sensitivity {most:.6g} is stated"
+                    self.suspect(one.order, MOVES, said, one.at)
+        for _, one in self.pairs:
+            if "least" in one.states and one.states["least"] < one.states["alpha"]:
+                by = f"bends by {one.states['least']:.6g} on an axis, where {one.states['alpha']:.6g} is stated"
+                self.suspect(one.order, PARAMETER, f"the loss given to {one.what} {by}", one.at)
+        for place, loss, bits in self.told["looks"]:
+            one = self.primes[place]
+            far, loss, measure = loss or (0.0, 0.0, "")
             if (spent := self.over(measured(loss, measure))) is not None and self.claim is not None:
-                said = f"input of {event.what} moves by {number(far)}, for which it states {number(loss)} in {measure}"
-                said = f"{said}: {self.claim.symbol} {number(spent)} where {self.claim} is claimed"
-                self.suspect(order, MOVES, said, event.stack)
-            (near, fine), (near_prime, fine_prime) = look.get("bits") or ((0, 0), (0, 0))
+                said = f"input of {one.what} moves by {far:.6g}, for which it states {loss:.6g} in {measure}"
+                said = f"{said}: {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
+                self.suspect(one.order, MOVES, said, one.at)
+            (near, fine), (near_prime, fine_prime) = bits or ((0, 0), (0, 0))
             half = max(2 * fine - near, 2 * fine_prime - near_prime) >= 0
             if min(near, near_prime) >= NEAR and min(fine, fine_prime) == 0 and half:
                 some, those, x, x_prime = (fine, near, "x", "x'") if fine else (fine_prime, near_prime, "x'", "x")
-                said = f"{some} of {those} outputs of {event.what} near 0 have bits on {x} that none has on {x_prime}"
-                self.suspect(order, MOVES, f"{said}: its noise is a float that is added", event.stack)
+                said = f"{some} of {those} outputs of {one.what} near 0 have bits on {x} that none has on {x_prime}"
+                self.suspect(one.order, MOVES, f"{said}: its noise is a float that is added", one.at)
+        samples = list(self.told["samples"])
+        inputs = {one.order: one for one in moved}
+        for order, noises in self.told["noises"]:
+            noise = np.array([numbers(one) for one in noises]) if order in inputs else np.empty((0, 0))
+            gaps = inputs[order].gaps if noise.size else None
+            for place, far in enumerate(() if gaps is None else np.resize(gaps, noise.shape[1])):
+                samples.append((order, noise[:, place].tolist(), (noise[:, place] + far).tolist()))
+        for order, side, side_prime in samples:
+            # under epsilon-DP each of the lowest is on x with probability e^epsilon / (1 + e^epsilon) at most
+            lone = beyond(side, side_prime)
+            if lone * math.log1p(math.exp(-epsilon_of(self.claim))) >= -math.log(CHANCE):
+                one = next(each for _, each in self.pairs if each.order == order)
+                said = f"{lone} of {len(side)} outputs on one side are beyond all on the other"
+                self.suspect(order, MOVES, f"input of {one.what} moves, and {said}", one.at)
 
-    def bent(self, order: int, bends: Any, event: Event) -> None:
-        """Judge objective perturbation: how much records bend the loss, and how much it bends everywhere."""
-        most, least = event.states["curvature"], event.states["alpha"]
-        (at_0, far), (at_0_prime, far_prime) = bends, event.input or ((), ())
-        if (moves := max(abs(x - y) for x, y in zip(at_0, at_0_prime, strict=True))) > most * (1.0 + BENT):
-            said = f"records bend the loss given to {event.what} by {number(moves)} where {number(most)} is stated"
-            self.suspect(order, MOVES, said, event.stack)
-        if (bend := min(*far, *far_prime)) < least * (1.0 - BENT):
-            said = f"the loss given to {event.what} bends by {number(bend)} on an axis, where {number(least)} is stated"
-            self.suspect(order, PARAMETER, said, event.stack)
-
-    def reused(self, moved: Sequence[Moved]) -> None:
+    def reused(self, moved: Sequence[Event]) -> None:
         """Find one draw added to several numbers that move by different amounts: their difference has no noise."""
-        moves = {one.order: one.distances for one in moved if self.reaches(one.order)}
-        sums: dict[tuple[int, float], list[tuple[int, float]]] = {}
-        for order, before, one in self.pairs:
+        moves = {one.order: one.gaps for one in moved if self.reaches(one)}
+        sums = defaultdict[Any, list[tuple[int, float]]](list)
+        for before, one in self.pairs:
             if one.kind != "add" or any(self.events[draw].kind != "draw" for draw, *_ in before.draws):
                 continue
-            still, far = numbers(one.input), moves.get(order)
+            still, far = numbers(one.input), moves.get(one.order)
             far = np.zeros(1 if still is None else max(still.size, 1)) if far is None else far
-            for draw, spots, _ in before.draws[:1]:
-                for spot, each in zip(itertools.cycle(np.ravel(spots).tolist()), far.tolist(), strict=False):
-                    sums.setdefault((draw, spot), []).append((order, each))
+            draw, spots, _ = before.draws[0]
+            for spot, each in zip(itertools.cycle(np.ravel(spots).tolist()), far.tolist(), strict=False):
+                sums[draw, spot].append((one.order or 0, each))
         for several in sums.values():
             # a sum of a sum is of one number still
             inner = {number for order, _ in several for number in self.events[order].states["after"]}
             ends = [(order, round(far, 9)) for order, far in several if order not in inner]
-            gaps = sorted({far for _, far in ends})
-            if len(gaps) > 1:
-                event = self.events[ends[-1][0]]
-                said = f"one draw is added to {len(ends)} numbers, which move by {' and '.join(map(number, gaps[:3]))}"
-                self.suspect(ends[-1][0], MOVES, f"{said}: their difference has no noise", event.stack)
+            if len(gaps := sorted({far for _, far in ends})) > 1:
+                by = " and ".join(f"{far:.6g}" for far in gaps[:3])
+                said = f"one draw is added to {len(ends)} numbers, which move by {by}: their difference has no noise"
+                self.suspect(ends[-1][0], MOVES, said, self.events[ends[-1][0]].at)
 
-    def spent(self, moved: Sequence[Moved]) -> None:
+    def spent(self, moved: Sequence[Event]) -> None:
         """Find where the noise that reaches the output does not pay for the moves, alone or together."""
-        losses: list[tuple[Moved, Laws]] = []
-        for one in moved:
-            self.by_size(one)
-            if laws := self.laws(one):
-                losses.append((one, laws))
-                if (spent := self.over(laws)) is not None:
-                    self.overspent(MOVES, self.described(one), one, spent)
-        together = tuple(itertools.chain.from_iterable(laws for _, laws in losses))
-        alone = any(suspicion.kind == MOVES for _, suspicion in self.found)
-        if len(losses) > 1 and not alone and (spent := self.over(together)) is not None:
-            lines = sorted({f"{Path(file).name}:{line}" for one, _ in losses for file, line, _ in one.event.stack[:1]})
+        losses = [(one, laws) for one in moved if self.reaches(one) and (laws := self.laws(one))]
+        for one, laws in losses:
+            self.overspent(MOVES, self.described(one), one, laws)
+        if len(losses) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
+            lines = sorted({Suspicion("", "", tuple(one.at)).where for one, _ in losses})
             said = f"{len(losses)} inputs move together ({clipped(', '.join(lines), LONGEST)})"
-            self.overspent(BUDGET, said, losses[-1][0], spent)
+            self.overspent(BUDGET, said, losses[-1][0], [law for _, laws in losses for law in laws])
 
-    def overspent(self, kind: str, said: str, one: Moved, spent: float) -> None:
-        assert self.claim is not None
-        said = f"{said}: it loses {self.claim.symbol} {number(spent)} where {self.claim} is claimed"
-        exact = None if one.mechanism or one.event.states.get("rounded") else spent
-        self.suspect(one.order, kind, said, one.event.stack, exact)
+    def overspent(self, kind: str, said: str, one: Event, laws: Laws) -> None:
+        if (spent := self.over(laws)) is not None and self.claim is not None:
+            said = f"{said}: it loses {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
+            known = one.kind == "add" and not one.states["rounded"]
+            self.suspect(one.order, kind, said, one.at, spent if known else None)
 
-    def described(self, one: Moved) -> str:
+    def described(self, one: Event) -> str:
         known = self.law(one)
         if known is None or known[0] == "finite":
-            return f"{'input' if known is None else 'probabilities'} of {one.event.what} moves"
+            return f"{'input' if known is None else 'probabilities'} of {one.what} moves"
+        far = math.inf if one.gaps is None else float(one.gaps.max(initial=0.0))
         scale = float(np.ravel(known[1])[0])
-        return f"input moves by {number(one.farthest)} where {known[0]} noise of scale {number(scale)} is added"
+        return f"input moves by {far:.6g} where {known[0]} noise of scale {scale:.6g} is added"
 
-    def by_size(self, one: Moved) -> None:
-        """Judge noise of no known law by its mean size, and by its sign.
-
-        Noise n that is added to numbers that are d apart, under epsilon-DP, has E|n| >= d / sinh(epsilon): on every set
-        of places d apart its probabilities fall by e^-epsilon at most from one to the next, and a two-sided geometric
-        law, which falls so from 0 on, has that mean. Half of it is asked for, as the mean is of 100 runs. And it is
-        below 0 at least e^-epsilon times as often as in [0, d).
-        """
-        samples = dict(map(tuple, self.told["noises"])).get(one.order) if isinstance(self.claim, PureDP) else None
-        if not samples or one.distances is None or not 0.0 < self.claim.parameter < 700.0:  # type: ignore[union-attr]
-            return
-        noise = np.array([numbers(each) for each in samples], float)
-        epsilon, far = self.claim.parameter, np.resize(one.distances, noise.shape[1])  # type: ignore[union-attr]
-        mean, said = np.abs(noise).mean(axis=0), ""
-        if (short := far / math.sinh(epsilon) > 2.0 * mean).any():
-            said = f"by {number(far[short.argmax()])} where noise of mean size {number(mean[short.argmax()])} is added"
-        for sign, side in ((1.0, "below"), (-1.0, "above")):
-            within = ((sign * noise >= 0.0) & (sign * noise < far)).sum(axis=0)
-            if ((within * math.exp(-epsilon) >= SURE) & ((sign * noise < 0.0).sum(axis=0) == 0)).any():
-                said = f"by {number(far.max())} where noise is added that is never {side} 0 in {len(noise)} runs"
-        if said:
-            self.suspect(one.order, MOVES, f"input moves {said}, and {self.claim} is claimed", one.event.stack)
-
-    def law(self, one: Moved) -> tuple[str, Any] | None:
+    def law(self, one: Event) -> tuple[str, Any] | None:
         """Return law and scale, weights counted, of the noise that an input meets; None where they are not known."""
-        first, _, weight = one.draws[0]
+        (first, _, weight), *others = one.draws
         event, states, fixed = self.events[first], self.events[first].states, self.events[first].fixed
-        if one.mechanism:
+        if one.kind == "mechanism":
             known = event.law == "laplace" and not states.get("delta") and states.get("epsilon")
             return ("laplace", states["sensitivity"] / states["epsilon"]) if known else None
-        if not one.event.states.get("known", True):
+        if event.law == "finite":
+            return "finite", None
+        if not one.states.get("known", True) or len(others) > 1:
             return None
-        if len(one.draws) == 2:
-            other = self.events[one.draws[1][0]]
-            same = event.law == other.law and equal(event.fixed, other.fixed) and one.draws[1][2] == -weight
-            if not same or np.ndim(weight):
-                return None
-            if event.law == "exponential":
-                return "laplace", fixed.get("scale", 1.0) * abs(weight)
-            geometric = event.law == "geometric" and abs(weight) == 1.0
-            return ("discrete laplace", -1.0 / math.log1p(-fixed["p"])) if geometric else None
-        if len(one.draws) == 1 and event.law in ("laplace", "normal", "exponential"):
-            return event.law, np.abs(np.asarray(numbers(fixed.get("scale", 1.0))) * np.ravel(weight))
-        return ("finite", None) if event.law == "finite" else None
+        if not others:
+            scale = np.abs(np.asarray(numbers(fixed.get("scale", 1.0))) * np.ravel(weight))
+            return (event.law, scale) if event.law in ("laplace", "normal", "exponential") else None
+        other = self.events[others[0][0]]
+        if event.law != other.law or not equal(event.fixed, other.fixed) or np.ndim(weight) or others[0][2] != -weight:
+            return None
+        if event.law == "exponential":
+            return "laplace", fixed.get("scale", 1.0) * abs(weight)
+        geometric = event.law == "geometric" and abs(weight) == 1.0
+        return ("discrete laplace", -1.0 / math.log1p(-fixed["p"])) if geometric else None
 
-    def laws(self, one: Moved) -> Laws:
-        """Return what a noisy number, or several, are drawn from; () where that is not known."""
+    def laws(self, one: Event) -> Laws:
+        """Return what a noisy number, or several, are drawn from; none where that is not known."""
         from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
-        known, states = self.law(one), one.event.states
-        if known is None:
-            epsilon = states.get("epsilon") if one.mechanism else None
+        if (known := self.law(one)) is None:
+            epsilon = one.states.get("epsilon") if one.kind == "mechanism" else None
             stated = isinstance(epsilon, int | float) and epsilon >= 0.0
-            return (dominating(float(epsilon), float(states.get("delta") or 0.0)),) if stated else ()  # type: ignore[arg-type]
+            return [dominating(float(epsilon), float(one.states.get("delta") or 0.0))] if stated else []  # type: ignore[arg-type]
         law, scale = known
         if law == "finite":
             with np.errstate(divide="ignore"):
-                sides = [np.log(np.ravel(numbers(each.input))) for each in (self.events[one.order], one.event)]  # type: ignore[arg-type]
-            alike = len(sides[0]) == len(sides[1])
-            return ((FiniteLaw(range(len(sides[0])), sides[0]), FiniteLaw(range(len(sides[1])), sides[1])),) * alike
-        if one.distances is None or np.size(scale) not in (1, one.distances.size):
-            return ()
-        found: list[tuple[Any, Any]] = []
-        scales = np.broadcast_to(np.ravel(scale), one.distances.shape)
-        for far, width in zip(one.distances.tolist(), scales.tolist(), strict=True):
+                logs = [np.log(np.ravel(numbers(each.input))) for each in (self.events[one.order or 0], one)]  # type: ignore[arg-type]
+            x, x_prime = (FiniteLaw(range(len(side)), side) for side in logs)
+            return [(x, x_prime)] * (len(logs[0]) == len(logs[1]))
+        if one.gaps is None or np.size(scale) not in (1, one.gaps.size):
+            return []
+        found: Laws = []
+        scales = np.broadcast_to(np.ravel(scale), one.gaps.shape)
+        for far, width in zip(one.gaps.tolist(), scales.tolist(), strict=True):
             if far and (math.isinf(far) or not 0.0 < width < math.inf or law == "exponential"):
                 found.append(dominating(math.inf, 0.0))
             elif far and law == "discrete laplace":
@@ -382,77 +323,79 @@ class Judge:
             elif far:
                 kind = NormalLaw if law == "normal" else LaplaceLaw
                 found.append((kind(0.0, width), kind(far, width)))
-        return tuple(found)
+        return found
 
     # what comes out
 
     def outputs(self) -> None:
         """Find outputs that differ although all that was drawn was answered alike."""
-        end, outcomes = len(self.events), (self.told["outcome"], self.told["outcome_prime"])
-        sides = [dict(map(tuple, one["leaves"])) for one in outcomes]
-        repeated, still = dict(map(tuple, self.told["repeated"])), self.told["still"]
-        stack = places(outcomes[1]["at"] or outcomes[0]["at"])
-        if sides[0][RAISES] != sides[1][RAISES]:
-            side, told = ("x'", outcomes[1]) if sides[1][RAISES] else ("x", outcomes[0])
+        end, outcomes, still = len(self.events), (self.told["outcome"], self.told["outcome_prime"]), self.told["still"]
+        (x, x_prime), again = (dict(one["leaves"]) for one in outcomes), dict(self.told["repeated"])
+        at = outcomes[1]["at"] or outcomes[0]["at"]
+        if x[RAISES] != x_prime[RAISES]:
+            side, told = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
+            said = f"{told['leaves'][0][1]} is raised on {side} alone ({clipped(told.get('says', ''), LONGEST)})"
             if RAISES in still:
-                name, says = told["leaves"][0][1], clipped(told.get("says", ""), LONGEST)
-                self.suspect(end, BRANCHES, f"{name} is raised on {side} alone ({says})", places(told["at"]))
-            return
-        for name in still[:1]:
-            was, now = (shown(side[name]) if name in side else "not there" for side in sides)
-            said = f"output{name} is {was} on x, {now} on x', whatever is drawn"
-            self.suspect(end, RELEASED, said, stack)
-            return
-        vary = self.told["unseen"] or self.unlisted() or sides[0].keys() != sides[1].keys()
-        for place, (name, value) in enumerate(sides[0].items()):
-            other = sides[1].get(name)
-            if (
-                vary
-                or equal(value, other)
-                or not equal(value, repeated.get(name))
-                or self.followed(place, value, other)
-            ):
-                continue
-            said = f"output{name} is {shown(value)} on x, {shown(other)} on x' with all noise alike"
-            self.suspect(end, RELEASED, f"{said}: a private value reaches it beside the noise", stack)
-            return
+                self.suspect(end, BRANCHES, said, told["at"])
+        elif still:
+            was, now = (shown(side.get(still[0], "not there")) for side in (x, x_prime))
+            self.suspect(end, RELEASED, f"output{still[0]} is {was} on x, {now} on x', whatever is drawn", at)
+        elif not self.told["unseen"] and not self.unlisted() and x.keys() == x_prime.keys():
+            for place, (name, value) in enumerate(x.items()):
+                other = x_prime[name]
+                if not equal(value, other) and equal(value, again.get(name)) and not self.followed(place, value, other):
+                    said = f"output{name} is {shown(value)} on x, {shown(other)} on x' with all noise alike"
+                    self.suspect(end, RELEASED, f"{said}: a private value reaches it beside the noise", at)
+                    return
 
     def followed(self, place: int, value: Any, other: Any) -> bool:
         """Whether an output follows a draw of which no sum was seen; how far it moves is then judged by its law."""
-        met = {one.match for one in self.primes}
+        met = {one.order for one in self.primes}
         sums = [(order in met, one.draws) for order, one in enumerate(self.events) if one.kind == "add"]
-        live = [one.draws for one in self.primes if one.kind == "add" and (one.match is None or one.states["live"])]
-        late = {self.primes[draw].match for draws in live for draw, *_ in draws}
+        live = [one.draws for one in self.primes if one.kind == "add" and (one.order is None or one.states["live"])]
+        late = {self.primes[draw].order for draws in live for draw, *_ in draws}
         seen = {draw for matched, draws in sums for draw, *_ in draws if matched} - late
         seen -= {draw for matched, draws in sums for draw, *_ in draws if not matched}
         drawn = [
-            (order, response[place])
+            (self.events[order], response[place])
             for order, response in self.responses.items()
             if self.events[order].kind == "draw" and order not in seen and place < len(response) and response[place]
         ]
         if len(drawn) == 1 and number_like(value, other):
-            order, slope = drawn[0]
-            far = abs((other - value) / slope) * (1.0 - SINGLE)
-            one = Moved(order, self.events[order], [[order, 0, 1.0]], np.array([far]))
-            if (spent := self.over(self.laws(one))) is not None:
-                said = f"{self.described(one)}: it loses {number(spent)} where {self.claim} is claimed"
-                self.suspect(order, MOVES, said, one.event.stack)
+            event, slope = drawn[0]
+            order, far = self.events.index(event), abs((other - value) / slope) * (1.0 - SINGLE)
+            one = replace(event, order=order, draws=[[order, 0, 1.0]], gaps=np.array([far]))
+            self.overspent(MOVES, self.described(one), one, self.laws(one))
         return bool(drawn)
 
     def unlisted(self) -> tuple[str, ...]:
         """Say what is drawn without a mechanism that is known: places, each with what is drawn there."""
         found: dict[str, None] = {}
         for one in self.events:
-            drawn = one.kind == "sample" or (one.kind == "draw" and one.law not in (*KNOWN, "finite"))
-            if drawn or (one.kind == "mechanism" and one.norm in primitives.OPAQUE):
-                file, line, _ = one.stack[0] if one.stack else ("?", 0, "")
-                found[f"{Path(file).name}:{line} {one.what}"] = None
+            drawn = one.kind == "sample" or (one.kind == "draw" and one.law not in KNOWN)
+            if drawn or (one.kind == "mechanism" and one.norm in OPAQUE):
+                found[str(Suspicion("", one.what, tuple(one.at)))] = None
         return tuple(found)
 
 
-def places(listed: Sequence[Sequence[Any]]) -> tuple[Place, ...]:
-    """Return a stack that JSON wrote."""
-    return tuple((file, line, name) for file, line, name in listed)
+def epsilon_of(claim: Claim | None) -> float:
+    """Return the epsilon that a claim allows, but for a probability of `CHANCE`, or `UNKNOWN_EPSILON` of none."""
+    if claim is None:
+        return UNKNOWN_EPSILON
+    return claim.claimed_point[0] if claim.claimed_point else claim.approximate(CHANCE).epsilon
+
+
+def beyond(side: list[Any], side_prime: list[Any]) -> int:
+    """Return how many of one side are below, or above, all of the other; of what is no number all if none is on both.
+
+    The latter is said of few different values alone.
+    """
+    x, x_prime = numbers(side), numbers(side_prime)
+    if x is None or x_prime is None or not len(x) == len(x_prime) == len(side):
+        texts = [{repr(one) for one in outputs} for outputs in (side, side_prime)]
+        return len(side) * (not texts[0] & texts[1] and min(map(len, texts)) <= len(side) / 4)
+    ways = (x < x_prime.min(), x > x_prime.max(), x_prime < x.min(), x_prime > x.max())
+    return int(max(way.sum() for way in ways))
 
 
 def dominating(epsilon: float, delta: float) -> tuple[Any, Any]:
@@ -470,14 +413,9 @@ def measured(loss: float, measure: str) -> Laws:
     from epsaudit.mechanisms.laws import NormalLaw
 
     if measure.startswith("MaxDivergence"):
-        return (dominating(loss, 0.0),)
+        return [dominating(loss, 0.0)]
     concentrated = measure.startswith("ZeroConcentrated")
-    return ((NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(2.0 * loss), 1.0)),) if concentrated else ()
-
-
-@dataclass(frozen=True)
-class _Together:
-    parts: tuple[Any, ...] = field(default=())
+    return [(NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(2.0 * loss), 1.0))] if concentrated else []
 
 
 def parameter(claim: Claim, laws: Laws) -> float | None:
@@ -489,30 +427,21 @@ def parameter(claim: Claim, laws: Laws) -> float | None:
     if isinstance(claim, ZCDP | GaussianDP) and len(normal) == len(laws):
         return square / 2.0 if isinstance(claim, ZCDP) else math.sqrt(square)
     if len(normal) > 1:
-        rest = tuple(one for one in laws if type(one[0]) is not NormalLaw)
-        laws = (*rest, (NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(square), 1.0)))
+        rest = [one for one in laws if type(one[0]) is not NormalLaw]
+        laws = [*rest, (NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(square), 1.0))]
     if isinstance(claim, PureDP) and all(type(one) is LaplaceLaw for one, _ in laws):
         return math.fsum(abs(other.centre - one.centre) / one.scale for one, other in laws)
-    sides = [_Together(tuple(side)) if len(laws) > 1 else side[0] for side in zip(*laws, strict=True)]
+    sides = [SimpleNamespace(parts=side) if len(laws) > 1 else side[0] for side in zip(*laws, strict=True)]
     try:
         return exact_parameter(claim, sides)
     except (AuditError, ArithmeticError):
         return None
 
 
-def distance(moves: Floats, norm: str) -> float:
-    """Return how long a move is in a norm."""
-    if norm == "l2":
-        return float(np.linalg.norm(moves))
-    return float(moves.max(initial=0.0) if norm.startswith("linf") else moves.sum())
-
-
 def numbers(value: Any) -> Floats | None:
     """Return the numbers of an input, None if it holds anything else."""
-    if isinstance(value, dict) and "float" in value:
-        value = float(value["float"])
-    if isinstance(value, dict) and "array" in value:
-        value = value["array"]
+    if isinstance(value, dict):
+        value = float(value["float"]) if "float" in value else value.get("array")
     if isinstance(value, list):
         parts = [one for one in map(numbers, value) if one is not None]
         return (np.concatenate(parts) if parts else np.empty(0)) if len(parts) == len(value) else None
@@ -520,21 +449,10 @@ def numbers(value: Any) -> Floats | None:
 
 
 def shape_of(value: Any) -> Any:
-    """Return how many parts an input has."""
-    if isinstance(value, dict) and "bytes" in value:
-        return len(value["bytes"]) // 2
-    return (
-        tuple(value["shape"])
-        if isinstance(value, dict) and "shape" in value
-        else len(value)
-        if isinstance(value, list)
-        else None
-    )
-
-
-def words(shape: Any) -> str:
-    """Say how many parts an input has."""
-    return "one value" if shape is None else f"{shape} values" if isinstance(shape, int) else f"shape {shape}"
+    """Return how many parts an input has, None of one value."""
+    if not isinstance(value, dict):
+        return len(value) if isinstance(value, list) else None
+    return len(value["bytes"]) // 2 if "bytes" in value else tuple(value["shape"]) if "shape" in value else None
 
 
 def number_like(*values: Any) -> bool:
@@ -553,18 +471,8 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def number(value: float) -> str:
-    """Write a number in a sentence."""
-    return f"{value:.6g}"
-
-
-def times(count: int) -> str:
-    """Say how often."""
-    return "once" if count == 1 else "never" if count == 0 else f"{count} times"
-
-
 def shown(value: Any) -> str:
     """Write a value in a sentence."""
     if isinstance(value, dict) and list(value) == ["float"]:
         return str(value["float"])
-    return clipped(number(value) if isinstance(value, float) else str(value), LONGEST)
+    return clipped(f"{value:.6g}" if isinstance(value, float) else str(value), LONGEST)
