@@ -25,6 +25,8 @@ EXTRAS = {
     "dp_accounting": "accounting",
     "polars": "parquet",
     "jax": "training",
+    "jax_privacy": "training",
+    "opacus": "training",
     "torch": "training",
     "dask": "cluster",
     "distributed": "cluster",

@@ -12,6 +12,7 @@ WHEN_CALLED = {
     "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
     "tracing/verdicts.py": {"mechanisms"},
+    "training/dpsgd.py": {"mechanisms"},
 }
 """Exact values, and a result's ``load`` and ``plot``: fetched in a function, as the page says."""
 

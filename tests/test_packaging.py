@@ -11,7 +11,12 @@ from epsaudit.errors import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-NAMES = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting", "lazy_loader": "lazy-loader"}
+NAMES = {
+    "sklearn": "scikit-learn",
+    "dp_accounting": "dp-accounting",
+    "jax_privacy": "jax-privacy",
+    "lazy_loader": "lazy-loader",
+}
 """Distributions whose import name is another."""
 ASKED_FOR = {"pytest": "epsaudit.testing.plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
 """What a caller who asks for it has installed already."""

@@ -164,13 +164,21 @@ class ManyRunsResult(Result):
     """Runs without it."""
     counts: tuple[TailCount, ...]
     """Several share the error."""
+    independent: bool = False
+    """Whether these are canaries that were declared independent, each taken for a run of its own."""
 
     _kind = "many-runs"
     _written = (
         *("mechanism", "claim", "included", "excluded", "counts", "confidence", "lower_bound"),
         *("epsilon_lower", "proven", "verdict", "seed", "notes", "reproducible", "provenance"),
     )
-    _when = ", from many runs"
+
+    @property
+    def _when(self) -> str:  # type: ignore[override]
+        return ", if canaries are independent" if self.independent else ", from many runs"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), **({"independent": True} if self.independent else {})}
 
     @functools.cached_property
     def _best(self) -> tuple[float, TailCount]:
@@ -205,9 +213,11 @@ class ManyRunsResult(Result):
     def limits(self) -> str | None:
         if self.reach > self.proven:
             return None
+        what = "canaries in and" if self.independent else "runs with the canary and"
+        without = "out" if self.independent else "without"
         return (
-            f"This audit could not have refuted the claim: {self.included:,} runs with the canary and "
-            f"{self.excluded:,} without show at most {self.claim.symbol} {lower(self.reach)}; more would be needed."
+            f"This audit could not have refuted the claim: {self.included:,} {what} {self.excluded:,} {without} show "
+            f"at most {self.claim.symbol} {lower(self.reach)}; more would be needed."
         )
 
     @property
@@ -215,23 +225,40 @@ class ManyRunsResult(Result):
         return self.included + self.excluded
 
     def _of_what(self) -> dict[str, str]:
+        if self.independent:
+            canaries = f"{self.included:,} in and {self.excluded:,} out, each by a fair coin"
+            return {"canaries": canaries, "event": self.describe_event()}
         runs = f"{count(self.included)} with the canary, {count(self.excluded)} without"
         return {"runs": runs, "event": self.describe_event()}
 
     def _how(self) -> dict[str, str]:
         most = f"{self.claim.symbol} {lower(self.reach)}, were all scores told apart"
         only = f"{self.seed}, of how ties were broken: the scores were given"
-        return {"at most": most, "method": self.describe_method(), "seed": only}
+        said = {"at most": most, "method": self.describe_method(), "assumes": self.assumption}
+        return said if self.reproducible else said | {"seed": only}
+
+    @property
+    def assumption(self) -> str:
+        """What the bound rests on besides the scores."""
+        if self.independent:
+            return "declared, not shown: scores of canaries are independent and of one law (Xiang, Wang and Wang 2025)"
+        return "independent runs; those with the canary have one law, and those without"
 
     def describe_event(self) -> str:
         if not self.best.by_rank:
             return f"{self.best}, a threshold fixed beforehand"
         nth, whose = ("highest", "without") if self.best.above else ("lowest", "with")
+        if self.independent:
+            other = "out" if self.best.above else "in"
+            return f"{self.best}, where the {nth} score but {self.best.rare - 1:,} of canaries that are {other} lies"
         return f"{self.best}, where the {nth} score but {self.best.rare - 1:,} {whose} the canary lies"
 
     def describe_counts(self) -> str:
         one, sides = self.best, [(self.included, "with"), (self.excluded, "without")]
         (likely, with_it), (rare, without) = sides if one.above else sides[::-1]
+        if self.independent:
+            first, second = ("in", "out") if one.above else ("out", "in")
+            return f"{one.likely:,} of {likely:,} canaries {first} and {one.rare:,} of {rare:,} {second}"
         return f"{one.likely:,} of {likely:,} {with_it} the canary and {one.rare:,} of {rare:,} {without} it"
 
     def describe_method(self) -> str:

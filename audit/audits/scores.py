@@ -24,6 +24,9 @@ CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance, and is refused."""
 ALIKE = 0.05
 """Probability above which scores of both kinds are said to be alike."""
+DEPENDENT = 1e-3
+"""Probability below which scores that were declared independent are said not to be: so many sound audits are refused,
+which costs an audit and voids none."""
 DRAWS = 10_000
 """Draws from the posterior of `usual_estimates`; its fifth percentile varies by 1 %."""
 
@@ -43,6 +46,7 @@ def audit_scores(
     scored: ArrayLike | None = None,
     guesses: Guesses | None = None,
     threshold: float | None = None,
+    assume: str | None = None,
     method: str = "auto",
     confidence: float = 0.95,
     name: str = "mechanism",
@@ -72,6 +76,11 @@ def audit_scores(
         As in `audit_one_run`, for one run; 'signs' takes scores for guesses: in above 0, out below, none at 0.
     threshold : float, optional
         Fixed before the scores were seen. Above it all are guessed in, of one run; many runs are counted at it.
+    assume : 'independent', optional
+        Declares that what one canary scores depends on its own coin and on no other canary, and that canaries are of
+        one law, as draws from a population are: each is then taken for a run of its own. That certifies more, of every
+        claim, and is printed with the bound. It may be false of a mechanism that satisfies the claim, whose claim is
+        then refuted wrongly (theory, declared independence); scores that show dependence are refused, but few of one run can show it.
     method, confidence
         As in `audit_one_run`; ``name`` is of the mechanism.
     seed : int, optional
@@ -91,6 +100,7 @@ def audit_scores(
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
       method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
+      assumes    fair coins, independent of each other; nothing of how canaries influence each other
       seed       1, of the order of the canaries only: the coins and scores were given
     >>> values = [*range(200, 600), *range(400)]  # 400 runs with the canary, and 400 without
     >>> found = audit_scores([True] * 400 + [False] * 400, values, epsilon=0.5, runs=range(800))
@@ -122,22 +132,58 @@ def audit_scores(
         threshold = finite_at_least(threshold, -math.inf, "threshold")
         if np.sum(values == threshold) == 1 and len(np.unique(values)) > 2:
             raise AuditError(f"The threshold {threshold:g} is one of the scores: it was chosen on them. Give none.")
-    if single and one_canary:
+    if assume not in (None, "independent") or (assume and single and one_canary):
+        raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
+    if assume and (p := dependence(coins, values, of_run)) < DEPENDENT:
+        raise AuditError(f"Scores depend on each other (p = {p:.1g}): canaries are not independent. Give no assume=.")
+    notes = [] if single and one_canary else halves(coins, of_run, ids)
+    if (single and one_canary) or assume:
         if claim is None:
             raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
         if guesses is not None or method != "auto":
-            raise AuditError("guesses and method are of one run; of many runs give threshold=, or none.")
+            raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
         seed, sides = entropy(seed), (values[coins], values[~coins])
         terms: dict[str, Any] = {"claim": claim, "confidence": confidence_of(confidence), "threshold": threshold}
-        return many_runs(*sides, seed=seed, mechanism=name, notes=tuple(alike(*sides)), **terms)
+        terms |= {"independent": bool(assume), "notes": (*notes, *alike(*sides))}
+        return many_runs(*sides, seed=seed, mechanism=name, **terms)
     if threshold is not None:
         if guesses is not None:
             raise AuditError("Both guesses and threshold were given; give one of them.")
         guesses = Threshold(threshold)
     terms = terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(coins))
-    notes = halves(coins, of_run, ids)
     result = result_of(name, coins, values, entropy(seed), terms, given=True, reproducible=False)
     return replace(result, notes=(*notes, *alike(values[coins], values[~coins])))
+
+
+def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
+    """p-value, nearly, of the hypothesis that scores of equal coins are exchangeable, within runs and among them.
+
+    Of every kind of coin: whether runs differ (Kruskal and Wallis), and whether neighbours in a run are alike. What
+    happens to all canaries of a single run at once cannot be seen in it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> coins, run = rng.random(800) < 0.5, np.repeat(np.arange(8), 100)
+    >>> fair = rng.normal(size=800) + coins
+    >>> dependence(coins, fair, run) > 1e-3 > dependence(coins, fair + rng.normal(size=8)[run], run)
+    True
+    """
+    from scipy.stats import kruskal, rankdata  # a second to import
+
+    found = []
+    for kind in (included, ~included):
+        values, places = scores[kind], runs[kind]
+        groups = [values[places == run] for run in np.unique(places)]
+        if len(values) < 2 * len(groups) or np.ptp(rankdata(values)) == 0.0:
+            continue
+        if len(groups) > 1:
+            found.append(float(kruskal(*groups).pvalue))
+        ranks = rankdata(values) - (len(values) + 1.0) / 2.0
+        pairs = places[1:] == places[:-1]
+        alike = float(np.sum((ranks[1:] * ranks[:-1])[pairs]) / np.sum(ranks**2))
+        number = int(pairs.sum())
+        z = (alike + number / (len(values) * (len(values) - 1.0))) * len(values) / math.sqrt(max(number, 1))
+        found.append(2.0 * float(ndtr(-abs(z))))
+    return min(1.0, len(found) * min(found, default=1.0))
 
 
 def _twice(runs: NDArray[Any], canaries: NDArray[Any]) -> tuple[Any, Any] | None:

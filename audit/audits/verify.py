@@ -50,7 +50,7 @@ UNCHECKED: dict[type, str] = {
     AuditResult: "that the seed gives these counts, of events chosen before them",
     SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
     OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
-    ManyRunsResult: "that the runs were independent, and their scores these",
+    ManyRunsResult: "that the runs, or canaries declared so, were independent, and their scores these",
 }
 """What a file alone does not show, of each kind of result, beside `EXACT` and `WORDS`."""
 

@@ -556,7 +556,8 @@ class OneRunResult(Result):
         elif self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
             method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
-        return {"method": method, **({"seed": only} if self.given else {})}
+        assumed = "fair coins, independent of each other; nothing of how canaries influence each other"
+        return {"method": method, "assumes": assumed, **({"seed": only} if self.given else {})}
 
     def describe_event(self) -> str:
         return str(self.rule)

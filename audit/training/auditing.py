@@ -1,0 +1,342 @@
+"""Audits of training: coins put canaries into the data, any function trains, and scores say which were in.
+
+Every bound is one of `epsaudit.audit_scores`: of one run, or several, with many canaries, or of many runs with one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, Literal, Protocol, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from epsaudit.audits.many_runs import ManyRunsResult
+from epsaudit.audits.one_run import Guesses, OneRunResult, numbers, terms_of
+from epsaudit.audits.scores import audit_scores
+from epsaudit.claims.conversions import Floats
+from epsaudit.claims.definitions import Claim, claim_given
+from epsaudit.engine.checkpoint import Checkpoint
+from epsaudit.engine.provenance import digest, entropy, provenance, stream
+from epsaudit.engine.sampling import Progress, ProgressCallback
+from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
+from epsaudit.training.canaries import Canaries, Data
+from epsaudit.training.dpsgd import DPSGDTrainer, Trained, shortened
+
+Bools = NDArray[np.bool_]
+Score = Callable[[Any, Canaries], ArrayLike]
+"""Given what a run released, and the canaries, returns a number for each: high where it seems in."""
+Iterates = Literal["last", "all"]
+COINS, RUNS, REFERENCE, LEARNT = range(4)
+"""Which of the streams of 'training' the coins, the runs, the reference model and `learnt` draw from."""
+
+
+class Fit(Protocol):
+    """Any function that trains on records and returns a model, or the scores of all canaries."""
+
+    def __call__(self, features: Any, targets: Any, rng: np.random.Generator) -> Any: ...
+
+
+def losses(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
+    """Minus the loss of each canary by the last model, or on average by all: black box."""
+    seen = trained.iterates[-1:] if iterates == "last" else trained.iterates[1:]
+    found = [trained.trainer.losses(one, canaries.features, canaries.targets) for one in seen]
+    return np.asarray(-np.mean(found, axis=0))
+
+
+def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
+    """Dot products of what training moved by and each canary's clipped gradient: white box.
+
+    Of all iterates, each step's product is taken for a sum of Gaussian noise and, where a coin put the canary into the
+    batch, its gradient, and what counts is the log-likelihood ratio of all steps.
+    """
+    trainer = trained.trainer
+    fixed = None if canaries.gradients is None else shortened(canaries.gradients, trainer.clip) / trainer.clip
+
+    def at(parameters: Any) -> Any:
+        if fixed is not None:
+            return fixed
+        return shortened(trainer.gradients_at(parameters, canaries.features, canaries.targets), trainer.clip) / (
+            trainer.clip
+        )
+
+    if iterates == "last":
+        return np.asarray(at(trained.parameters) @ trained.sums.sum(axis=0), float)
+    total = np.zeros(len(canaries))
+    for parameters, moved in zip(trained.iterates[:-1], trained.sums, strict=True):
+        rows = at(parameters)
+        shift = np.sum(rows**2, axis=1)
+        ratio = (rows @ moved - shift / 2.0) / trainer.noise**2
+        with np.errstate(divide="ignore"):
+            total += np.logaddexp(np.log1p(-trainer.rate), math.log(trainer.rate) + ratio)
+    return total
+
+
+NAMED = ("loss", "reference", "gradient")
+
+
+def audit_training(
+    fit: Fit,
+    data: Data,
+    *,
+    canaries: Canaries,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    order: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    score: str | Score | None = "loss",
+    iterates: Iterates = "last",
+    runs: int = 1,
+    assume: str | None = None,
+    guesses: Guesses | None = None,
+    method: str = "auto",
+    confidence: float = 0.95,
+    seed: int | None = None,
+    progress: ProgressCallback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    seconds: float | None = None,
+) -> OneRunResult | ManyRunsResult:
+    """Certify a lower bound on the privacy loss of training, by canaries that fair coins put into its data.
+
+    One run with many canaries, several such runs, or many runs with one canary. Neighbours differ in one canary.
+
+    Parameters
+    ----------
+    fit : callable
+        ``fit(features, targets, rng)`` trains on the data and the canaries that are in, which come last, and returns a
+        model, or with ``score=None`` the scores. Ready ones: `SmallModel`, `OpacusTrainer`, `JaxPrivacyTrainer`. For
+        canaries that are gradients it takes ``gradients=`` besides, shape (k, dimensions).
+    data : (array_like, array_like)
+        Features, shape (n, ...), and targets, shape (n,): always in.
+    canaries : Canaries
+        `mislabelled`, `blank`, `dirac_gradients`, `random_gradients`, `learnt`, or your own; none may depend on coins.
+    claim, epsilon, delta, order, rho, mu
+        As in `epsaudit.audit`; by default what ``fit.claim`` says. One canary in many runs takes every claim.
+    score : 'loss', 'reference', 'gradient', callable or None
+        Of a ready trainer: `losses`; the same less that of a model that saw no canary; `products`, the white box. Or
+        ``score(model, canaries)``, m numbers from the model alone, high where a canary seems in.
+    iterates : 'last' or 'all'
+        What is seen of a ready trainer's parameters: the model, or those of all steps.
+    runs : int
+        Trainings; with one canary about a thousand.
+    assume : 'independent', optional
+        As in `audit_scores`: the bound then holds only if canaries do not influence each other.
+    guesses, method, confidence
+        As in `audit_one_run`, for many canaries.
+    seed : int, optional
+        Root of coins, and of the streams that ``fit`` gets.
+    progress, checkpoint
+        As in `epsaudit.audit`: told after every training or batch of them; a file from which a killed audit goes on.
+    seconds : float, optional
+        No training but the first begins later than after so many seconds; the bound is of those that ended. How long
+        one takes must not depend on its canaries.
+
+    Raises `AuditError`, a sentence, before any training where it can.
+
+    Examples
+    --------
+    >>> from epsaudit.training import SmallModel, dirac_gradients
+    >>> features = np.random.default_rng(0).normal(size=(200, 9))
+    >>> trainer = SmallModel(inputs=9, classes=2, steps=10, rate=1.0, noise=2.0, examples=200)
+    >>> single = dirac_gradients(1, trainer.dimensions)
+    >>> found = audit_training(
+    ...     trainer, (features, features[:, 0] > 0), canaries=single, mu=0.5, score="gradient", runs=400, seed=1
+    ... )
+    >>> found.violates_claim, round(trainer.mu, 2)  # 0.5 was claimed of what is 1.58-GDP
+    (True, 1.58)
+    """
+    many, runs = len(canaries) > 1, whole_at_least(runs, 1, "number of runs")
+    claim = claim_given(claim, epsilon, delta, order, rho, mu) or getattr(fit, "claim", None)
+    if claim is None:
+        raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
+    if many and assume is None:
+        terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
+    if not many and runs == 1:
+        raise AuditError("One canary in one run shows nothing; give many canaries, or runs=1000.")
+    confidence_of(confidence)
+    limit = math.inf if seconds is None else seconds_of(seconds)
+    if runs == 1 and seconds is not None:
+        raise AuditError("seconds= ends an audit between trainings; of one run there is no such time.")
+    training = _Training(fit, data, canaries, score, iterates)
+    name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
+    told = {
+        "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
+        "data": digest(tuple(map(np.asarray, data))),
+        "training": digest(fit),
+        "score": f"{training.words}",
+        "runs": runs,
+    }
+    provenance()  # asks git: before the runs
+    opened = nullcontext() if checkpoint is None else Checkpoint(checkpoint, {name: told}, seed)
+    started = time.monotonic()
+    with opened as file:
+        seed = entropy(seed) if file is None else file.seed
+        if score == "reference":
+            training.learn_reference(stream(seed, "training", REFERENCE))
+        kept = {} if file is None else {int(key): data for key, data in file.every(name, "chunk")}
+        found: list[tuple[Bools, Floats]] = []
+        before = 0
+        for number, size in enumerate(training.sizes(runs)):
+            done = sum(len(one) for one, _ in found)
+            if number in kept:
+                part = np.array(kept[number]["included"], bool), np.array(kept[number]["scores"], float)
+                before += size
+            elif found and time.monotonic() - started > limit:
+                break
+            else:
+                coins = stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
+                part = coins, training.scores(coins, stream(seed, "training", RUNS, number))
+                if file is not None:
+                    record = {"included": coins.astype(int).tolist(), "scores": part[1].tolist()}
+                    file.write(name, "chunk", str(number), record)
+            found.append(part)
+            if progress is not None:
+                progress(Progress("training", done + size, runs, before))
+    included, values = (np.concatenate([one[place] for one in found]) for place in range(2))
+    made = len(included)
+    asked: dict[str, Any] = {"claim": claim, "confidence": confidence, "seed": seed, "name": name, "assume": assume}
+    if many:
+        asked |= {"canaries": np.tile(np.arange(len(canaries)), made), "guesses": guesses, "method": method}
+    of_run = np.repeat(np.arange(made), len(canaries))
+    result = audit_scores(included.reshape(-1), values.reshape(-1), runs=of_run, **asked)
+    notes = [
+        f"{made:,} {'training' if made == 1 else 'trainings'} with {len(canaries):,} {canaries.kind} "
+        f"{'canary' if len(canaries) == 1 else 'canaries'}, scored by {training.words}."
+    ]
+    if made < runs:
+        notes.append(f"The time given ended it after {made:,} of {runs:,} runs.")
+    more: dict[str, Any] = {"given": False} if isinstance(result, OneRunResult) else {}
+    more |= {"reproducible": isinstance(fit, DPSGDTrainer), "seconds": time.monotonic() - started}
+    return replace(result, notes=(*result.notes, *notes), **more)
+
+
+def learnt(
+    fit: Fit,
+    data: Data,
+    candidates: Canaries,
+    number: int,
+    *,
+    score: str | Score | None = "loss",
+    iterates: Iterates = "last",
+    runs: int = 16,
+    seed: int | None = None,
+) -> Canaries:
+    """Keep the candidates whose scores tell best, in trainings of their own, whether they were in.
+
+    These trainings certify nothing, so that choosing costs no confidence; give `audit_training` another seed.
+
+    Parameters
+    ----------
+    fit, data, score, iterates
+        As in `audit_training`.
+    candidates : Canaries
+        More than are kept.
+    number : int
+        How many are kept.
+    runs : int
+        Trainings.
+    """
+    if not 1 <= whole_at_least(number, 1, "number of canaries") <= len(candidates):
+        raise AuditError(f"{number} canaries are to be kept of {len(candidates)} candidates.")
+    training = _Training(fit, data, candidates, score, iterates)
+    rng = stream(entropy(seed), "training", LEARNT)
+    if score == "reference":
+        training.learn_reference(rng)
+    # each is in in half of the runs
+    order = np.argsort(rng.random((whole_at_least(runs, 2, "runs"), len(candidates))), axis=0)
+    included = order < runs // 2
+    values = np.concatenate([training.scores(one[None], rng) for one in included])
+    inside, outside = (np.sum(values * part, axis=0) / part.sum(axis=0) for part in (included, ~included))
+    spread = np.sqrt(np.mean((values - np.where(included, inside, outside)) ** 2, axis=0))
+    merit = (inside - outside) / np.maximum(spread, 1e-12 * float(np.ptp(values)) + 1e-300)
+    kept = np.sort(np.argsort(-merit, kind="stable")[:number])
+    return replace(candidates.take(kept), kind=f"learnt {candidates.kind}")
+
+
+class _Training:
+    """A function that trains, its data and canaries, and how runs are scored."""
+
+    def __init__(self, fit: Fit, data: Data, canaries: Canaries, score: str | Score | None, iterates: Iterates) -> None:
+        self.fit, self.canaries, self.score, self.iterates = fit, canaries, score, iterates
+        self.features, self.targets = map(np.asarray, data)
+        self.reference: Any = None
+        name = getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__)
+        if not callable(fit):
+            raise AuditError(f"{fit!r} does not train; give a function (features, targets, rng) -> model.")
+        if len(self.features) != len(self.targets) or len(self.targets) == 0:
+            raise AuditError(f"The data have {len(self.features)} features and {len(self.targets)} targets.")
+        if iterates not in ("last", "all"):
+            raise AuditError(f"iterates is {iterates!r}; it must be 'last' or 'all'.")
+        if isinstance(score, str):
+            if score not in NAMED:
+                raise AuditError(
+                    f"score is {score!r}; it must be {', '.join(NAMED)}, a function or None.{meant(score, NAMED)}"
+                )
+            if not isinstance(fit, DPSGDTrainer):
+                raise AuditError(f"{name} is no ready trainer, of which {score!r} is known: give score=, a function.")
+        elif iterates == "all":
+            raise AuditError("iterates= is of ready trainers and their scores; a function sees what it is given.")
+        if canaries.gradients is None:
+            if np.shape(canaries.features)[1:] != self.features.shape[1:]:
+                there, here = np.shape(canaries.features)[1:], self.features.shape[1:]
+                raise AuditError(f"A canary's features have shape {there}; those of the data have {here}.")
+            return
+        if score in ("loss", "reference"):
+            raise AuditError(f"{canaries.kind} canaries are gradients, which have no loss; give score='gradient'.")
+        if "gradients" not in inspect.signature(fit).parameters:
+            raise AuditError(f"{canaries.kind} canaries are gradients; {name} takes no gradients=.")
+        if (own := getattr(fit, "dimensions", None)) not in (None, canaries.gradients.shape[1]):
+            raise AuditError(f"The canaries have {canaries.gradients.shape[1]} dimensions; {name} has {own}.")
+
+    @property
+    def words(self) -> str:
+        """How runs are scored, for a person."""
+        if not isinstance(self.score, str):
+            return "the function itself" if self.score is None else "a function of the model"
+        what = {"loss": "the loss", "reference": "the loss beside a reference's", "gradient": "the gradient"}
+        return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
+
+    def learn_reference(self, rng: np.random.Generator) -> None:
+        self.reference = self._one(np.zeros(len(self.canaries), bool), rng)
+
+    def sizes(self, runs: int) -> list[int]:
+        """How many trainings are made at a time."""
+        size = self.fit.at_once if _batches(self.fit) else 1
+        return [min(size, runs - first) for first in range(0, runs, size)]
+
+    def scores(self, included: Bools, rng: np.random.Generator) -> Floats:
+        """Train once for each row of ``included``; return scores of the same shape."""
+        if _batches(self.fit) and len(included) > 1:
+            models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
+        else:
+            models = [self._one(row, rng) for row in included]
+        return np.array([numbers(self._score(model), len(self.canaries)) for model in models], float)
+
+    def _one(self, included: Bools, rng: np.random.Generator) -> Any:
+        mine = self.canaries.take(np.flatnonzero(included))
+        if mine.gradients is not None:
+            return self.fit(self.features, self.targets, rng, gradients=mine.gradients)  # type: ignore[call-arg]
+        features = np.concatenate([self.features, np.asarray(mine.features)])
+        return self.fit(features, np.concatenate([self.targets, np.asarray(mine.targets)]), rng)
+
+    def _score(self, model: Any) -> Any:
+        if callable(self.score):
+            return self.score(model, self.canaries)
+        if self.score is None:
+            return model
+        if self.score == "gradient":
+            return products(model, self.canaries, self.iterates)
+        seen = losses(model, self.canaries, self.iterates)
+        return seen if self.reference is None else seen - losses(self.reference, self.canaries, self.iterates)
+
+
+def _batches(fit: Any) -> TypeGuard[Any]:
+    return callable(getattr(fit, "many", None))
