@@ -23,6 +23,7 @@ STUDIES = (
     ("sequential", ["sequential"], "report", ""),
     ("one-run", ["one_run"], "studies", ""),
     ("scores", ["scores"], "studies", ""),
+    ("training", ["training"], "studies", ""),
     (
         "composition",
         ["composition", "interactive", "conversions"],

@@ -13,7 +13,7 @@ from epsaudit.audits.one_run import Planned
 from epsaudit.audits.scores import usual_estimates
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
-from epsaudit.experiments.scores import LAWS
+from epsaudit.experiments.scores import LAWS, corrected, split
 from epsaudit.reporting.figures import render, scores
 
 AUDITS = 400
@@ -83,6 +83,18 @@ class TestManyRuns:
         result = audit_scores(members, values,
                               epsilon=2.0, runs=np.arange(1000), threshold=0.0, seed=1)  # fmt: skip
         assert result.lower_bound == pytest.approx(2.7319, abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [one for one in LAWS if one.claim.claimed_point is not None], ids=lambda law: law.name)
+def test_formulas_that_were_written_anew_are_those_of_jax_privacy(law):
+    auditing = pytest.importorskip("jax_privacy").auditing
+    inside, outside = law.draw(np.random.default_rng(5), 300)
+    theirs, delta = auditing.CanaryScoreAuditor(inside, outside), law.claim.claimed_point[1]
+    found = theirs.epsilon_clopper_pearson(0.05, delta)
+    assert corrected(inside, outside, law.claim, 0) == pytest.approx(found, abs=1e-9)
+    found = theirs.epsilon_clopper_pearson(0.05, delta, threshold_strategy=auditing.Split(seed=3))
+    assert split(inside, outside, law.claim, 3) == pytest.approx(found, abs=1e-9)
 
 
 class TestOneRun:

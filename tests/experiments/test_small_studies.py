@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kstwo
 
 from epsaudit import GaussianDP, PureDP
-from epsaudit.experiments import library_rules, medians, shuffled_learning
+from epsaudit.experiments import library_rules, medians, shuffled_learning, training
 from epsaudit.experiments.down_sensitivity import CASES, coverage, mechanisms_for, prefixes
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, ROUTES, gaussian_budget
 from epsaudit.experiments.medians import CAUCHY, INVERSE, LAPLACE, SMOOTH, error_quantiles
@@ -169,3 +169,13 @@ def test_verdicts_on_the_boundary():
     }
     assert always <= refuted
     assert all(name.startswith("broken") for name, case in refuted - always)
+
+
+def test_the_mechanism_that_declared_independence_refutes_satisfies_its_claim():
+    for mu in (1.0, 2.0):
+        epsilon, chance = training.mixed(mu)
+        for e in np.linspace(0.0, epsilon, 97):
+            assert chance * PureDP(epsilon).profile(float(e)) <= GaussianDP(mu).profile(float(e))
+    found = list(training.declared(5, 20))
+    assert all(row["one run"] <= 4 for row in found)  # of 20 at 5 %
+    assert any(row["rule"] >= 8 for row in found)
