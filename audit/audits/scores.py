@@ -79,8 +79,8 @@ def audit_scores(
     assume : 'independent', optional
         Declares that what one canary scores depends on its own coin and on no other canary, and that canaries are of
         one law, as draws from a population are: each is then taken for a run of its own. That certifies more, of every
-        claim, and is printed with the bound. It may be false of a mechanism that satisfies the claim, whose claim is
-        then refuted wrongly (theory, declared independence); scores that show dependence are refused, but few of one run can show it.
+        claim, and is printed with the bound. It may be false of a mechanism that satisfies the claim, which is then
+        refuted wrongly. Scores that show dependence are refused; of one run few do.
     method, confidence
         As in `audit_one_run`; ``name`` is of the mechanism.
     seed : int, optional

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Literal, Protocol, TypeGuard
 
 import numpy as np
@@ -170,7 +170,7 @@ def audit_training(
     told = {
         "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
         "data": digest(tuple(map(np.asarray, data))),
-        "training": digest(fit),
+        "training": digest(_settings(fit)),
         "score": f"{training.words}",
         "runs": runs,
     }
@@ -336,6 +336,13 @@ class _Training:
             return products(model, self.canaries, self.iterates)
         seen = losses(model, self.canaries, self.iterates)
         return seen if self.reference is None else seen - losses(self.reference, self.canaries, self.iterates)
+
+
+def _settings(fit: Fit) -> Any:
+    """What tells a checkpoint whether a function is the same: of a ready trainer its settings alone."""
+    if not isinstance(fit, DPSGDTrainer):
+        return fit
+    return type(fit).__name__, {one.name: getattr(fit, one.name) for one in fields(fit)}
 
 
 def _batches(fit: Any) -> TypeGuard[Any]:

@@ -172,6 +172,15 @@ class TestFunctionsOfAnybody:
         with pytest.raises(AuditError, match="belongs to another audit: it differs in score"):
             self.audit(runs=40, checkpoint=path, score=None)
 
+    def test_a_ready_trainer_goes_on_after_it_was_used_and_not_with_other_settings(self, tmp_path):
+        asked = {"canaries": blank(DATA), "mu": 1.0, "runs": 60, "checkpoint": tmp_path / "audit.ck"}
+        found = audit_training(trainer(), DATA, **asked)
+        used = trainer()
+        used(*DATA, np.random.default_rng(0))
+        assert audit_training(used, DATA, **asked) == found
+        with pytest.raises(AuditError, match="belongs to another audit: it differs in training"):
+            audit_training(trainer(noise=2.0), DATA, **asked)
+
     def test_a_time_budget_ends_it_between_runs(self):
         assert "ended it after 1 of 500 runs" in str(self.audit(runs=500, seconds=1e-9))
 
