@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RATIO = 3
-"""Of one rank that is tried to the next."""
+"""Of one rank that is tried to the next. Of eight laws with 100 and 1,000 runs of each kind 2, 4 and 6 certify
+2 to 4 % more on average, and of some 8, 22 and 5 % less; 10 certifies 10 % less on average."""
 CELLS = 64
-"""Parts into which the law of a rank's probability is cut, each taken at its upper end."""
+"""Parts into which the law of a rank's probability is cut, each taken at its upper end. Of these laws 16 and 32 certify
+4 and 1.4 % less, 128 and 512 0.7 and 0.9 % more."""
 HALVINGS = 12
-"""Of the logarithm of what a claim allows, which is rounded up by less than a hundredth."""
+"""Of the logarithm of what a claim allows, which is rounded up by less than a hundredth. Of Gaussian noise in rho 8
+and 10 certify 0.9 and 0.2 % less, 16 certify 0.1 % more."""
 ROUNDED = 1e-5
-"""Share of a bound by which it is rounded down."""
+"""Share of a bound by which it is rounded down; 1e-3 certifies 0.2 % less, 1e-7 as much."""
 BEYOND = 1e-3
-"""Share of the error below which the rest of that law counts as certain."""
+"""Share of the error below which the rest of that law counts as certain; 0.1 to 1e-4 certify as much within 0.2 %."""
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, confidence_of, finite_at_least
 
 CHANCE = 1e-6
-"""Probability below which what was given is not believed to be by chance, and is refused."""
+"""Probability below which what was given is not believed to be by chance: so many sound audits are refused."""
 ALIKE = 0.05
-"""Probability above which scores of both kinds are said to be alike."""
+"""Probability above which scores of both kinds are said to be alike: of those that are, so many go without the note."""
 DEPENDENT = 1e-3
 """Probability below which scores that were declared independent are said not to be: so many sound audits are refused,
 which costs an audit and voids none."""
