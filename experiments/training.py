@@ -296,11 +296,12 @@ def keinan(a_coordinate: int, seed: int, dimensions: int = 1000, steps: int = 10
     return audit_scores(included, sums[canary % dimensions], **asked).lower_bound
 
 
+@cache
 def mixed(mu: float) -> tuple[float, float]:
     """Epsilon and probability of the best answer by randomised response to all at once that mu-GDP allows."""
     best = (0.0, 0.0, 0.0)
     for epsilon in np.linspace(0.5, 3.5, 31):
-        at = np.linspace(0.0, epsilon, 400)[:-1]
+        at = np.linspace(0.0, epsilon, 200)[:-1]
         chance = 0.999 * min(1.0, min(GaussianDP(mu).profile(e) / PureDP(epsilon).profile(e) for e in at))
         merit = chance * binom.sf(binom.isf(0.05, 200, ndtr(mu / 2.0)), 200, expit(epsilon))
         best = max(best, (float(merit), float(epsilon), float(chance)))

@@ -37,7 +37,7 @@ def programs(tmp_path_factory):
 LONG = {
     f"docs/{page}.md"
     for page in (
-        *(f"tutorials/{at}" for at in ("audit-to-paper", "privacy-test")),
+        *(f"tutorials/{at}" for at in ("audit-to-paper", "first-model", "privacy-test")),
         *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "trace", "verify-and-compare")),
         *(f"reference/{at}" for at in ("frozen-tests", "outputs")),
     )
