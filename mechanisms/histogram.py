@@ -126,13 +126,11 @@ class StableHistogramLaw:
 
     def _mappings(self, noisy: list[Floats], chosen: NDArray[np.intp]) -> NDArray[Any]:
         """Outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
-        entries = [
-            zip(repeat(key), noisy[place][chosen].tolist(), strict=False)
-            for key, place in self._ordered
-            if len(chosen) and noisy[place][chosen[0]] >= self.threshold
-        ]
-        mappings = np.empty(len(chosen), dtype=object)
-        mappings[:] = list(map(Items, zip(*entries, strict=True))) if entries else [Items()] * len(chosen)
+        mappings = np.full(len(chosen), Items(), dtype=object)
+        there = [one for one in self._ordered if len(chosen) and noisy[one[1]][chosen[0]] >= self.threshold]
+        if there:
+            columns = [noisy[place][chosen].tolist() for _, place in there]
+            mappings[:] = list(map(Items, repeat(tuple(key for key, _ in there)), zip(*columns, strict=True)))
         return mappings
 
 

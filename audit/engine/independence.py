@@ -42,7 +42,7 @@ from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
 from epsaudit.data.neighbours import shorten as shown
 from epsaudit.engine.provenance import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
+from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
 from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9  # probability that independent runs are refused, over everything that is tested in an audit
@@ -221,6 +221,8 @@ def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
 
 def _checksum(value: Any, before: int = 0) -> int:
     """A checksum that no process changes, equal for equal outputs; long ones are read as numbers, not as text."""
+    if isinstance(value, Items):
+        before, value = _checksum(value.parts, before), value.keys
     if isinstance(value, tuple) and set(map(type, value)) == {float}:
         return zlib.crc32(array.array("d", value).tobytes(), before)
     if isinstance(value, tuple) and not set(map(type, value)) <= {str}:

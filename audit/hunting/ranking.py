@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,13 +23,12 @@ perfectly apart 2.4; predictions smoothed for an audit, whose errors are lowered
 class _AsSeen(CandidateScore):
     """A score whose events are expected to give what they gave: tails, each with its complement, and opposite ones."""
 
-    def rates(self, errors: float | None = None) -> Iterator[tuple[Codes, Codes, Floats, Floats]]:
+    def rates(self, errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
         levels = np.arange(len(self.thresholds))
         none, half = np.full(len(levels), -1), (len(levels) + 1) // 2
         over, under = np.append(levels[1:], levels[half:]), np.append(levels[:-1], levels[::-1][half:])
-        for upper, lower in ((levels, none), (none, levels), (over, under)):
-            if len(upper):
-                yield upper, lower, *self.rates_of(upper, lower)
+        events = [one for one in ((levels, none), (none, levels), (over, under)) if len(one[0])]
+        return [(*one, *self.rates_of(*one)) for one in events]
 
     def rates_of(self, upper: Codes, lower: Codes, errors: float | None = None) -> tuple[Floats, Floats]:
         on_upper, on_lower = (np.pad(tails, ((0, 0), (0, 1))) for tails in (self.upper, self.lower[::-1]))
@@ -54,7 +53,7 @@ def promise(
     more = [kind for kind in families if kind not in DEFAULT_FAMILIES]
     objective, best = Bound(claim, 2 * len(outputs), 1.0 - CHANCE), (0.0, -1.0)
     for score in candidate_scores((*CHEAP, *more), outputs, outputs_prime):
-        seen = _AsSeen(**{field.name: getattr(score, field.name) for field in dataclasses.fields(score)})
+        seen = _AsSeen(**{field.name: getattr(score, field.name) for field in dataclasses.fields(score) if field.init})
         for choice in objective.choices(seen):
             lead = choice.significance * math.sqrt(2.0 * len(outputs))
             best = max(best, (choice.predicted / (claim.parameter or 1.0), lead))

@@ -14,10 +14,9 @@ import io
 import itertools
 import json
 import math
-import operator
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -76,59 +75,70 @@ class TimedOut:
         return "timeout"
 
 
-class _Marked(tuple[Any, ...]):
-    """A tuple that equals only its own kind with the same attributes."""
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and tuple.__eq__(self, other) and vars(self) == vars(other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return hash((type(self).__name__, tuple.__hash__(self), *vars(self).values()))
-
-
-class Items(_Marked):
-    """The outcome of a run that returned a mapping: its (key, value) pairs by key, and the order they came in.
+class Items:
+    """The outcome of a run that returned a mapping: its keys, what each holds, and the order they came in.
 
     >>> Items.of({"bob": 2, "ann": 1}), Items.of({"ann": 1}).get("ann")
     ({'bob': 2, 'ann': 1}, 1.0)
     """
 
-    order: tuple[int, ...] | None = None  # places among the sorted pairs as they came; None where sorted
+    __slots__ = ("keys", "order", "parts")
+
+    def __init__(
+        self, keys: tuple[Hashable, ...] = (), parts: tuple[Any, ...] = (), order: tuple[int, ...] | None = None
+    ) -> None:
+        self.keys, self.parts, self.order = keys, parts, order  # places among the keys as they came; None where sorted
 
     @classmethod
     def of(cls, mapping: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> Items:
         """Freeze a mapping, or its (key, value) pairs."""
-        pairs = list(mapping.items() if isinstance(mapping, Mapping) else mapping)
-        keys, values = _sequence([key for key, _ in pairs]), _sequence([value for _, value in pairs])
-        places, order = _sorted_places(keys)
-        items = cls([(keys[place], values[place]) for place in places])
-        if order is not None:
-            items.order = order
-        return items
+        if type(mapping) is dict:
+            given, parts = tuple(mapping), _sequence(mapping.values())
+        else:
+            pairs = list(mapping.items() if isinstance(mapping, Mapping) else mapping)
+            given, parts = tuple([key for key, _ in pairs]), _sequence([value for _, value in pairs])
+        keys, places, order = _sorted_keys(given)
+        return cls(keys, parts if order is None else tuple([parts[place] for place in places]), order)
 
     def as_given(self) -> tuple[tuple[Hashable, Any], ...]:
         """Return the pairs in the order that the mapping had."""
-        return tuple(self) if self.order is None else tuple(self[place] for place in self.order)
+        pairs = tuple(self)
+        return pairs if self.order is None else tuple(pairs[place] for place in self.order)
 
     def get(self, key: Hashable) -> Any:
         """Return the value of a key, None without."""
-        return next((value for own, value in self if own == key), None)
+        return self.parts[self.keys.index(key)] if key in self.keys else None
 
-    def keys(self) -> tuple[Hashable, ...]:
-        """Return the keys."""
-        return tuple(key for key, _ in self)
+    def __iter__(self) -> Iterator[tuple[Hashable, Any]]:
+        return zip(self.keys, self.parts, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __eq__(self, other: object) -> bool:
+        same = type(other) is Items and self.keys == other.keys and self.parts == other.parts
+        return same and self.order == other.order  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.keys, self.parts, self.order))
 
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{written(key)}: {written(value)}" for key, value in self.as_given()) + "}"
 
 
-class Array(_Marked):
+class Array(tuple[Any, ...]):
     """The outcome of a run that returned an array of two or more dimensions: its numbers in C order, and its shape."""
 
     shape: tuple[int, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Array and tuple.__eq__(self, other) and self.shape == other.shape
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.shape, tuple.__hash__(self)))
 
     @classmethod
     def of(cls, numbers: Iterable[Hashable], shape: Sequence[int]) -> Array:
@@ -172,7 +182,7 @@ def values_of(outputs: Outputs) -> list[Any]:
 
 def number(value: Any) -> float:
     """Return the float nearest to an output in normal form, NaN for what is no real number."""
-    if not isinstance(value, REAL):
+    if kind_of(value) != "number":
         return NAN
     try:
         return float(value)
@@ -182,7 +192,13 @@ def number(value: Any) -> float:
 
 def kind_of(value: Any) -> str:
     """Name the kind of an output in normal form, in a word."""
-    return next((name for name, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
+    kind: Any = type(value)
+    return _kind_of_type(kind)
+
+
+@functools.lru_cache(256)
+def _kind_of_type(kind: Any) -> str:
+    return next((name for name, types in _KINDS.items() if issubclass(kind, types)), kind.__name__)
 
 
 def written(value: Any) -> str:
@@ -310,12 +326,14 @@ def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
 
 
 @functools.lru_cache(1024)  # most mappings have the keys of the one before
-def _sorted_places(keys: tuple[Hashable, ...]) -> tuple[list[int], tuple[int, ...] | None]:
-    """Where the smallest key is, the next and so on; and the rank of every key, None where they are sorted already."""
+def _sorted_keys(given: tuple[Hashable, ...]) -> tuple[tuple[Any, ...], list[int], tuple[int, ...] | None]:
+    """Keys in normal form and order, the places that they had, and the rank of every one; None if sorted already."""
+    keys = _sequence(given)
     by: Sequence[Any] = keys if set(map(type, keys)) <= {str} else list(map(order_key, keys))
     places = sorted(range(len(keys)), key=by.__getitem__)
     sorted_already = places == list(range(len(keys)))
-    return places, None if sorted_already else tuple(sorted(range(len(keys)), key=places.__getitem__))
+    order = None if sorted_already else tuple(sorted(range(len(keys)), key=places.__getitem__))
+    return tuple([keys[place] for place in places]), places, order
 
 
 def _member(value: Enum) -> Any:
@@ -509,7 +527,7 @@ class Columns(NamedTuple):
 def size_inside(value: Any) -> int:
     """How many numbers, symbols and characters are inside a normal form."""
     if isinstance(value, Items):
-        return sum(size_inside(part) for _, part in value)
+        return sum(map(size_inside, value.parts))
     if isinstance(value, Array):
         return len(value)
     if isinstance(value, (tuple, frozenset)):
@@ -574,10 +592,12 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
         return rows[:, place]
     if outputs.dtype != object or len(outputs) == 0:
         return np.full(len(outputs), None)
-    columns, entries, found = columns_of(outputs), _once(outputs, "entries", _entries), list[Any]()
+    columns, found = columns_of(outputs), list[Any]()
     if columns and step in columns.places and (columns.kind == "mapping" or place is not None):
-        return pack_normal(list(map(operator.itemgetter(step), entries)))
-    for value in entries:
+        at = columns.places.index(step)
+        parts = outputs.tolist() if columns.kind == "sequence" else [value.parts for value in outputs.tolist()]
+        return pack_normal([one[at] for one in parts])
+    for value in _once(outputs, "entries", _entries):
         if type(value) is dict:
             found.append(value.get(step))
         else:
@@ -596,13 +616,11 @@ def _entries(outputs: Outputs) -> list[Any]:
 
 def _places(outputs: Outputs) -> Columns | None:
     values = outputs.tolist()
-    kinds, size = set(map(type, values)), len(values[0]) if isinstance(values[0], tuple) else 0
-    if size == 0 or kinds not in ({tuple}, {Items}) or set(map(len, values)) != {size}:
-        return None
-    if kinds == {tuple}:
+    kinds = set(map(type, values))
+    if kinds == {tuple} and set(map(len, values)) == {size := len(values[0])} != {0}:
         return Columns("sequence", tuple(range(size)))
-    keys = values[0].keys()
-    one_shape = all(key == key for key in keys) and all(value.keys() == keys for value in values)
+    keys = values[0].keys if kinds == {Items} else ()
+    one_shape = keys and all(key == key for key in keys) and {value.keys for value in values} == {keys}
     return Columns("mapping", keys) if one_shape else None
 
 

@@ -83,7 +83,7 @@ def _element(element: ElementTree.Element) -> Any:
         found["#text"] = [_field(words)]
     for child in element:
         found.setdefault(child.tag, []).append(_element(child))
-    return Items((name, parts[0] if len(parts) == 1 else tuple(parts)) for name, parts in sorted(found.items()))
+    return Items.of({name: parts[0] if len(parts) == 1 else tuple(parts) for name, parts in sorted(found.items())})
 
 
 def _field(text: str) -> Any:
@@ -116,7 +116,7 @@ def _tokens(text: str) -> tuple[Any, ...]:
 
 def _named(text: str) -> Items | None:
     found = {name: _field(value.strip('" ')) for name, value in reversed(NAMED.findall(text))}
-    return Items(sorted(found.items())) if found else None
+    return Items.of(dict(sorted(found.items()))) if found else None
 
 
 def _words(text: str) -> tuple[Any, ...]:
@@ -143,7 +143,7 @@ def _text(text: str) -> Items:
         "upper": sum(map(str.isupper, text)),
         "words that repeat": len(words) - len(set(words)),
     }
-    return Items((name, float(number)) for name, number in found.items())
+    return Items.of({name: float(number) for name, number in found.items()})
 
 
 PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds", "microseconds")
@@ -151,10 +151,10 @@ PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecon
 
 
 def _time(value: Any) -> Items:
-    found = [(name, float(getattr(value, name))) for name in PARTS_OF_TIME if hasattr(value, name)]
+    found = {name: float(getattr(value, name)) for name in PARTS_OF_TIME if hasattr(value, name)}
     if isinstance(value, datetime.date):
-        found += [("weekday", float(value.weekday())), ("days", float(value.toordinal()))]
-    return Items(found)
+        found |= {"weekday": float(value.weekday()), "days": float(value.toordinal())}
+    return Items(tuple(found), tuple(found.values()))
 
 
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {

@@ -29,6 +29,7 @@ from epsaudit.outputs.normal_form import (
     Items,
     Outputs,
     alike,
+    columns_of,
     distinct,
     inside,
     kind_of,
@@ -143,7 +144,7 @@ def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
 def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
     """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
     known = np.sort(numbers[~np.isnan(numbers)])
-    levels = np.unique(known)
+    levels = different(known)
     if len(levels) > most:
         edges = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])[1:-1]
     else:
@@ -151,6 +152,11 @@ def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
             middle = (levels[1:] + levels[:-1]) / 2.0
         edges = np.where(np.isfinite(middle), middle, levels[:-1])
     return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
+
+
+def different(ordered: Floats) -> Floats:
+    """The different ones of numbers in order, as `numpy.unique` gives them."""
+    return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 
 def counts_of(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
@@ -404,20 +410,20 @@ class Fields:
             fields += [_number_at((*path, place)) for place in range(parts[0][0].size)]
             return []
         values = [value for part in parts for value in values_of(part)]
-        tuples = [value for value in values if isinstance(value, tuple) and not isinstance(value, Items)]
+        tuples = [value for value in values if isinstance(value, tuple)]
         records = [value for value in values if isinstance(value, Items)]
         numbers = [value for value in values if type(value) in NUMBERS]
         if path and len(numbers) >= LEAST_SEEN:
             fields.append(_number_at(path))
-        lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset))}
+        lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
         if len(lengths) > 1 and path[-1:] != (Reading("characters"),):  # as many as the text is long
             sized.append(Length(path))
-        symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset))]
+        symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset, Items))]
         seen = Counter(symbols)
         often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             fields.append(Code(path, tuple(sorted(often, key=order_key))))
-        keys = Counter(key for value in records for key, _ in value)
+        keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
         steps = [key for key, times in keys.most_common() if times >= LEAST_SEEN]
         lengths = set(map(len, tuples))
         steps += [*range(max(lengths, default=0)), *(range(-1, -FROM_THE_END - 1, -1) if len(lengths) > 1 else ())]
@@ -436,7 +442,7 @@ class Fields:
             if {"checksum", "text"} <= {*readings}:  # no part of another text
                 self.texts.append(path)
             steps += map(Reading, readings)
-        orders = {(value.order, value.keys()) for value in records}
+        orders = {(value.order, value.keys) for value in records}
         if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
             steps.append(Reading("keys"))  # mappings of the same keys hold them in different orders
         return steps
@@ -511,9 +517,14 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Fea
 
 def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Feature]]:
     """Keys, elements or tokens at a path, by how likely chance makes their presence differ as it does."""
-    elements = [itertools.chain(*(set(elements_of(one)) for one in values_of(inside(side, path)))) for side in sides]
-    seen, seen_prime = map(Counter, elements)
-    number, found = sum(map(len, sides)), []
+    counts: list[Counter[Any]] = []
+    for part in (inside(side, path) for side in sides):
+        columns = columns_of(part)
+        if columns and columns.kind == "mapping":
+            counts.append(Counter(dict.fromkeys(columns.places, len(part))))
+        else:
+            counts.append(Counter(itertools.chain(*(set(elements_of(one)) for one in values_of(part)))))
+    (seen, seen_prime), number, found = counts, sum(map(len, sides)), []
     for key, times in (seen + seen_prime).items():
         if LEAST_SEEN <= times < number:
             gap = (seen[key] - seen_prime[key]) ** 2 * number / (times * (number - times))

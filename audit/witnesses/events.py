@@ -9,6 +9,7 @@ counts how many outputs fall in each; all is fixed before the certification runs
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
@@ -203,7 +204,7 @@ class Length(Labelled):
         part = inside(outputs, self.path)
         if columns := columns_of(part):
             return np.full(len(outputs), float(len(columns.places)))
-        sized = (str, bytes, tuple, frozenset)
+        sized = (str, bytes, tuple, frozenset, Items)
         lengths = (len(one) if isinstance(one, sized) else np.nan for one in values_of(part))
         return np.fromiter(lengths, float, len(outputs))
 
@@ -255,7 +256,7 @@ class Contains(Labelled):
 def elements_of(value: Any) -> Any:
     """The keys of a mapping, the parts of a sequence or set; nothing of all else."""
     if isinstance(value, Items):
-        return value.keys()
+        return value.keys
     return value if isinstance(value, (tuple, frozenset)) else ()
 
 
@@ -640,10 +641,24 @@ class Additive:
         return f"score of ({listed([self.terms[place].feature.label for place in ranked], SHOWN)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        total = np.zeros(len(outputs))
+        total, rows = np.zeros(len(outputs)), rows_of(outputs) if len(outputs) else None
+        width = max((index for index, _, _ in self._curves), default=-1)
+        if rows is not None and 0 <= width < rows.shape[1] and np.isfinite(rows).all():  # as most are
+            for index, knots, values in self._curves:
+                total += np.interp(rows[:, index], knots, values)
+            return total
         for term in self.terms:
             total += term(outputs)
         return total
+
+    @functools.cached_property
+    def _curves(self) -> list[tuple[int, Floats, Floats]]:
+        """Coordinate, knots and values of every term, if all terms are such."""
+        found = []
+        for one in self.terms:
+            if isinstance(one.feature, Coordinate) and one.feature.index >= 0 and one.knots:
+                found.append((one.feature.index, np.array(one.knots), np.array(one.values)))
+        return found if len(found) == len(self.terms) else []
 
 
 @readable

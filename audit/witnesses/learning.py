@@ -37,6 +37,7 @@ from epsaudit.witnesses.encoding import (
     Fields,
     codes_of,
     differences,
+    different,
     encode,
     least,
     log_chance,
@@ -340,25 +341,36 @@ class Basis:
         return Term(self.feature, tuple(self.knots.tolist()), tuple(values), below, above, missing)
 
 
-def bases_of(group: Sequence[Feature], data: Encoding, rows: NDArray[np.int64], linear: bool = False) -> list[Basis]:
-    """The basis of each feature: knots are quantiles in these rows, or each number where few differ; a line has ends.
+def bases_of(
+    group: Sequence[Feature], data: Encoding, rows: NDArray[np.int64], lines: bool = False
+) -> tuple[list[Basis], list[Basis]]:
+    """The basis of each feature, and one of a line between ends if ``lines``, else the same.
 
-    Indicators are of what any of the features often is.
+    Knots are quantiles in these rows, or each number where few differ. Indicators are of what any feature often is.
     """
-    numbers = [data.numbers(feature)[rows] for feature in group]
-    odd = np.zeros(3, bool)
-    for one in numbers:
-        if not np.isfinite(one).all():
+    ordered, odd = [], np.zeros(3, bool)
+    for one in (data.numbers(feature)[rows] for feature in group):
+        finite = np.isfinite(one)
+        if not finite.all():
             odd |= np.count_nonzero(odd_of(one), axis=1) >= LEAST_SEEN
-    found = []
-    for feature, one in zip(group, numbers, strict=True):
-        known = one[np.isfinite(one)]
-        values = np.unique(known)
-        line = linear and len(known) > 0
-        if line or len(values) > FEW_VALUES:
-            values = np.unique(np.quantile(known, [KNOTS[0], KNOTS[-1]] if linear else KNOTS))
-        found.append(Basis(feature, values, odd, line))
-    return found
+        ordered.append(np.sort(one[finite]))
+    curves, straight = [], []
+    for feature, one in zip(group, ordered, strict=True):
+        values = different(one)
+        knots = different(quantiles(one, KNOTS)) if len(values) > FEW_VALUES else values
+        curves.append(Basis(feature, knots, odd))
+        if lines:
+            ends = different(quantiles(one, (KNOTS[0], KNOTS[-1]))) if len(one) else one
+            straight.append(Basis(feature, ends, odd, len(one) > 0))
+    return curves, straight or curves
+
+
+def quantiles(ordered: Floats, shares: Sequence[float]) -> Floats:
+    """What `numpy.quantile` gives, of numbers in order."""
+    place = (len(ordered) - 1) * np.asarray(shares)
+    below = place.astype(int)
+    low, high, far = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)], place - below
+    return np.asarray(np.where(far < 0.5, low + (high - low) * far, high - (high - low) * (1.0 - far)))
 
 
 @dataclass(frozen=True)
@@ -474,7 +486,7 @@ def sums_of(
     weight, side = data.weight[entries].astype(np.float32), (data.group[entries] % 2 == 0).astype(np.float32)
     times = np.minimum(weight, LOOK).astype(int)
     some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
-    curves = bases_of(group, data, some)
+    curves, bases = bases_of(group, data, some, lines)
     designs: list[tuple[list[Basis], Singles, Floats | None]] = []
     width = curves[0].width
     if (lines or (alike and size > 2)) and width and all(one.width == width for one in curves):
@@ -491,7 +503,6 @@ def sums_of(
                 pieces.append(np.split(summed[power], parts)[number].sum(axis=0))
                 powers.append((part * parts // finest == number) * place**power)
             designs.append((curves, np.concatenate(pieces, axis=1), np.kron(np.transpose(powers), np.eye(width))))
-    bases = bases_of(group, data, some, linear=True) if lines else curves
     if bases := [one for one in bases if one.width > (not lines)]:
         columns = [basis.columns(data.numbers(basis.feature)[rows]) for basis in bases]
         designs.append((bases, np.concatenate(columns, axis=1), None))

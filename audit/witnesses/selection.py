@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Protocol
@@ -140,6 +140,7 @@ class CandidateScore:
     size: float
     errors: float = ERRORS
     margin: float = 0.0
+    _rates: dict[float, list[tuple[Codes, Codes, Floats, Floats]]] = field(init=False, default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -203,19 +204,19 @@ class CandidateScore:
         correct, wrong = np.concatenate([self.upper, self.lower[::-1]], axis=1)
         return float(np.max((correct - wrong) / np.sqrt(correct + wrong + 1.0)))
 
-    def rates(self, errors: float | None = None) -> Iterator[tuple[Codes, Codes, Floats, Floats]]:
+    def rates(self, errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
         """Correct and wrong guesses that events are expected to give in one run on each dataset.
 
-        Yields, for upper events alone, lower ones alone, and both, the indices of their thresholds, -1 for none, and
+        For upper events alone, lower ones alone, and both, these are the indices of their thresholds, -1 for none, and
         the rates of each. Log odds are lowered by so many standard errors, by default the candidate's own. Where an
         event's own counts say more than what was pooled, beyond any chance, they are believed.
         """
-        found = self._of_tails(self.errors if errors is None else errors)
-        levels = np.arange(len(self.thresholds))
-        none = np.full(len(levels), -1)
-        for upper, lower in ((levels, none), (none, levels), np.tril_indices(len(levels), -1)):
-            if len(upper):
-                yield upper, lower, *_joined(found, upper, lower)
+        errors = self.errors if errors is None else errors
+        if errors not in self._rates:
+            found = self._of_tails(errors)
+            events = [one for one in _events(len(self.thresholds)) if len(one[0])]
+            self._rates[errors] = [(*one, *_joined(found, *one)) for one in events]
+        return self._rates[errors]
 
     def rates_of(self, upper: Codes, lower: Codes, errors: float) -> tuple[Floats, Floats]:
         """Correct and wrong guesses, as `rates` yields them, of events whose thresholds have these indices."""
@@ -224,15 +225,22 @@ class CandidateScore:
     def _of_tails(self, errors: float) -> list[Floats]:
         """Correct and wrong guesses of upper and of lower events, a run, and by how much the errors lower them."""
         found = []
+        for guesses, odds, fall in self._believed:
+            right = guesses * expit(odds)
+            rates = np.array([right, guesses - right, right - guesses * expit(odds - errors * fall)]) / self.size
+            found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
+        return found
+
+    @functools.cached_property
+    def _believed(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Guesses, log odds of a correct one, and their standard error, of upper and of lower events."""
+        found = []
         for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._tails, strict=True):
             guesses, seen = tails.sum(axis=0), tails + 0.5
             own, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
             deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
             believed = (own > odds) & (deviance > SURE**2)
-            odds, fall = np.where(believed, [own, np.sqrt(noise)], [odds, error])
-            right = guesses * expit(odds)
-            rates = np.array([right, guesses - right, right - guesses * expit(odds - errors * fall)]) / self.size
-            found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
+            found.append((guesses, *np.where(believed, [own, np.sqrt(noise)], [odds, error])))
         return found
 
     @functools.cached_property
@@ -257,6 +265,13 @@ class CandidateScore:
             None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
             None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
         )
+
+
+@functools.lru_cache(2 * LEVELS)
+def _events(levels: int) -> tuple[tuple[Codes, Codes], ...]:
+    """Indices of the thresholds of upper events alone, of lower ones alone, and of both; -1 for none."""
+    every, none = np.arange(levels), np.full(levels, -1)
+    return (every, none), (none, every), np.tril_indices(levels, -1)
 
 
 def _joined(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:

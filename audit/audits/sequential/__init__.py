@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from epsaudit.adapters.functions import Mechanism, Sides
 from epsaudit.audits.fixed import Begun, Question, begun, recording
@@ -192,7 +192,7 @@ def certified_in_rounds(
         pairs.append(_Pair(index, pair, sides, learner, (no_bet(claim), no_bet(claim)), ([], [])))
     accounts = Accounts(claim, question.confidence, STRATEGIES)
     rounds: list[Round] = []
-    runs, pace, last = 0, 0.0, pairs[0]
+    runs, pace, last, threads = 0, 0.0, pairs[0], ThreadpoolController()
     stopped: Stopped | None = None
     while stopped is None:
         if runs >= trials:
@@ -211,7 +211,7 @@ def certified_in_rounds(
         for one in pairs:
             if one.learner.size != one.remembered and all(one.outputs):
                 # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
-                with threadpool_limits(1), warnings.catch_warnings():
+                with threads.limit(limits=1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     one.plans = one.learner.plan(*alike(*map(join, one.outputs)))
             growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
@@ -401,8 +401,11 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
             for guess, mask in enumerate(witness.guesses(outputs)):
                 if mask is not None:
                     codes[row, mine[mask]] = 2 * guess + which
-    seen = np.cumsum(codes[..., None] == np.arange(6, dtype=np.int8), axis=1)[:, part.looks - 1]
-    return Drawn(np.swapaxes(seen, 0, 1), drawn if part.keep else None, changed(sides), time.perf_counter() - started)
+    look = np.searchsorted(part.looks, np.arange(1, size + 1))  # the first that counts each run
+    shape = (len(part.looks), len(witnesses), 6)
+    places = np.ravel_multi_index((look, np.arange(len(witnesses))[:, None], codes), shape) if witnesses else codes
+    seen = np.bincount(places.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
+    return Drawn(seen, drawn if part.keep else None, changed(sides), time.perf_counter() - started)
 
 
 def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:

@@ -151,6 +151,12 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
     return np.full(len(grid), tangent), delta
 
 
+@functools.lru_cache(maxsize=32)
+def log_factors_at(claim: Claim, tangent: float | None, events: int) -> Floats:
+    """`log_factors` of every parameter of the grid at a tangent, shape (3, parameters, bets)."""
+    return log_factors(*points(claim, tangent), events)
+
+
 @dataclass(frozen=True)
 class Bet:
     """What a strategy bets on in a round, decided by the past: ``past`` is how many runs that had.
@@ -189,7 +195,7 @@ class Accounts:
         for index, strategy in enumerate(strategies):
             epsilon, delta = points(self.claim, strategy.tangent)
             rates, events = (strategy.correct, strategy.wrong), strategy.witness.events
-            factors = log_factors(epsilon, delta, events)
+            factors = log_factors_at(self.claim, strategy.tangent, events)
             violated = rates[0] - np.exp(epsilon) * rates[1] - events * delta / 2.0 > 0.0
             self.factors[index] = np.where(violated[:, None], factors, 0.0)
             advised[index], grows[index] = shares(*rates, strategy.past, self.factors[index])
@@ -212,6 +218,8 @@ class Accounts:
         wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
         most = wealth.max(axis=(0, 2))  # and an average is no more
         likely = np.flatnonzero((np.maximum(most, most[self.at_claim]) >= self.needed) & ~self._ever)
+        if not len(likely):
+            return
         everybody, at_claim = average(wealth[:, likely], axis=(0, 2)), average(wealth[:, self.at_claim], axis=(0, 1))
         self._ever[likely] = evidence(everybody, at_claim, self.grid[likely], self.claim.parameter) >= self.needed
         rejected = int(np.argmin(np.append(self._ever, False)))
