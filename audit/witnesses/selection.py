@@ -219,7 +219,7 @@ class CandidateScore:
         return self._rates[errors]
 
     def rates_of(self, upper: Codes, lower: Codes, errors: float) -> tuple[Floats, Floats]:
-        """Correct and wrong guesses, as `rates` yields them, of events whose thresholds have these indices."""
+        """Correct and wrong guesses, as `rates` has them, of events whose thresholds have these indices."""
         return _joined(self._of_tails(errors), upper, lower)
 
     def _of_tails(self, errors: float) -> list[Floats]:
@@ -301,8 +301,9 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     share = expit(raw - noise * (inverse @ raw))
     correct, weights = np.cumsum(pooled * share), pooled * share * (1.0 - share)
     weighed = weights * noise
-    explained = np.cumsum(np.cumsum(weighed[:, None] * inverse * weighed, axis=0), axis=1)
-    variance = np.cumsum(weights * weighed) - np.diagonal(explained)
+    explained = np.tril(weighed[:, None] * inverse * weighed)  # twice, but for what lies on the diagonal
+    explained = np.cumsum(2.0 * explained.sum(axis=1) - np.diagonal(explained))
+    variance = np.cumsum(weights * weighed) - explained
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
     return logit(correct / total), error
 
@@ -327,17 +328,18 @@ def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:
     (fit, both), (_, level) = np.einsum("avn,bn->abv", solved, seen)
     gains = 1.0 + LEVEL * level  # of a level that is the same on both sides
     evidence = LEVEL * both**2 / gains - fit - np.log(gains) - np.log(pivots).reshape(walks.shape).sum(axis=1)
-    bend = near**2 * (3.0 * farther - near) / 6.0 * same
-    bends = LEVEL + SLOPE * np.outer(place, place) + np.multiply.outer(BENDS, bend)
+    bend, line = near**2 * (3.0 * farther - near) / 6.0 * same, LEVEL + SLOPE * np.outer(place, place)
     # in a last row, the root of a covariance with what was seen holds that in units of chance
-    roots = np.tile(np.append(raw, 1.0 + raw @ (raw / noise)), (len(bends), len(raw) + 1, 1))
-    roots[:, :-1, :-1] = bends + np.diag(noise)
+    roots = np.zeros((len(BENDS), len(raw) + 1, len(raw) + 1))
+    roots[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
+    np.add(line, np.multiply.outer(BENDS, bend), out=roots[:, :-1, :-1])
+    np.einsum("bll->bl", roots)[:, :-1] += noise
     roots[...] = np.linalg.cholesky(roots)
     lost = roots[:, -1, :-1] ** 2 + 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)[:, :-1])
     evidence = np.append(evidence, -lost.sum(axis=1))
     best = int(np.argmax(evidence))
     if best >= len(walks):
-        return np.asarray(bends[best - len(walks)])
+        return np.asarray(line + BENDS[best - len(walks)] * bend)
     walk, flat = divmod(best, len(FLATS))
     return np.asarray(LEVEL + WALKS[walk] * np.minimum(near, FLATS[flat]) * same)
 
@@ -464,15 +466,18 @@ class Bound:
             least = np.split(self.claim.least_at(*together), len(touched))
             for (tangents, _, *rest), bounds in zip(touched, least, strict=True):
                 found.append((MembershipGame(float(tangents[int(np.argmax(bounds))])), bounds, *rest))
-        chosen = self._known[candidate, errors] = []
+        best = []
         for certificate, bounds, counts, upper, lower in found:
             # the largest bound; where none is above 0, the largest lead of correct over wrong guesses
             lead = (counts.correct - counts.wrong) / counts.runs
             at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-            learnt = bool(getattr(candidate.score, "learnt", False))
-            witness = candidate.witness(int(upper[at]), int(lower[at]))
-            right, false = (half * one for one in candidate.rates_of(upper[[at]], lower[[at]], OPTIMISTIC))
-            likely = Counts(half, half, right, false, np.zeros(1), np.zeros(1), events=counts.events)
-            optimistic = float(certificate.parameter(self.claim, likely, self.confidence).item())
-            chosen.append(Choice(witness, certificate, float(bounds[at]), float(lead[at]), learnt, optimistic))
+            best.append((certificate, bounds[at], lead[at], counts.events, int(upper[at]), int(lower[at])))
+        uppers, lowers = np.array([one[-2:] for one in best]).T
+        chosen, learnt = [], bool(getattr(candidate.score, "learnt", False))
+        for one, right, false in zip(best, *candidate.rates_of(uppers, lowers, OPTIMISTIC), strict=True):
+            certificate, bound, lead, events, *cut = one
+            likely = Counts(half, half, half * right, half * false, 0.0, 0.0, events=events)
+            optimistic = float(certificate.parameter(self.claim, likely, self.confidence))
+            chosen.append(Choice(candidate.witness(*cut), certificate, float(bound), float(lead), learnt, optimistic))
+        self._known[candidate, errors] = chosen
         return chosen

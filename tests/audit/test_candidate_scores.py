@@ -38,7 +38,7 @@ def test_what_a_score_was_learnt_on_does_not_judge_it():
     final, judged = normal(3.0, 1), normal(0.0, 0)
     odds = []
     for one in (candidate(final), candidate(final, judged)):
-        _, _, correct, wrong = next(one.rates())
+        _, _, correct, wrong = one.rates()[0]
         odds.append(np.max((correct / wrong)[10:50]))
     assert odds[0] > 10.0
     assert odds[1] < 1.2

@@ -54,8 +54,9 @@ FIRST_ROUND = 24
 """Runs of the first round for each pair, on which nothing is bet. Median runs to a refutation over 12 seeds with 8, 24
 and 72: Laplace noise of two thirds 308, 418, 350; Gaussian noise of half 272, 394, 418; six Laplace coordinates 110,
 92, 110; a bit that is set with probabilities 0.8 and 0.4 10,000, 9,500, 8,800."""
-MOST_REMEMBERED = 100_000
-"""Runs of a pair after which the outputs of no further chunk are kept to learn from."""
+MOST_REMEMBERED, MOST_NUMBERS_REMEMBERED = 100_000, 4_000_000
+"""Runs of a pair, and numbers in their outputs, after which those of no further chunk are kept to learn from. Learning
+holds five copies at once, of 32 MB each; of vectors of up to 40 numbers all runs are kept."""
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 MORE_CALLS = 64
@@ -162,13 +163,27 @@ class _Pair:
     learner: Learner
     plans: Plans
     outputs: tuple[list[Outputs], list[Outputs]]
+    sizes: tuple[list[int], list[int]]  # of the blocks in which they were drawn
     remembered: int = 0
 
     def remember(self, outputs: tuple[Outputs | None, Outputs | None] | None) -> None:
-        for memory, some in zip(self.outputs, outputs or (None, None), strict=True):
+        for memory, sizes, some in zip(self.outputs, self.sizes, outputs or (None, None), strict=True):
             if some is not None:
                 memory.append(some)
+                sizes.append(len(some))
                 self.remembered += len(some)
+
+    def keeps(self, done: int) -> bool:
+        """Whether outputs are kept after so many more runs than are remembered."""
+        runs = self.remembered + done
+        numbers = max((memory[0][:1].size for memory in self.outputs if memory), default=1)
+        return runs < MOST_REMEMBERED and runs * numbers < MOST_NUMBERS_REMEMBERED
+
+    def joined(self) -> tuple[Outputs, Outputs]:
+        """All outputs that are remembered, of either side in one array, in which they are held from now on."""
+        for memory in self.outputs:
+            memory[:] = [join(memory)]
+        return alike(self.outputs[0][0], self.outputs[1][0])
 
 
 def certified_in_rounds(
@@ -189,7 +204,7 @@ def certified_in_rounds(
     pairs = []
     for index, (pair, sides) in enumerate(zip(question.pairs, run.sides, strict=True)):
         learner = Learner(question.families, middles, claim, 1.0 - question.confidence)
-        pairs.append(_Pair(index, pair, sides, learner, (no_bet(claim), no_bet(claim)), ([], [])))
+        pairs.append(_Pair(index, pair, sides, learner, (no_bet(claim), no_bet(claim)), ([], []), ([], [])))
     accounts = Accounts(claim, question.confidence, STRATEGIES)
     rounds: list[Round] = []
     runs, pace, last, threads = 0, 0.0, pairs[0], ThreadpoolController()
@@ -213,13 +228,13 @@ def certified_in_rounds(
                 # more threads slow such small fits, and fits may end early: a worse witness costs power, not validity
                 with threads.limit(limits=1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    one.plans = one.learner.plan(*alike(*map(join, one.outputs)))
+                    one.plans = one.learner.plan(*one.joined())
             growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
         best, *others = np.argsort(np.negative(growth), kind="stable")
         last, explored = pairs[best], 0
         for at in others:  # an even share of the first round each, else of a fifth
             other, each = pairs[at], size // (5 * len(others)) if rounds else size // len(pairs)
-            if each and other.remembered < MOST_REMEMBERED:
+            if each and other.keeps(0):
                 for drawn in _draw(run, record, other, number, each, runs, ()):
                     other.remember(drawn.outputs)
                 explored += each
@@ -267,7 +282,7 @@ def certified_in_rounds(
     more: list[str] = []
     if stopped == "refuted":
         if parts_of(result.witness) > PARTS:
-            x, x_prime = alike(*map(join, last.outputs))
+            x, x_prime = last.joined()
             simpler = simpler_event(x, x_prime, claim)
             said = []
             for which in ("guess_x", "guess_x_prime"):
@@ -297,9 +312,10 @@ def _refuse_if_all_failed(run: Begun, pairs: Sequence[_Pair]) -> None:
 
 def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
     # the audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1))
-    for memory, side in zip(one.outputs, ("x", "x'"), strict=True):
-        share = level / (8 * len(memory) * (len(memory) + 1))
-        if (finding := dependence_of_outputs(join(memory), (list(map(len, memory)),), share)) is not None:
+    one.joined()
+    for (memory,), sizes, side in zip(one.outputs, one.sizes, ("x", "x'"), strict=True):
+        share = level / (8 * len(sizes) * (len(sizes) + 1))
+        if (finding := dependence_of_outputs(memory, (sizes,), share)) is not None:
             refuse(finding, side)
     more: tuple[list[Outputs], list[Outputs]] = ([], [])
     tossed = getattr(one.sides[0], "tossed", False) or getattr(one.sides[1], "tossed", False)
@@ -360,7 +376,7 @@ def _draw(
         ends = min(chunk, size - done)
         looks = np.unique(np.append(np.arange(1, ends + 1, max(1, (before + done) // 1000)), ends))
         key = Chunk((STAGES["sequential"], one.index, number, place), ends)
-        part = Part(key, looks, one.remembered + done < MOST_REMEMBERED)
+        part = Part(key, looks, one.keeps(done))
         parts.append((part, _held(record, part, planned, len(witnesses)) if record.kept else None))
     enough = False
     missing = (part for part, held in parts if held is None and not enough)
