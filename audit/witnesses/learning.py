@@ -394,9 +394,9 @@ class Classifiers(FromTable):
         for number, group in enumerate(data.features.groups):
             few, alike = group, number < data.features.alike
             if len(group) > self.curves:
-                best += sorted(sums_of(data, group, alike, lines=True), key=itemgetter(0))[-1:]
+                best += best_sum(data, group, alike, lines=True)
                 few = tuple(screen(group, *data.sides, self.curves)) if len(group) <= MOST_COORDINATES else ()
-            sums += sorted(sums_of(data, few, alike), key=itemgetter(0))[-1:]
+            sums += best_sum(data, few, alike)
         for _, entries, score, judged in [*best, *sorted(sums, key=itemgetter(0), reverse=True)[:2]]:
             yield from judged_by(data, entries, score, judged)
         lengths = [len(group) for group in data.features.groups if len(group) <= MOST_COORDINATES]
@@ -468,17 +468,17 @@ def odd_of(numbers: Floats) -> NDArray[np.bool_]:
     return np.array([numbers == -np.inf, numbers == np.inf, np.isnan(numbers)])
 
 
-def sums_of(
+def best_sum(
     data: Encoding, group: Sequence[Feature], alike: bool, lines: bool = False
-) -> Iterator[tuple[float, NDArray[np.int64], Additive, Singles]]:
-    """Learn sums of a curve, or a line, for each feature of a group.
+) -> list[tuple[float, NDArray[np.int64], Additive, Singles]]:
+    """Learn sums of a curve, or a line, for each feature of a group; the best of them, if any.
 
     Curves of features that are ``alike``, or many, may have the same coefficients in each of some parts (`SHAPES`).
-    Yields what each gains over a fair coin an entry of held-out folds, the entries, the sum, and what it gives them.
+    Returns what it gains over a fair coin an entry of held-out folds, the entries, the sum, and what it gives them.
     """
     size = len(group)
     if size == 0:
-        return
+        return []
     most = min(LEARN_FROM, MOST_REGRESSORS // (2 * size * (1 if lines else len(KNOTS))))
     entries = first_of_each(data, LOOK if size > MOST_COORDINATES else most)
     entries = entries[np.argsort(data.group[entries] // 2, kind="stable")]
@@ -488,7 +488,7 @@ def sums_of(
     some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
     curves, bases = bases_of(group, data, some, lines)
     designs: list[tuple[list[Basis], Singles, Floats | None]] = []
-    width = curves[0].width
+    width, columns = curves[0].width, list[Singles]()
     if (lines or (alike and size > 2)) and width and all(one.width == width for one in curves):
         finest = SHAPES[-1][0]
         part, place = np.arange(size) * finest // size, np.linspace(-1.0, 1.0, size)
@@ -496,6 +496,7 @@ def sums_of(
         for basis, at, far in zip(curves, part, place, strict=True):
             hat = basis.columns(data.numbers(basis.feature)[rows])
             summed[:, at] += hat, np.float32(far) * hat
+            columns += [] if lines else [hat]
         summed -= summed.mean(axis=2, keepdims=True)  # all hats together are constant: single precision ends there
         for parts, degree in SHAPES:
             pieces, powers = [], []
@@ -504,16 +505,21 @@ def sums_of(
                 powers.append((part * parts // finest == number) * place**power)
             designs.append((curves, np.concatenate(pieces, axis=1), np.kron(np.transpose(powers), np.eye(width))))
     if bases := [one for one in bases if one.width > (not lines)]:
-        columns = [basis.columns(data.numbers(basis.feature)[rows]) for basis in bases]
+        columns = columns or [basis.columns(data.numbers(basis.feature)[rows]) for basis in bases]
         designs.append((bases, np.concatenate(columns, axis=1), None))
+    found: list[tuple[float, list[Basis], Floats, Singles]] = []
     for bases, design, shares in designs:
         penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if shares is None else (1.0,))]
         for one, scores in zip(*regress(design, side, weight, folds, penalties), strict=True):
             gain = float(np.sum(weight * (math.log(2.0) + log_expit((2.0 * side - 1.0) * scores)), dtype=float))
-            ends = np.cumsum([basis.width for basis in bases])[:-1]
-            each = np.split(one if shares is None else shares @ one, ends)
-            terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
-            yield gain / len(entries), entries, Additive(terms), scores
+            if not found or gain >= found[0][0]:
+                found = [(gain, bases, one if shares is None else shares @ one, scores)]
+    if not found:
+        return []
+    (gain, bases, one, scores), *_ = found
+    each = np.split(one, np.cumsum([basis.width for basis in bases])[:-1])
+    terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
+    return [(gain / len(entries), entries, Additive(terms), scores)]
 
 
 def judged_by(
