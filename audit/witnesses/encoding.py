@@ -476,8 +476,11 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         odd, odd_freedom = pearson(np.isfinite(numbers).astype(int), size)  # that one is a number is no news
         scale = None  # with how few decimals all numbers are written
         for decimals in range(7):
-            first, scaled = known[:64] * 10.0**decimals, known * 10.0**decimals
-            if np.all(np.abs(first - np.rint(first)) < 1e-6) and np.all(np.abs(scaled - np.rint(scaled)) < 1e-5):
+            for some, off in ((known[:64], 1e-6), (known, 1e-5)):
+                scaled = some * 10.0**decimals
+                if np.any(np.abs(scaled - np.rint(scaled)) >= off):
+                    break
+            else:
                 scale = decimals
                 break
         own: float | None = 0.0 if scale == 0 else None
@@ -492,7 +495,8 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 residue = Residue(whole, modulus)
                 if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
                     floors = pooled(residue, sides)
-                told, freedom = pearson(np.nan_to_num(_remainders(floors, modulus), nan=-1.0).astype(np.int64), size)
+                remainders = _remainders(floors, modulus)
+                told, freedom = pearson(np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64), size)
                 chance = log_chance(told - odd, freedom - odd_freedom)
                 if own is None and chance < limit:  # others are not sure, whatever the number tells
                     seen, seen_prime = counts_of(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
