@@ -159,6 +159,10 @@ def audit_training(
         raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:
         terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
+    elif guesses is not None or method != "auto":
+        raise AuditError("guesses= and method= are of many canaries of which nothing is assumed; give neither.")
+    if assume not in (None, "independent") or (assume and not many):
+        raise AuditError(f"assume is {assume!r}; it may be 'independent', of many canaries, or None.")
     if not many and runs == 1:
         raise AuditError("One canary in one run shows nothing; give many canaries, or runs=1000.")
     confidence_of(confidence)

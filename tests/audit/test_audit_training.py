@@ -220,6 +220,8 @@ class TestRefusals:
             ({"canaries": SINGLE, "runs": 9, "fit": lambda features, targets, rng: 0, "epsilon": 1.0, "score": None}, "takes no gradients="),  # noqa: E501
             ({"data": (DATA[0][:, :5], DATA[1])}, "A canary's features have shape"),
             ({"assume": "iid"}, "it may be 'independent'"),
+            ({"canaries": SINGLE, "runs": 9, "assume": "independent"}, "of many canaries, or None"),
+            ({"canaries": SINGLE, "runs": 9, "guesses": 5}, "guesses= and method= are of many canaries"),
         ],
     )  # fmt: skip
     def test_before_training_in_a_sentence(self, changed, sentence):
