@@ -30,6 +30,7 @@ from typing import Any
 
 from epsaudit.adapters.external import CHILDREN
 from epsaudit.adapters.registry import Entry, registered
+from epsaudit.adapters.served import Served
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError
@@ -38,7 +39,7 @@ from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.hunting.hunt import Hunt, hunt
-from epsaudit.hunting.parameters import Options, Served, candidates, read_schema
+from epsaudit.hunting.parameters import Options, candidates, read_schema
 from epsaudit.hunting.shrinking import rows_of
 from epsaudit.reporting.figures import certified_against_proven
 from epsaudit.reporting.reproducer import Function, Reproducer

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from epsaudit.adapters.served import Served
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_table
-from epsaudit.hunting.parameters import Served
 from epsaudit.reporting.tables import Column
 from epsaudit.tracing import trace
 

@@ -23,6 +23,7 @@ from typing import Any
 from epsaudit.adapters import registry
 from epsaudit.adapters.external import command, with_tuples
 from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_object, registered
+from epsaudit.adapters.served import Served, stated_claims
 from epsaudit.audits import suite
 from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
@@ -34,7 +35,7 @@ from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, need
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import Candidate, Description, Table, relation_named
 from epsaudit.hunting.hunt import Finding
-from epsaudit.hunting.parameters import Options, Served, candidates, description_at, read_schema, stated_claims
+from epsaudit.hunting.parameters import Options, candidates, description_at, read_schema
 from epsaudit.reporting import tables
 from epsaudit.reporting.progress import Display
 from epsaudit.results import result as results

@@ -18,23 +18,23 @@ from typing import Any
 
 import click
 
+from epsaudit import serve as server
 from epsaudit.adapters.external import with_tuples
 from epsaudit.adapters.functions import exact_profile
 from epsaudit.adapters.registry import chosen, entry_of, registered
+from epsaudit.adapters.served import python_of
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import entropy, typed, write_whole
 from epsaudit.errors import AuditError, OwnCodeError, meant, needs
-from epsaudit.hunting.parameters import FILE, python_of
 from epsaudit.reporting import tables
 from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
-from epsaudit.serve import decoded
 from epsaudit.text import lower, percent, visible
 
 SECONDS = 300.0
@@ -163,12 +163,12 @@ def recount(old: Path, *, out: Path, mechanism: str | None, seed: int | None, jo
 def serve(function: str | None, parameters: str | None, *, python: str | None, data: str, fresh: bool) -> int:
     """Become the program."""
     if function is None:
-        print(FILE)
+        print(server.__file__)
         return AS_EXPECTED
     python = python or sys.executable
     if shutil.which(python) is None:
         raise AuditError(f"--python is {python!r}, which is no program that may be run.")
-    os.execvp(python, [python, str(FILE), function, parameters or "{}", "--data", data, *["--fresh"] * fresh])
+    os.execvp(python, [python, server.__file__, function, parameters or "{}", "--data", data, *["--fresh"] * fresh])
 
 
 def reproduce(
@@ -186,7 +186,8 @@ def reproduce(
     words, pairs = _recorded(result.execution.get("command", ""))
     words = shlex.split(function) if function else words
     known = [
-        DatasetPair(*(decoded(read_json(one, "--pair")) for one in given)) for given in ([pair] if pair else pairs)
+        DatasetPair(*(server.decoded(read_json(one, "--pair")) for one in given))
+        for given in ([pair] if pair else pairs)
     ]
     data = known[0] if len(known) == 1 else None
     for one in known:
@@ -200,7 +201,7 @@ def reproduce(
     if words:  # the program that serves the function says what it is
         asked = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
         function, parameters = str(asked["function"]), asked["parameters"] or "{}"
-        command = [asked["python"] or sys.executable, str(FILE), function, parameters, "--describe"]
+        command = [asked["python"] or sys.executable, server.__file__, function, parameters, "--describe"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:

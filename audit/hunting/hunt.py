@@ -1,8 +1,8 @@
-"""A hunt: candidates are screened by few runs, the most promising audited, certified anew, shrunk, and certified again.
+"""A hunt: candidates are traced, or screened by few runs, the most promising audited, certified anew, and shrunk.
 
 Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
 certification, of a pair as it was found or shrunk; both take fresh runs (docs/how-to/hunt.md says why this suffices).
-The screen is successive halving (Jamieson and Talwalkar 2016); it orders candidates and certifies nothing.
+Traces and the screen order candidates and certify nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ import contextlib
 import copy
 import dataclasses
 import functools
-import itertools
 import math
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,6 +24,7 @@ import numpy as np
 
 from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
+from epsaudit.adapters.served import Served
 from epsaudit.audits.fixed import Question, begun, families_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
@@ -35,23 +35,22 @@ from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
 from epsaudit.errors import AuditError, clipped
 from epsaudit.hunting.description import LONGEST_NOTE, AsChecked, Candidate, holds
-from epsaudit.hunting.parameters import Options, Served, Values, description_at
+from epsaudit.hunting.parameters import Options, Values, description_at
 from epsaudit.hunting.ranking import promise
 from epsaudit.hunting.shrinking import edge_of, shrink
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
+from epsaudit.tracing import Trace, traces
 from epsaudit.witnesses import Bound, best_of, candidate_scores
 
-RUNS = 32, 128, 512
-"""Runs on each side in each round of the screen. Where time is limited, each round has a third of it, and slow
-candidates get fewer."""
-SLOW = 0.01
-"""Seconds of a run beyond which quicker candidates are audited first: four thousand runs take 40 s."""
-LATE = 4.0
-"""Fair shares of the time of a round beyond which others on the same dataset come after all others."""
-KEPT, LEAST_KEPT = 4, 12
-"""A round keeps one in so many, but 12 at least, and the best with each value of a parameter, under each relation."""
+RUNS = 128
+"""Runs of a candidate on each side that the screen ranks it by; where time is limited, slow ones get fewer."""
+TRACED = 10.0
+"""Seconds after which a trace is given up, and with it those of all candidates with the same parameters: a trace of
+what takes a second a run takes longer than half a minute. Set by hand."""
+KEPT = 12
+"""So many are audited where nothing limits them, and the best with each value of a parameter, under each relation."""
 Audited = TypeVar("Audited", SequentialResult, AuditResult)
 LEAST_AUDIT = 512
 """Runs that an audit has time for, if there is any: with fewer little more than what is blatant is refuted."""
@@ -223,7 +222,7 @@ def hunt(
     for.
 
     The function is as for `epsaudit.black_box`, with parameters of the candidates by name; or a mechanism, or
-    `epsaudit.hunting.parameters.Served`. Candidates are what `epsaudit.hunting.parameters.candidates` gives, or pairs,
+    `epsaudit.adapters.served.Served`. Candidates are what `epsaudit.hunting.parameters.candidates` gives, or pairs,
     which are neighbours under whichever of `AddRemove`, `Substitution` and the claim's relation holds for them. The
     claim may be a function of the parameters.
 
@@ -247,7 +246,8 @@ def hunt(
         raise AuditError(f"{none}; give pairs that are.")
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
     until = math.inf if options.seconds is None else started + options.seconds
-    hunting = _Hunting(function, claim, name, options, kept, 0, until)
+    everyone = [_Screened(number, one) for number, one in enumerate(kept)]
+    hunting = _Hunting(function, claim, name, options, everyone, 0, until)
     with contextlib.ExitStack() as stack:
         if options.checkpoint is None:
             hunting.seed = entropy(options.seed)
@@ -255,12 +255,14 @@ def hunt(
             record = Checkpoint(options.checkpoint, {"hunt": hunting.identity()}, options.seed)
             hunting.file = stack.enter_context(record)
             hunting.seed = record.seed
-        hunting.screen(started + (until - started) / 3.0)
-        if hunting.ordered and all(one.failure for one in hunting.ordered):
+        hunting.audit_all(hunting.in_order("traces", hunting.traced), more=True)
+        if not hunting.interrupted:
+            hunting.audit_all(hunting.in_order("hunt", hunting.screened))
+        if not hunting.attempts and hunting.ordered and all(one.failure for one in hunting.ordered):
             first = hunting.ordered[0].failure
             raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
-        hunting.audit_all()
-    attempts, screened, left_out = tuple(hunting.attempts), len(hunting.ordered), len(known) - len(kept)
+    attempts, left_out = tuple(hunting.attempts), len(known) - len(kept)
+    screened = sum(one.seen for one in everyone)
     spent, failed = (hunting.runs, time.perf_counter() - started), hunting.failures()
     of = len(kept), screened, left_out, failed
     return Hunt(name, options, *of, attempts, *spent, hunting.seed, hunting.interrupted)
@@ -268,15 +270,13 @@ def hunt(
 
 @dataclass(eq=False)
 class _Screened:
+    number: int
     candidate: Candidate
-    seed: int
     rank: tuple[float, float] = (0.0, 0.0)  # as `promise` says
-    kept: bool = False  # by all rounds
+    seen: bool = False  # traced, or screened
+    kept: bool = False  # suspected by a trace, or kept by all rounds
     failure: str = ""
     pace: float = 0.0  # seconds of a run
-    sides: Any = None
-    outputs: Any = None
-    seconds: float = 0.0
 
 
 @dataclass
@@ -285,11 +285,12 @@ class _Hunting:
     claimed: Claim | Callable[[Values], Claim]
     name: str
     options: Options
-    candidates: Sequence[Candidate]
+    everyone: Sequence[_Screened]
     seed: int
     until: float
     file: Checkpoint | None = None
-    ordered: list[_Screened] = field(default_factory=list)  # for which there was time, the most promising first
+    ordered: list[_Screened] = field(default_factory=list)  # those that runs were made of, the most promising first
+    times: Counter[Any] = field(default_factory=Counter)  # how often each aspect was audited
     attempts: list[Attempt] = field(default_factory=list)
     found: defaultdict[Any, set[str]] = field(default_factory=lambda: defaultdict(set))  # kinds of data, by aspect
     made: dict[str, Mechanism] = field(default_factory=dict)  # by parameters: a child or a cache belongs to it
@@ -297,58 +298,71 @@ class _Hunting:
     certified: int = 0
     interrupted: bool = False
 
-    def screen(self, until: float) -> None:
-        everyone = [_Screened(one, entry_seed(self.seed, f"screen {n}")) for n, one in enumerate(self.candidates)]
-        record = Section(self.file, "hunt")
+    def in_order(self, name: str, make: Callable[[], list[_Screened]]) -> list[_Screened]:
+        """Return candidates to be audited, the most promising first, as the checkpoint holds them if they were made."""
+        record, facts = Section(self.file, name), ("rank", "seen", "kept", "failure", "pace")
 
-        def order(known: dict[str, Any]) -> list[_Screened]:
+        def read(known: dict[str, Any]) -> list[_Screened]:
             self.runs = known["runs"]
-            return [dataclasses.replace(everyone[place], **facts) for place, facts in known["ordered"]]
+            for one, told in zip(self.everyone, known["everyone"], strict=True):
+                vars(one).update(told)
+            return [self.everyone[place] for place in known["ordered"]]
 
-        if (ordered := record.once("choice", order)) is not None:
-            self.ordered = ordered
-            return
-        remaining, started = first_of_each(everyone, len(everyone)), time.perf_counter()
-        for turn, size in enumerate(RUNS):
-            end = until if math.isinf(until) else started + (until - started) * (turn + 1) / len(RUNS)
-            slow, late = set[str](), list[_Screened]()
-            for done, one in enumerate(itertools.chain(remaining, late)):
-                begins, last = time.perf_counter(), done >= len(remaining)
-                if (done or turn) and begins > (end if turn or last else until):  # the first round is for all
-                    break
-                if not last and repr(one.candidate.pair.x) in slow:  # datasets may take a thousand times as long
-                    late.append(one)
-                    continue
-                self.options.say(
-                    f"screen, round {turn + 1} of {len(RUNS)}: {done - len(late) + 1} of {len(remaining)} candidates"
-                )
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        self.look(one, size, turn, end, max(1, len(remaining) - done))
-                except AuditError as error:
-                    one.rank, one.failure = (0.0, 0.0), str(error)
-                if time.perf_counter() - begins > LATE * (end - started) / len(remaining):
-                    slow.add(repr(one.candidate.pair.x))
-            seen = [one for one in remaining if not one.failure and one.outputs is not None]  # there was time for it
-            seen.sort(key=lambda one: one.rank, reverse=True)
-            remaining = first_of_each(seen, max(LEAST_KEPT, len(seen) // KEPT))
-        for one in remaining:
+        if (found := record.once("choice", read)) is None:
+            found = made = make()
+            everyone = [{name: getattr(one, name) for name in facts} for one in self.everyone]
+            places = [one.number for one in made]
+            record.record_once("choice", lambda: {"runs": self.runs, "everyone": everyone, "ordered": places})
+        self.ordered += found
+        return found
+
+    def traced(self) -> list[_Screened]:
+        """Return what traces suspect: of each value, relation and kind of data the candidate that loses most.
+
+        Traced is all that is a function of Python, in a sixth of the time at most.
+        """
+        end, alike = time.perf_counter() + self.left() / 6.0, defaultdict[str, list[_Screened]](list)
+        for one in self.everyone:
+            alike[digest(dict(one.candidate.parameters))].append(one)
+        losses, kinds, suspected = dict[int, float](), set[Any](), list[_Screened]()
+        for some in alike.values():
+            with contextlib.suppress(AuditError):  # of a program, or too slow
+                for one, found in zip(some, self.traces([each.candidate for each in some]), strict=False):
+                    losses[one.number], one.seen = 0.0 if found is None else found.loss, True
+                    self.options.say(f"tracing: {len(losses)} of {len(self.everyone)} candidates")
+                    if time.perf_counter() > end:
+                        break
+        for number in sorted(filter(losses.get, losses), key=losses.__getitem__, reverse=True):
+            one = self.everyone[number]
+            new = {(aspect, edge_of(one.candidate)) for aspect in aspects_of(one.candidate)} - kinds
+            if new and self.look(one, end, 1):
+                kinds |= new
+                suspected.append(one)
+                one.kept = True
+        return suspected
+
+    def traces(self, candidates: Sequence[Candidate]) -> Iterator[Trace | None]:
+        """Trace candidates with the same parameters; None for what cannot be traced, as its data, say."""
+        first, bits = candidates[0], self.options.witnesses == "all"
+        how: Any = {"claim": self.claim(first), "seed": self.seed % 2**32, "bits": bits, "timeout": TRACED}
+        for found in traces(self.mechanism(first), [one.pair for one in candidates], **how):
+            yield None if isinstance(found, str) else found
+
+    def screened(self) -> list[_Screened]:
+        """Sample what was not audited nor is known, in a third of the time at most; one of each if there are enough."""
+        remaining = [one for one in self.everyone if not one.kept and not self.known(one.candidate)]
+        most = 0 if len(self.attempts) == self.options.audits else len(remaining)
+        until, tried = time.perf_counter() + self.left() / 3.0, list[_Screened]()
+        for one in first_of_each(remaining, most):
+            if tried and time.perf_counter() > until:
+                break
+            tried.append(one)
+            self.options.say(f"screening: {len(tried)} of {len(remaining)} candidates")
+            self.look(one, until, len(remaining) - len(tried) + 1)
+        able = sorted((one for one in tried if not one.failure), key=lambda one: one.rank, reverse=True)
+        for one in first_of_each(able, KEPT):
             one.kept = True
-
-        def worth(one: _Screened) -> tuple[float, ...]:
-            promises, slowness = one.rank[0] > 1.0, 0
-            if promises and not math.isinf(until):  # in powers of four: the quick ones first, as audits take long
-                slowness = max(0, round(math.log(max(one.pace, 1e-6) / SLOW, 4.0)))
-            return (one.kept, promises, -slowness, *one.rank)
-
-        self.ordered = [one for one in everyone if one.failure or one.outputs is not None]
-        self.ordered.sort(key=worth, reverse=True)
-        known = ("rank", "kept", "failure", "pace")
-        rows = [(everyone.index(one), {name: getattr(one, name) for name in known}) for one in self.ordered]
-        record.record_once("choice", lambda: {"runs": self.runs, "ordered": rows})
-        for one in self.ordered:
-            one.sides = one.outputs = None
+        return sorted(tried, key=lambda one: (one.kept, *one.rank), reverse=True)
 
     def failures(self) -> tuple[str, ...]:
         """Say of which candidates every run failed, of those with each value of a parameter."""
@@ -364,29 +378,31 @@ class _Hunting:
             if some
         )
 
-    def look(self, one: _Screened, size: int, turn: int, end: float, waiting: int) -> None:
-        started, claim = time.perf_counter(), self.claim(one.candidate)
-        if one.sides is None:
-            mechanism, pairs = self.mechanism(one.candidate), [one.candidate.pair]
-            question = Question.of(mechanism, pairs, claim=claim, trials=self.options.trials)
-            one.sides = begun(question, one.seed, 1, Section()).sides[0]
-        start = time.perf_counter()
-        self.draw(one, 1, len(RUNS) + turn)  # as a run may take a hundred times as long as others
-        took = max(time.perf_counter() - start, 1e-9)
-        if (fit := ((end - start) / waiting - took) / took) >= 1.0:
-            self.draw(one, int(min(fit, size - 1)), turn)
-        one.seconds += time.perf_counter() - started
-        one.pace = one.seconds / (2 * len(one.outputs[0]))
-        values = [value for side in one.outputs for value in values_of(side)]
-        if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
-            raise AuditError(f"every run {values[0]!r}")
-        outputs, outputs_prime = one.outputs
-        one.rank = promise(outputs, outputs_prime, claim, families_of(self.options.witnesses))
-
-    def draw(self, one: _Screened, size: int, turn: int) -> None:
-        more = training_outputs(one.sides, size, one.seed, turn)
-        one.outputs = more if one.outputs is None else alike(*map(join, zip(one.outputs, more, strict=True)))
-        self.runs += 2 * size
+    def look(self, one: _Screened, end: float, waiting: int) -> bool:
+        """Rank a candidate by runs, for which it has its share of the time; False, and why, if it cannot be audited."""
+        started, one.seen = time.perf_counter(), True
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                claim, pairs = self.claim(one.candidate), [one.candidate.pair]
+                question = Question.of(self.mechanism(one.candidate), pairs, claim=claim, trials=self.options.trials)
+                seed = entry_seed(self.seed, f"screen {one.number}")
+                sides = begun(question, seed, 1, Section()).sides[0]
+                start = time.perf_counter()
+                both: Any = training_outputs(sides, 1, seed, 1)  # a run may take a hundred times as long as others
+                took = max(time.perf_counter() - start, 1e-9)
+                if (fit := ((end - start) / waiting - took) / took) >= 1.0:
+                    more = training_outputs(sides, int(min(fit, RUNS - 1)), seed, 0)
+                    both = alike(*map(join, zip(both, more, strict=True)))
+                self.runs += 2 * len(both[0])
+                one.pace = (time.perf_counter() - started) / (2 * len(both[0]))
+                values = [value for side in both for value in values_of(side)]
+                if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
+                    raise AuditError(f"every run {values[0]!r}")
+                one.rank = promise(both[0], both[1], claim, families_of(self.options.witnesses))
+        except AuditError as error:
+            one.failure = str(error)
+        return not one.failure
 
     def once(self, name: str, kind: type[Audited], audit: Callable[[], Audited]) -> Audited:
         """Do an audit, unless the checkpoint holds its result, or why it failed, which counts as what it came to."""
@@ -411,10 +427,10 @@ class _Hunting:
 
     def identity(self) -> Identity:
         """What a checkpoint knows the hunt by, in words that a refusal can quote; `AuditError` as `check_restart`."""
-        mechanism, options, claim, tried = self.mechanism(self.candidates[0]), self.options, self.claimed, []
+        tries = [one.candidate for one in self.everyone]
+        tried = [(one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)) for one in tries]
+        mechanism, options, claim = self.mechanism(tries[0]), self.options, self.claimed
         check_restart(mechanism)
-        for one in self.candidates:
-            tried.append((one.pair.x, one.pair.x_prime, dict(one.parameters), str(one.adjacencies)))
         return {
             "mechanism": self.name,
             "candidates": digest(tried),
@@ -425,14 +441,18 @@ class _Hunting:
             **fingerprint(mechanism, options.describe, claim),
         }
 
-    def audit_all(self) -> None:
-        """Audit the most promising, each value of a parameter and each relation once before any of them again."""
-        times, limited = Counter[Any](), self.options.audits is not None or not math.isinf(self.until)
-        waiting = [one for one in self.ordered if not one.failure and (limited or one.kept)]
-        for number in range(1, (self.options.audits or len(waiting)) + 1):
+    def audit_all(self, ordered: Sequence[_Screened], more: bool = False) -> None:
+        """Audit the most promising, each value of a parameter and each relation once before any of them again.
+
+        ``more`` are to come, which the time is left for.
+        """
+        limited = self.options.audits is not None or not math.isinf(self.until)
+        waiting = [one for one in ordered if not one.failure and (limited or one.kept)]
+        while self.options.audits is None or len(self.attempts) < self.options.audits:
             waiting = [one for one in waiting if not self.known(one.candidate)]
             if not waiting or self.left() <= 0.0:
                 return
+            number, times = len(self.attempts) + 1, self.times
             chosen = min(waiting, key=lambda one: min(times[aspect] for aspect in aspects_of(one.candidate)))
             others = {aspect for one in waiting for aspect in aspects_of(one.candidate)} - {*times}
             times.update(aspects_of(chosen.candidate))
@@ -445,7 +465,8 @@ class _Hunting:
                 if isinstance(mechanism, CommandMechanism) and (hurried := not math.isinf(self.until)):
                     mechanism = dataclasses.replace(mechanism, restarts=False)  # which certification makes
                 # the most promising ones are first; half of the time for the last
-                share = 0.5 if number == self.options.audits or not waiting else 1.0 / max(4, len(others))
+                last = number == self.options.audits or not (waiting or more)
+                share = 0.5 if last else 1.0 / max(4, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
                 audited = self.audit(mechanism, candidate, confidence, trials, name, seconds)
@@ -530,8 +551,8 @@ class _Hunting:
 
         described: Any = self.options.describe  # None, too, is at every value what it is
         values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
-        for one in self.candidates:
-            for parameter, value in one.parameters.items():
+        for one in self.everyone:
+            for parameter, value in one.candidate.parameters.items():
                 values.setdefault(parameter, {}).setdefault(repr(value), value)
         smallest, _ = shrink(
             refuted.candidate,
@@ -572,8 +593,12 @@ class _Hunting:
         runs = sizes[min(bisect.bisect_left(sizes, enough, key=lambda n: choose(n).predicted), len(sizes) - 1)]
         choice, runs = choose(runs), min(2 * runs, most)  # for luck
         counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
-        chosen = "the pair and the event were chosen by earlier runs, none of which counts"
-        shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, chosen])
+        chosen = ["the pair and the event were chosen by earlier runs, none of which counts"]
+        with contextlib.suppress(AuditError):
+            chosen += [
+                *(f"a trace names {one.sentence()}" for one in self.traces([candidate]) if one and one.suspicious)
+            ]
+        shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, *chosen])
         result = AuditResult(
             **{**shared, "trials": 2 * size + runs, "seed": seed},
             training_runs=2 * size,

@@ -1,7 +1,4 @@
-"""What a hunt is asked: candidates of described data and of parameters, the function and its claim, the options.
-
-A schema file says what data and parameters are; a function served in another environment takes their values there.
-"""
+"""What a hunt is asked: candidates of described data and of parameters, as a schema file says them, and the options."""
 
 from __future__ import annotations
 
@@ -11,20 +8,14 @@ import itertools
 import json
 import math
 import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from epsaudit.adapters.external import CommandMechanism, command
 from epsaudit.audits.fixed import trials_of
-from epsaudit.claims import stated
-from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
-from epsaudit.engine.provenance import digest
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.hunting.description import (
     Answers,
@@ -37,9 +28,6 @@ from epsaudit.hunting.description import (
     symbols,
 )
 from epsaudit.witnesses import Family
-
-FILE = Path(__file__).parents[1] / "serve.py"
-"""Run by path, so that it needs nothing of this environment."""
 
 MOST_STEPS = 200
 """Tests of one shrinking at most. Of the leaky functions of the tests none took more than 60."""
@@ -157,74 +145,6 @@ def _put_in(told: Any, values: Values) -> Any:
             return values[name]
         return {key: _put_in(part, values) for key, part in told.items()}
     return [_put_in(part, values) for part in told] if isinstance(told, (list, tuple)) else told
-
-
-@dataclass(frozen=True)
-class Served:
-    """Makes a mechanism of a function in another environment and values of its parameters, for a hunt."""
-
-    function: str
-    """'module:function', or 'FILE.py:function'."""
-    environment: str | None = None
-    """A Python, or the folder of a virtual environment; this one by default."""
-    data: str = "plain"
-    """What the function takes a dataset as: 'plain', 'array' or 'frame'."""
-    timeout: float = 300.0
-    """Seconds of silence after which it is given up."""
-    fresh: bool = False
-    """Whether the function makes the one that takes a dataset, anew for every run."""
-
-    def __call__(self, parameters: Values) -> CommandMechanism:
-        """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
-        try:
-            arguments = json.dumps(dict(parameters))
-        except TypeError as error:
-            raise AuditError(f"The parameters {dict(parameters)!r} cannot be written as JSON ({error}).") from None
-        words = [python_of(self.environment), str(FILE), self.function, arguments, "--data", self.data]
-        return command([*words, *["--fresh"] * self.fresh], name=self.function, timeout=self.timeout)
-
-
-def stated_claims(
-    function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
-) -> Callable[[Mapping[str, Any]], Claim]:
-    """Ask a library for its claim at each of the parameters that a hunt will try, where it is installed.
-
-    The function, given as for `Served`, takes the parameters by name and returns what
-    `epsaudit.claims.stated.numbers_of` reads. `AuditError` if that is no claim, or after ``timeout`` seconds.
-    """
-    asked = json.dumps([dict(one) for one in parameters])
-    words = [python_of(environment), stated.__file__, str(FILE), function, asked]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise AuditError(f"{function} states no claim: {error}.") from None
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    if len(answers) < len(parameters):
-        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
-        raise AuditError(f"{function} states no claim: {reason}")
-    found: dict[str, Claim] = {}
-    for one, said in zip(parameters, answers, strict=True):
-        at = f" with {dict(one)}" if one else ""
-        if "error" in said:
-            raise AuditError(f"{function} states no claim{at}: {said['error']}.")
-        if (claim := claim_from_numbers(said)) is None:
-            known = "; ".join(", ".join(names) for names in CLAIMS)
-            raise AuditError(f"{function} states {said}{at}, which is no claim; one is made of: {known}.")
-        found[digest(dict(one))] = claim
-    return lambda values: found[digest(dict(values))]
-
-
-def python_of(environment: str | None) -> str:
-    """Return the Python of an environment; raises `AuditError` for a folder that has none."""
-    if environment is None:
-        return sys.executable
-    folder = Path(environment)
-    if not folder.is_dir():
-        return environment
-    found = next((path for name in ("bin/python", "Scripts/python.exe") if (path := folder / name).exists()), None)
-    if found is None:
-        raise AuditError(f"{environment} has no bin/python; give a Python, or the folder of a virtual environment.")
-    return str(found)
 
 
 @dataclass(frozen=True, kw_only=True)

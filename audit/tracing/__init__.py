@@ -91,6 +91,12 @@ class Trace:
         return max((one.exact for one in self.suspicions if one.exact is not None), default=None)
 
     @property
+    def loss(self) -> float:
+        """How large what is suspected is, in claims, to order pairs by: infinite where no exact loss is known."""
+        worst = self.suspicions and (self.claim is None or any(one.exact is None for one in self.suspicions))
+        return math.inf if worst else (self.exact or 0.0) / (self.claim.parameter or 1.0 if self.claim else 1.0)
+
+    @property
     def refuted(self) -> bool:
         """Whether a certificate refutes the claim: the exact loss of what is released, or a statistical audit."""
         exact = self.claim is not None and self.exact is not None and self.exact > self.claim.parameter
@@ -160,7 +166,7 @@ def trace(
     function : callable or Mechanism
         As for `epsaudit.black_box`. Numpy's generators, `random`, `secrets`, `os.urandom`, scipy, torch and jax are
         seen where they are used, and mechanisms of libraries as a whole; yours join by `mechanism`. It runs in a child
-        process, in which these are replaced. What `epsaudit.hunting.parameters.Served` makes runs in its environment.
+        process, in which these are replaced. What `epsaudit.adapters.served.Served` makes runs in its environment.
     pair : DatasetPair or (x, x_prime)
         Neighbouring datasets.
     claim : Claim, optional
@@ -215,7 +221,7 @@ def traces(
     """Trace pairs one after the other in one child process; a sentence says why one was not traced."""
     if "fork" not in multiprocessing.get_all_start_methods():
         raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
-    if isinstance(asked, CommandMechanism) and asked.program.words[1:2] != (serve.__file__,):
+    if isinstance(asked, CommandMechanism) and serve.__file__ not in asked.program.words:
         raise AuditError(
             f"{asked.name} is a program of its own, of which nothing is seen; a function of Python is traced."
         )
@@ -253,7 +259,8 @@ def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answer
         if not isinstance(asked, CommandMechanism):
             recorder.record_all(answers, _call(asked), [(one.x, one.x_prime) for one in pairs], **settings)
             return
-        python, _, *words = asked.program.words
+        python, *words = asked.program.words
+        words = words[words.index(serve.__file__) + 1 :]
         settings["pairs"] = [list(map(dataset_to_json, (one.x, one.x_prime))) for one in pairs]
         with tempfile.TemporaryFile("w+") as request:
             json.dump(settings, request)

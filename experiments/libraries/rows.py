@@ -23,7 +23,7 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
-from epsaudit.hunting.parameters import stated_claims
+from epsaudit.adapters.served import stated_claims
 from epsaudit.mechanisms import accounting
 
 Role = Literal["affected", "fixed", "control", "not reproduced", "sound"]

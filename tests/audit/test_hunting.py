@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution
+from epsaudit.adapters.served import Served
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.description import AddRemovePerson, Column, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.parameters import Options, Served, candidates
+from epsaudit.hunting.parameters import Options, candidates
 from epsaudit.hunting.shrinking import rows_of, shrink
 from epsaudit.witnesses.events import PARTS, parts_of
 
@@ -209,7 +210,7 @@ def test_a_broken_budget_would_be_noticed(monkeypatch):
     At one half an audit of 200 runs refutes it with a probability of about 1/6, and so one of twenty with 0.97; with
     the shares as they are, any does with 0.05 at most.
     """
-    monkeypatch.setattr(hunting, "RUNS", (32,))
+    monkeypatch.setattr(hunting, "RUNS", 32)
     options = Options(audits=20, trials=200, seed=2, n_jobs=1)
     assert not hunt(randomized_response, [("yes", "no")] * 2, claim=PureDP(1.0), options=options).refuted
     monkeypatch.setattr(Options, "share", lambda self, number: 0.5)
@@ -266,7 +267,7 @@ def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
         assert [one.result.to_dict() for one in done.attempts] == [one.result.to_dict() for one in whole.attempts]
         assert [one.to_dict() for one in done.findings] == [one.to_dict() for one in whole.findings]
         assert done.runs == whole.runs
-    assert sum("screen, round 1 of 3: 1 of" in one for one in heard) == 1
+    assert sum("tracing: 1 of" in one for one in heard) == 1
     drawn = [one for one in heard if "of at most" in one]
     assert 0 < len(set(drawn)) == len(drawn), "audits and steps are remembered"
 

@@ -6,9 +6,10 @@ import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, serve
 from epsaudit.adapters import external
+from epsaudit.adapters.served import Served
 from epsaudit.engine.independence import CONSTANT, PROCESSES
 from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.parameters import Options, Served
+from epsaudit.hunting.parameters import Options
 
 PROGRAMS = """
 import functools, random
