@@ -380,7 +380,7 @@ class _Hunting:
 
     def look(self, one: _Screened, end: float, waiting: int) -> bool:
         """Rank a candidate by runs, for which it has its share of the time; False, and why, if it cannot be audited."""
-        started, one.seen = time.perf_counter(), True
+        one.seen = True
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -395,7 +395,7 @@ class _Hunting:
                     more = training_outputs(sides, int(min(fit, RUNS - 1)), seed, 0)
                     both = alike(*map(join, zip(both, more, strict=True)))
                 self.runs += 2 * len(both[0])
-                one.pace = (time.perf_counter() - started) / (2 * len(both[0]))
+                one.pace = (time.perf_counter() - start) / (2 * len(both[0]))  # without the start of a program
                 values = [value for side in both for value in values_of(side)]
                 if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
                     raise AuditError(f"every run {values[0]!r}")
@@ -496,7 +496,7 @@ class _Hunting:
         """Certify what was refuted as it was found, and what it is shrunk to in the time that is left."""
         best, place = None, 1 + sum(one.finding is not None for one in self.attempts)
 
-        def certified(candidate: Candidate, pace: float, steps: int) -> Finding | None:
+        def certified(candidate: Candidate, pace: float, steps: int = 0) -> Finding | None:
             for attempt in range(TRIES):
                 if (attempt or steps) and self.left() <= 0.0:
                     break
@@ -510,10 +510,13 @@ class _Hunting:
             return None
 
         try:
-            if (best := certified(refuted.candidate, refuted.pace, 0)) is not None:
+            if (best := certified(refuted.candidate, refuted.pace)) is not None:
                 self.options.hold(place, best, self.seed)
-            smallest, pace, steps = self.shrunk(number, refuted, first)
-            if smallest is not refuted.candidate and (found := certified(smallest, pace, steps)) is not None:
+            smallest, steps = self.shrunk(number, refuted.candidate, first)
+            looked = _Screened(-1, smallest)  # smaller data may take longer
+            if smallest is refuted.candidate or not self.look(looked, time.perf_counter() + self.left(0.25), 1):
+                return best
+            if (found := certified(smallest, looked.pace, steps)) is not None:
                 stronger = best is not None and best.result.lower_bound > found.result.lower_bound
                 best = dataclasses.replace(found, strongest=best if stronger else None)
                 self.options.hold(place, best, self.seed)
@@ -524,17 +527,17 @@ class _Hunting:
                 self.until, self.interrupted = -math.inf, True
         return best
 
-    def shrunk(self, number: int, refuted: _Screened, first: SequentialResult) -> tuple[Candidate, float, int]:
-        """Return the simplest candidate that is found, seconds of its run, and how many tests that took."""
+    def shrunk(self, number: int, refuted: Candidate, first: SequentialResult) -> tuple[Candidate, int]:
+        """Return the simplest candidate that is found, and how many tests that took."""
         trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
-        steps, pace, end = 0, refuted.pace, time.perf_counter() + self.left(0.5)
+        steps, end = 0, time.perf_counter() + self.left(0.5)
 
         def still(one: Candidate) -> float:
-            nonlocal steps, pace
-            if one.parameters != refuted.candidate.parameters and self.known(one):
+            nonlocal steps
+            if one.parameters != refuted.parameters and self.known(one):
                 return 0.0
             edge = edge_of(one)  # of which there is a finding, if of another pair's data
-            if edge != edge_of(refuted.candidate) and all(edge in self.found[aspect] for aspect in aspects_of(one)):
+            if edge != edge_of(refuted) and all(edge in self.found[aspect] for aspect in aspects_of(one)):
                 return 0.0
             steps += 1
             self.options.say(f"shrinking, step {steps}: {one.pair}")
@@ -544,10 +547,7 @@ class _Hunting:
                 tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
             except AuditError:
                 return 0.0
-            if not tried.violates_claim:
-                return 0.0
-            pace = tried.seconds / tried.runs  # smaller data may take longer
-            return 1.0 / tried.runs
+            return 1.0 / tried.runs if tried.violates_claim else 0.0
 
         described: Any = self.options.describe  # None, too, is at every value what it is
         values: dict[str, dict[str, Any]] = {}  # of each parameter, the usual one first
@@ -555,14 +555,14 @@ class _Hunting:
             for parameter, value in one.candidate.parameters.items():
                 values.setdefault(parameter, {}).setdefault(repr(value), value)
         smallest, _ = shrink(
-            refuted.candidate,
+            refuted,
             still,
             describe=lambda values: description_at(described, values),
             values={parameter: list(tried.values()) for parameter, tried in values.items()},
             until=end,
             most_steps=self.options.steps,
         )
-        return smallest, pace, steps
+        return smallest, steps
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, a readable one if any suffices, on runs of their own; certify most of what it shows."""

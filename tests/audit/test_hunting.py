@@ -49,6 +49,11 @@ def keeps_a_symbol(values, rng):
     return sorted({*values, "a"}) if rng.random() < 0.5 else ["a", "b"]
 
 
+def majority_of_little_noise(values, rng):
+    scores = np.array([list(values).count(symbol) for symbol in ("a", "b")])
+    return "ab"[int(np.argmax(scores + rng.gumbel(scale=0.4, size=2)))]
+
+
 LEAKY = {
     scale_of_half: WITHIN,
     no_clipping: WITHIN,
@@ -56,6 +61,7 @@ LEAKY = {
     raises_on_empty: WITHIN,
     noise_by_size: WITHIN,
     keeps_a_symbol: SYMBOLS,
+    majority_of_little_noise: SYMBOLS,  # in which a trace sees nothing
 }
 """Functions, and the data for which they promise 1-DP when one record is added or removed."""
 
@@ -110,7 +116,7 @@ def some_daily(functions, *daily):
     return [pytest.param(one, id=one.__name__, marks=mark) for one, mark in zip(functions, marks, strict=True)]
 
 
-@pytest.mark.parametrize("function", some_daily(LEAKY, scale_of_half, raises_on_empty))
+@pytest.mark.parametrize("function", some_daily(LEAKY, scale_of_half, raises_on_empty, majority_of_little_noise))
 def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function):
     description = LEAKY[function]
     found = hunted(function, description)
@@ -151,6 +157,9 @@ def test_the_blatant_is_found_beside_the_sound_in_the_domain_of_the_data():
     seen = hunt(two_faults, listed, claim=PureDP(1.0), options=options)
     empty, summed = seen.findings
     assert {one.candidate.parameters["query"] for one in seen.findings} == {"sum"}
+    assert seen.attempts[0].candidate.parameters["query"] == "sum", "as a trace suspects it"
+    line = two_faults.__code__.co_firstlineno + 5
+    assert f"a trace names test_hunting.py:{line} input moves by" in summed.result.notes[-1]
     assert [len(one.candidate.pair.x) > 0 for one in (empty, summed)] == [False, True]
     for one in (empty, summed):
         assert all(10 <= value <= 11 for value in (*one.candidate.pair.x, *one.candidate.pair.x_prime))
