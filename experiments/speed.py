@@ -171,9 +171,9 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
     The first two are not measured if they are ``known``.
     """
     case.audit(min(case.runs, WARM), seed)
-    called, drawn = known or (least_seconds(lambda _: case.call()), least_seconds(lambda _: case.draw()))
     audited = least_seconds(lambda number: case.audit(case.runs, seed + number))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    called, drawn = known or (least_seconds(lambda _: case.call()), least_seconds(lambda _: case.draw()))
     return {
         "outputs": case.outputs,
         "audit": "privacy test" if case.sequential else "fixed size",
