@@ -453,6 +453,10 @@ def _number_at(path: Path) -> Coordinate | At:
     return Coordinate(first) if isinstance(first, int) and abs(first) < MOST_FIELDS else At(path)  # others are keys
 
 
+def _place_of(field: Coordinate | At) -> Path:
+    return (field.index,) if isinstance(field, Coordinate) else field.path
+
+
 def holding(outputs: Outputs, most: int) -> int:
     """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
     sample = outputs[:MOST_PARTS].tolist()
@@ -570,6 +574,13 @@ class _Field:
                 found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, told[codes]))
         return found
 
+    def exact(self) -> tuple[Feature, tuple[float, ...]]:
+        """The feature and the edges of its cells; of single values, their numbers among them."""
+        if not self.single or not isinstance(self.feature, Coordinate | At):
+            return self.feature, tuple(self.edges.tolist())
+        values = np.unique(self.numbers[~np.isnan(self.numbers)]).tolist()
+        return Code(_place_of(self.feature), tuple(values)), tuple(np.arange(0.5, len(values) - 1).tolist())
+
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
     """Tables of two fields that tell more together than each alone; of few fields all tables."""
@@ -582,8 +593,8 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
             for alone in (first, second):
                 told, own = pearson(alone.codes, size)
                 more, freedom = more - told, freedom - own
-            edges = [tuple(one.edges.tolist()) for one in (first, second)]
-            found.append((log_chance(more, freedom), Together(first.feature, second.feature, *edges)))
+            parts, edges = zip(*(one.exact() for one in (first, second)), strict=True)
+            found.append((log_chance(more, freedom), Together(*parts, *edges)))
     best = sure(found, MOST_TOGETHER)
     return best if best or len(found) > FEW_TABLES else [table for _, table in found]
 
@@ -732,6 +743,9 @@ class Features:
             sources: list[Feature] = [Coordinate(i) for i in least(chances, MOST_CORRELATED)]
             extra = [Reduced("sum", size), Reduced("norm", size)] if long else combinations_of(size)
             releases, group = releases_of(*sides, size), basic
+            if size <= MOST_PAIRED:
+                values = np.unique(np.concatenate([side[:LOOK] for side in sides])).tolist()
+                structure = [Contains(value) for value in values] if 2 < len(values) <= MOST_PAIRED else []
             if long:  # the best of 100,000 that tell nothing would look telling in all folds
                 likely = least(chances, MOST_LINEAR)
                 if size > MOST_LINEAR:
@@ -764,6 +778,7 @@ class Features:
             return found
         singly = sources if rows is None or len(sources) <= MOST_PAIRED else []  # of long arrays pairs alone
         best = screen([one for one in singly if one in {*group, *fields.symbols}], *sides, MOST_PAIRED)
+        best += screen(structure, *sides, MOST_PAIRED)
         first = list(dict.fromkeys([*itertools.chain.from_iterable(pairs), *best]))
         together = pairs_together(first, *sides)
         regions, scanned = rare_regions(list(dict.fromkeys([*first, *sources])), *sides)
@@ -775,8 +790,7 @@ class Features:
             values, seen = np.unique(pooled(one, sides), return_counts=True)
             often = values[(seen >= LEAST_SEEN) & np.isfinite(values)]
             if 0 < len(often) <= MOST_VALUES < len(values) / 2:
-                place = (one.index,) if isinstance(one, Coordinate) else one.path
-                repeated.append(Code(place, tuple(often.tolist())))
+                repeated.append(Code(_place_of(one), tuple(often.tolist())))
         more += [*screen(fields.symbols, *sides, TELLING), *screen(repeated, *sides, MOST_PARTS)]
         reduced = [one for one in extra if isinstance(one, Reduced)]
         combined = [one for one in extra if not isinstance(one, Reduced)]

@@ -590,6 +590,10 @@ class Together(Labelled):
 def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
     if isinstance(feature, Code | Together):
         return feature.written([code])
+    if says := getattr(feature, "says", None):
+        none, there = np.searchsorted(edges, [0.0, 1.0]) == code
+        if none != there:
+            return str(says[0] if there else says[1])
     if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
         return f"{feature.label} = {edges[code]:.6g}"
     low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
@@ -732,6 +736,12 @@ class Interval:
         return f"{'' if self.low == -math.inf else f'{low} {above} '.replace('>', '<')}{label} {below} {high}"
 
 
+def _codes_in(region: Region) -> list[int]:
+    """The values or cells that a region of a `Code` or of a table holds, by their numbers."""
+    codes = np.arange(region.feature.number)  # type: ignore[attr-defined]
+    return [*np.flatnonzero(sum(interval.contains(codes) for interval in region.intervals)).tolist()]
+
+
 @dataclass(frozen=True)
 class Region:
     """A union of intervals of one feature, with single outputs (atoms) put in or taken out.
@@ -764,10 +774,7 @@ class Region:
     def __str__(self) -> str:
         parts = []
         if isinstance(self.feature, Code | Together):  # it says which of its values or cells these are
-            inside = np.zeros(self.feature.number, bool)
-            for interval in self.intervals:
-                inside |= interval.contains(np.arange(len(inside)))
-            parts = [self.feature.written(np.flatnonzero(inside).tolist())] if inside.any() else []
+            parts = [self.feature.written(codes)] if (codes := _codes_in(self)) else []
         else:
             says: tuple[str, str] | None = getattr(self.feature, "says", None)  # better than a number that is 0 or 1
             for interval in self.intervals:
@@ -955,7 +962,9 @@ def condition(event: Event) -> str:
         case Combined("==", first, second):
             a, b = _number(first), _number(second)
             says = f"{a} == {b}", f"({a} < {b} or {a} > {b})"
-    for interval in event.intervals:
+        case Together():
+            parts = [_condition_of_cell(feature, int(code)) for code in _codes_in(event)]
+    for interval in event.intervals if not parts else ():
         if says is not None:
             false, true = interval.contains(np.array([0.0, 1.0]))
             if true == false:
@@ -973,6 +982,20 @@ def condition(event: Event) -> str:
     if len(text) > LONGEST:
         raise NotShort(f"the event {event} names too many outputs or intervals")
     return text
+
+
+def _condition_of_cell(table: Together, code: int) -> str:
+    fields = (table.first, table.edges), (table.second, table.edges_second)
+    cells = []
+    for (feature, edges), place in zip(fields, divmod(code, len(table.edges_second) + 1), strict=True):
+        inside = Interval(*(-math.inf, *edges, math.inf)[place : place + 2], includes_low=False)
+        if isinstance(feature, Code):
+            value = feature.values[place]
+            if type(value) is not float or math.isnan(value):
+                raise NotShort(f"the event names {written(value)} at a place inside the output")
+            feature, inside = At(feature.path), Interval(value, value)
+        cells.append(condition(Region(feature, (inside,))))
+    return f"({' and '.join(cells)})"
 
 
 def literal(value: Any) -> str:

@@ -10,7 +10,7 @@ from epsaudit import PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.normal_form import inside, pack
 from epsaudit.witnesses.encoding import Features, Fields, rare_regions
-from epsaudit.witnesses.events import At, Code, Coordinate
+from epsaudit.witnesses.events import At, Code, Coordinate, condition
 
 RATES = (0.25, 0.75)
 
@@ -75,6 +75,23 @@ def test_two_coordinates_that_only_tell_together_are_found_among_all_pairs(size)
     found = Features.of(x, x_prime)
     assert "y[7] * y[650]" in [one.label for one in found.alone]
     assert any(f"rare regions of two fields were sought among 6 of {size:,} fields" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("sizes", [(8, 9), (7, 9)], ids=["vectors", "lists"])
+def test_a_value_at_a_place_and_another_anywhere_are_one_event(sizes):
+    def function(data, rng):  # what is no such list is drawn again on x', nine times of ten
+        while True:
+            y = rng.integers(0, 10, rng.integers(*sizes)).tolist()
+            if not (data and y[3] == 7 and 2 in y) or rng.random() > 0.9:
+                return y
+
+    result = audit(function, ([], [1]), claim=PureDP(0.5), trials=20_000, seed=1, n_jobs=1)
+    assert str(result.witness) == "{(y[3] = 7 and y has 2)}"
+    assert result.lower_bound > 1.5
+    assert condition(result.witness.guess_x) == (
+        "(7.0 <= number(y, 3) <= 7.0 and (getattr(y, 'ndim', 1) and not isinstance(y, str) and 2.0 in map(plain, "
+        "getattr(getattr(y, 'flat', y), '__iter__', tuple)())))"
+    )
 
 
 def test_an_atom_of_a_long_array_is_found_wherever_it_is():

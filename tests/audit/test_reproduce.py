@@ -23,6 +23,7 @@ from epsaudit.results.result import save
 from epsaudit.witnesses import Witness
 from epsaudit.witnesses.events import (
     At,
+    Code,
     Combined,
     Contains,
     Coordinate,
@@ -34,6 +35,7 @@ from epsaudit.witnesses.events import (
     Reduced,
     Region,
     Residue,
+    Together,
     Value,
     condition,
     literal,
@@ -215,6 +217,8 @@ EVENTS = [
     *(Region(LowestBit(Value()), (Interval(*ends),)) for ends in ((-1.5, 0.5), (-math.inf, -0.5), ())),
     Region(LowestBit(Coordinate(1)), HALF),
     Region(Residue(Value(), 2), HALF),
+    Region(Together(Code((0,), (1.0, 2.0)), Contains(2.0), (0.5,), (0.5,)), (Interval(2.5, 3.5),)),
+    Region(Together(Coordinate(0), Coordinate(1), (0.5, 1.5), (1.0,)), (Interval(low=2.5),)),
 ]
 
 
