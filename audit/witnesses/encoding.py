@@ -575,11 +575,12 @@ class _Field:
         return found
 
     def exact(self) -> tuple[Feature, tuple[float, ...]]:
-        """The feature and the edges of its cells; of single values, their numbers among them."""
-        if not self.single or not isinstance(self.feature, Coordinate | At):
+        """The feature and the edges of its cells; of a few values, all of which repeat, their numbers among them."""
+        values, seen = np.unique(self.numbers[~np.isnan(self.numbers)], return_counts=True)
+        few = isinstance(self.feature, Coordinate | At) and len(values) <= MOST_LEVELS
+        if not few or seen.min() < LEAST_OF_ATOM:
             return self.feature, tuple(self.edges.tolist())
-        values = np.unique(self.numbers[~np.isnan(self.numbers)]).tolist()
-        return Code(_place_of(self.feature), tuple(values)), tuple(np.arange(0.5, len(values) - 1).tolist())
+        return Code(_place_of(self.feature), tuple(values.tolist())), tuple(np.arange(0.5, len(values) - 1).tolist())
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
