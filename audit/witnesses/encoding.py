@@ -577,10 +577,10 @@ class _Field:
     def exact(self) -> tuple[Feature, tuple[float, ...]]:
         """The feature and the edges of its cells; of a few values, all of which repeat, their numbers among them."""
         values, seen = np.unique(self.numbers[~np.isnan(self.numbers)], return_counts=True)
-        few = isinstance(self.feature, Coordinate | At) and len(values) <= MOST_LEVELS
-        if not few or seen.min() < LEAST_OF_ATOM:
-            return self.feature, tuple(self.edges.tolist())
-        return Code(_place_of(self.feature), tuple(values.tolist())), tuple(np.arange(0.5, len(values) - 1).tolist())
+        if len(values) <= MOST_LEVELS and seen.min() >= LEAST_OF_ATOM and isinstance(self.feature, Coordinate | At):
+            edges = np.arange(0.5, len(values) - 1)
+            return Code(_place_of(self.feature), tuple(values.tolist())), tuple(edges.tolist())
+        return self.feature, tuple(self.edges.tolist())
 
 
 def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:

@@ -962,8 +962,8 @@ def condition(event: Event) -> str:
         case Combined("==", first, second):
             a, b = _number(first), _number(second)
             says = f"{a} == {b}", f"({a} < {b} or {a} > {b})"
-        case Together():
-            parts = [_condition_of_cell(feature, int(code)) for code in _codes_in(event)]
+        case Together() as table:
+            parts = [_condition_of_cell(table, code) for code in _codes_in(event)]
     for interval in event.intervals if not parts else ():
         if says is not None:
             false, true = interval.contains(np.array([0.0, 1.0]))
@@ -988,7 +988,8 @@ def _condition_of_cell(table: Together, code: int) -> str:
     fields = (table.first, table.edges), (table.second, table.edges_second)
     cells = []
     for (feature, edges), place in zip(fields, divmod(code, len(table.edges_second) + 1), strict=True):
-        inside = Interval(*(-math.inf, *edges, math.inf)[place : place + 2], includes_low=False)
+        low, high = (-math.inf, *edges, math.inf)[place : place + 2]
+        inside = Interval(low, high, includes_low=False)
         if isinstance(feature, Code):
             value = feature.values[place]
             if type(value) is not float or math.isnan(value):
