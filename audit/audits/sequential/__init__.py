@@ -54,9 +54,10 @@ FIRST_ROUND = 24
 """Runs of the first round for each pair, on which nothing is bet. Median runs to a refutation over 12 seeds with 8, 24
 and 72: Laplace noise of two thirds 308, 418, 350; Gaussian noise of half 272, 394, 418; six Laplace coordinates 110,
 92, 110; a bit that is set with probabilities 0.8 and 0.4 10,000, 9,500, 8,800."""
-MOST_REMEMBERED, MOST_NUMBERS_REMEMBERED = 100_000, 4_000_000
-"""Runs of a pair, and numbers in their outputs, after which those of no further chunk are kept to learn from. Learning
-holds five copies at once, of 32 MB each; of vectors of up to 40 numbers all runs are kept."""
+MOST_REMEMBERED, MOST_NUMBERS_REMEMBERED = 100_000, 20_000_000
+"""[measured] Runs of a pair, and numbers in their outputs (160 MB), after which those of no further chunk are kept to
+learn from. Of 200 coordinates with noise 1, moved by 0.2 together, 400,000 runs certify 0.050 to 0.053 on three seeds;
+with 4,000,000 numbers 0 to 0.025."""
 ENOUGH_FAILURES = 1_000
 """Runs after which a mechanism that only ever raised the same exception is given up."""
 MORE_CALLS = 64
