@@ -5,7 +5,6 @@ A function is called with its dataset, and a generator, a seed or nothing, as it
 
 from __future__ import annotations
 
-import _random
 import ctypes
 import functools
 import inspect
@@ -18,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,12 +292,11 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 
 
 def _states() -> Any:
-    """Where the global generators stand, to be compared; they are read where they lie, which takes no time."""
-    numpys, python = _NUMPY.get_bit_generator(), cast(Any, random)._inst
+    """Where the global generators stand, to be compared; numpy's own is read where it lies, which takes no time."""
+    numpys = _NUMPY.get_bit_generator()
     own = type(numpys) is np.random.MT19937  # unless somebody chose another
     state = ctypes.string_at(numpys.ctypes.state_address, MT19937_BYTES) if own else repr(numpys.state)
-    head = object.__basicsize__  # in CPython an object's own memory follows, of which `Random` adds what `gauss` keeps
-    return state, ctypes.string_at(id(python) + head, _random.Random.__basicsize__ - head), python.gauss_next
+    return state, random.getstate()
 
 
 @dataclass(frozen=True)
