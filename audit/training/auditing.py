@@ -170,7 +170,7 @@ def audit_training(
     if runs == 1 and seconds is not None:
         raise AuditError("seconds= ends an audit between trainings; of one run there is no such time.")
     training = _Training(fit, data, canaries, score, iterates)
-    name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
+    name = training.name
     told = {
         "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
         "data": digest(tuple(map(np.asarray, data))),
@@ -272,7 +272,7 @@ class _Training:
         self.fit, self.canaries, self.score, self.iterates = fit, canaries, score, iterates
         self.features, self.targets = map(np.asarray, data)
         self.reference: Any = None
-        name = getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__)
+        self.name = name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
         if not callable(fit):
             raise AuditError(f"{fit!r} does not train; give a function (features, targets, rng) -> model.")
         if len(self.features) != len(self.targets) or len(self.targets) == 0:

@@ -8,6 +8,7 @@ goes with those that are, for the best of many is lucky.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -574,6 +575,7 @@ class _Field:
                 found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, told[codes]))
         return found
 
+    @functools.cached_property
     def exact(self) -> tuple[Feature, tuple[float, ...]]:
         """The feature and the edges of its cells; of a few values, all of which repeat, their numbers among them."""
         values, seen = np.unique(self.numbers[~np.isnan(self.numbers)], return_counts=True)
@@ -594,8 +596,8 @@ def pairs_together(fields: Sequence[Feature], outputs: Outputs, outputs_prime: O
             for alone in (first, second):
                 told, own = pearson(alone.codes, size)
                 more, freedom = more - told, freedom - own
-            parts, edges = zip(*(one.exact() for one in (first, second)), strict=True)
-            found.append((log_chance(more, freedom), Together(*parts, *edges)))
+            (one, edges), (other, edges_other) = first.exact, second.exact
+            found.append((log_chance(more, freedom), Together(one, other, edges, edges_other)))
     best = sure(found, MOST_TOGETHER)
     return best if best or len(found) > FEW_TABLES else [table for _, table in found]
 
@@ -744,9 +746,6 @@ class Features:
             sources: list[Feature] = [Coordinate(i) for i in least(chances, MOST_CORRELATED)]
             extra = [Reduced("sum", size), Reduced("norm", size)] if long else combinations_of(size)
             releases, group = releases_of(*sides, size), basic
-            if size <= MOST_PAIRED:
-                values = np.unique(np.concatenate([side[:LOOK] for side in sides])).tolist()
-                structure = [Contains(value) for value in values] if 2 < len(values) <= MOST_PAIRED else []
             if long:  # the best of 100,000 that tell nothing would look telling in all folds
                 likely = least(chances, MOST_LINEAR)
                 if size > MOST_LINEAR:
@@ -777,6 +776,9 @@ class Features:
         found = cls(groups=tuple(map(tuple, groups)), alike=0 if rows is None else 2)
         if learnt:
             return found
+        if rows is not None and size <= MOST_PAIRED:
+            values = np.unique(np.concatenate([side[:LOOK] for side in sides])).tolist()
+            structure = [Contains(value) for value in values] if 2 < len(values) <= MOST_PAIRED else []
         singly = sources if rows is None or len(sources) <= MOST_PAIRED else []  # of long arrays pairs alone
         best = screen([one for one in singly if one in {*group, *fields.symbols}], *sides, MOST_PAIRED)
         best += screen(structure, *sides, MOST_PAIRED)
