@@ -231,6 +231,16 @@ class ZCDP(_Checked):
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
+    def greatest(self, p_prime: ArrayLike, halvings: int = 50) -> Floats:
+        rare, centre, step = np.asarray(p_prime, float)[..., None], np.array([math.log(10.0)]), 1.0
+        greatest = np.ones(rare.shape)
+        for points in (25, 9, 9, 9):  # every order has its upper bound: a grid, and finer ones around the least
+            logs = centre + step * (np.arange(points) - points // 2)
+            found = _renyi_greatest(1.0 + np.exp(logs), self.rho * (1.0 + np.exp(logs)), rare, 8)
+            centre = np.take_along_axis(np.broadcast_to(logs, found.shape), found.argmin(-1)[..., None], axis=-1)
+            greatest, step = np.minimum(greatest, found.min(-1, keepdims=True)), step / 4.0
+        return np.asarray(greatest[..., 0])
+
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
         return _on_lines(lambda e, d: _over_orders(lambda orders: _least_on_line(orders, e, d)), epsilon, delta)
 
@@ -252,6 +262,9 @@ class RenyiDP(_Checked):
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
         return _two_sided_renyi(np.asarray(self.order), np.asarray(p, float), np.asarray(p_prime, float))
+
+    def greatest(self, p_prime: ArrayLike, halvings: int = 50) -> Floats:
+        return _renyi_greatest(np.asarray(self.order), np.asarray(self.epsilon), np.asarray(p_prime, float), 40)
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
         return _on_lines(lambda e, d: _least_on_line(np.array([self.order]), e, d)[:, 0], epsilon, delta)
@@ -490,6 +503,30 @@ def _not_one(number: float) -> str:
 
 def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
     return np.maximum(bernoulli_renyi(order, p, q), bernoulli_renyi(order, q, p))
+
+
+def _renyi_greatest(order: Floats, divergence: Floats, q: Floats, steps: int) -> Floats:
+    """Greatest p with both Renyi divergences of Bernoulli(p) and Bernoulli(q) at most this, rounded up; broadcast.
+
+    Their exponentials are convex in p. Newton's steps begin where one of two terms alone is as great as the sum may be,
+    above the root, and stay above it.
+    """
+    order, divergence, q = np.broadcast_arrays(order, divergence, q)
+    below = order - 1.0
+    log_most = below * divergence + ROUNDING / 100.0
+    with np.errstate(all="ignore"):
+        log_q, log_rest = np.log(q), np.log1p(-q)
+        p = np.exp(np.minimum((log_most + below * log_q) / order, 0.0))
+        left = (order * log_rest - log_most) / below  # the logarithm of 1 - p, in which the second is convex, too
+        for _ in range(steps):
+            first = np.exp(order * np.log(p) - below * log_q - log_most)
+            second = np.exp(order * np.log1p(-p) - below * log_rest - log_most)
+            p = p - np.fmax((first + second - 1.0) / (order * (first / p - second / (1.0 - p))), 0.0)
+            odds = np.exp(left - np.log1p(-np.exp(left)))
+            first = np.exp(order * log_rest - below * left - log_most)
+            second = np.exp(order * log_q - below * np.log1p(-np.exp(left)) - log_most)
+            left = left + np.fmax((first + second - 1.0) / (below * (first - second * odds)), 0.0)
+        return np.asarray(np.clip(np.fmin(p, -np.expm1(left)) * (1.0 + ROUNDING), q, 1.0))
 
 
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
