@@ -67,10 +67,15 @@ class Study:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
 
         def main(out: Path, *, seed: int, quick: bool) -> str:
-            several = len(parts) > 1
-            return " ".join(
-                part(out / name if several else out, seed=seed, quick=quick) for name, part in parts.items()
-            )
+            answers, amiss = [], []
+            for name, part in parts.items():
+                try:
+                    answers.append(part(out / name if len(parts) > 1 else out, seed=seed, quick=quick))
+                except AuditError as error:  # the other parts may take an hour
+                    amiss.append(str(error))
+            if amiss:
+                raise AuditError(" ".join(amiss))
+            return " ".join(answers)
 
         run(main, Path(out), seed, quick, self.summary)
 
