@@ -458,11 +458,11 @@ class _Hunting:
             times.update(aspects_of(chosen.candidate))
             waiting.remove(chosen)
             candidate, name = chosen.candidate, f"audit {number}"
-            result, finding, failure, stage, hurried = None, None, "", "its audit was done", False
+            result, finding, failure, stage, program = None, None, "", "its audit was done", False
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 mechanism = self.mechanism(candidate, chosen.pace)
-                if isinstance(mechanism, CommandMechanism) and (hurried := not math.isinf(self.until)):
+                if program := isinstance(mechanism, CommandMechanism):
                     mechanism = dataclasses.replace(mechanism, restarts=False)  # which certification makes
                 # the most promising ones are first; half of the time for the last
                 last = number == self.options.audits or not (waiting or more)
@@ -481,7 +481,7 @@ class _Hunting:
                 self.until, self.interrupted = -math.inf, True
                 failure = f"{'refuted; ' if result is not None else ''}interrupted before {stage}"
             refuted = result is not None and result.violates_claim
-            if refuted and hurried and finding is None:  # no process that was started anew has seen it
+            if refuted and program and finding is None:  # no process that was started anew has seen it
                 result, refuted, failure = None, False, failure or "refuted, and not certified anew"
             for aspect in aspects_of(candidate) if refuted else ():
                 self.found[aspect].add(edge_of(candidate))
