@@ -43,9 +43,9 @@ STUDIES = (
     ("trace", ["tracing"], "report", ""),
     (
         "libraries",
-        ["library_bugs", "hunts", "traced_libraries"],
+        ["library_bugs", "hunts", "traced_libraries", "score_tools"],
         "studies",
-        "Known privacy bugs of released libraries, audited, hunted with no pair given, and traced",
+        "Known privacy bugs of released libraries, audited, hunted with no pair given, and traced; tools for scores",
     ),
 )
 """Name, modules, the extra that it needs, and what several modules measure together."""

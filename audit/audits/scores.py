@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr, betaln, ndtr, ndtri
+from scipy.special import bdtr, betainc, betaincinv, betaln, ndtr, ndtri
 
 from epsaudit.audits.many_runs import ManyRunsResult, many_runs
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, numbers, result_of, terms_of
 from epsaudit.audits.one_run.bounds import Bools
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.claims.conversions import Floats
+from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, confidence_of, finite_at_least
@@ -27,8 +27,9 @@ ALIKE = 0.05
 DEPENDENT = 1e-3
 """Probability below which scores that were declared independent are said not to be: so many sound audits are refused,
 which costs an audit and voids none."""
-DRAWS = 10_000
-"""Draws from the posterior of `usual_estimates`; its fifth percentile varies by 1 %."""
+NODES = 512
+"""Quantiles of one error rate at which `posterior_epsilon` adds up: within 0.001 of what 200,000 midpoints give, where
+128 are within 0.006."""
 
 
 def audit_scores(
@@ -285,8 +286,6 @@ def usual_estimates(
 
     exact = log_odds(clopper_pearson_lower(tp, sizes, alpha / 2), clopper_pearson_upper(fp, others, alpha / 2))
     k, runs, wrong, rest = (int(one[np.argmax(exact)]) for one in (tp, sizes, fp, others))
-    rng = np.random.default_rng(0)
-    beta = log_odds(rng.beta(k + 0.5, runs - k + 0.5, DRAWS), rng.beta(wrong + 0.5, rest - wrong + 0.5, DRAWS))
     p, q = k / runs, max(wrong, 0.5) / rest
     spread = math.sqrt((1.0 - p) * p / runs / max(p - delta, 1.0 / runs) ** 2 + (1.0 - q) / q / rest)
     with np.errstate(divide="ignore"):
@@ -295,9 +294,30 @@ def usual_estimates(
     found = {
         "plug-in": float(np.max(plug_in[np.isfinite(plug_in)], initial=0.0)),
         "Clopper-Pearson at the threshold that looks best": float(np.max(exact, initial=0.0)),
-        "joint-Beta posterior": float(np.quantile(beta, alpha)),
+        "joint-Beta posterior": posterior_epsilon(k, wrong, rest - wrong, runs - k, delta, alpha),
         "normal limits": normal,
     }
     if fixed is not None:
         del found["Clopper-Pearson at the threshold that looks best"]  # at one that was fixed before it is a bound
     return {name: max(value, 0.0) for name, value in found.items()}
+
+
+def posterior_epsilon(tp: int, fp: int, tn: int, fn: int, delta: float, alpha: float) -> float:
+    """Epsilon of the least (epsilon, delta) region that has ``alpha`` of the posterior of both error rates: no bound.
+
+    The prior of each rate is Jeffreys', and the region has both sides of the diagonal (Zanella-Béguelin et al., 2023).
+
+    >>> round(posterior_epsilon(100, 96, 4, 0, 0.0, 0.05), 3)
+    0.605
+    """
+    angles = (np.arange(NODES) + 0.5) * math.pi / NODES  # nodes lie closer at the ends
+    missed = betaincinv(fn + 0.5, tp + 0.5, (1.0 - np.cos(angles)) / 2.0)
+
+    def excess(epsilon: float) -> float:
+        rise = math.exp(epsilon)
+        low = np.maximum(1.0 - delta - rise * missed, (1.0 - delta - missed) / rise).clip(0.0, 1.0)
+        high = np.minimum(1.0 + (delta - missed) / rise, delta + rise * (1.0 - missed)).clip(0.0, 1.0)
+        within = betainc(fp + 0.5, tn + 0.5, high) - betainc(fp + 0.5, tn + 0.5, low)
+        return float(np.average(within, weights=np.sin(angles))) - alpha
+
+    return 0.0 if excess(0.0) >= 0.0 else root(excess, 0.0, 50.0)

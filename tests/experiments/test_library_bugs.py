@@ -9,7 +9,7 @@ from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED
 from epsaudit.cli.main import main
 from epsaudit.errors import AuditError
-from epsaudit.experiments import library_bugs
+from epsaudit.experiments import library_bugs, score_tools
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Bug, findings, sound
@@ -43,7 +43,8 @@ class TestCorpus:
             Bug("noise", "all", "none", "any", ())
 
     def test_every_version_is_in_use(self):
-        assert {case.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
+        asked = {version for version, *_ in score_tools.CALLS.values()}
+        assert asked | {case.version for case in CASES} | {one.version for one in sound()} == set(ENVIRONMENTS)
 
 
 @each_case
