@@ -240,7 +240,8 @@ class Judge:
             still, far = numbers(one.input), moves.get(one.order)
             far = np.zeros(1 if still is None else max(still.size, 1)) if far is None else far
             draw, spots, _ = before.draws[0]
-            for spot, each in zip(itertools.cycle(np.ravel(spots).tolist()), far.tolist(), strict=False):
+            places: Any = numbers(spots)
+            for spot, each in zip(itertools.cycle(places.tolist()), far.tolist(), strict=False):
                 sums[draw, spot].append((one.order or 0, each))
         for several in sums.values():
             # a sum of a sum is of one number still
@@ -287,7 +288,7 @@ class Judge:
         if not one.states.get("known", True) or len(others) > 1:
             return None
         if not others:
-            scale = np.abs(np.asarray(numbers(fixed.get("scale", 1.0))) * np.ravel(weight))
+            scale = np.abs(np.asarray(numbers(fixed.get("scale", 1.0))) * numbers(weight))
             return (event.law, scale) if event.law in ("laplace", "normal", "exponential") else None
         other = self.events[others[0][0]]
         if event.law != other.law or not equal(event.fixed, other.fixed) or np.ndim(weight) or others[0][2] != -weight:

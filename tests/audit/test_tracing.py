@@ -11,7 +11,8 @@ import pytest
 from epsaudit import AuditError, PureDP, trace
 from epsaudit.cli.main import main
 from epsaudit.experiments.traced_functions import CASES
-from epsaudit.tracing import BUDGET, MOVES, NOTHING_SEEN, PARAMETER, UNLISTED
+from epsaudit.tracing import mechanism, primitives
+from epsaudit.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, UNLISTED
 
 pytest_plugins = ["pytester"]
 ONE_MORE = ([1.0, 0.0], [1.0, 0.0, 1.0])
@@ -98,6 +99,43 @@ def test_sums_of_one_record_after_the_other_are_one_sum():
     pair = [1.0, 0.0], [1.0, 0.0, 7.0]
     assert trace(lambda data, rng: summed(data, rng, 1.0), pair, claim=PureDP(1.0)).verdict == NOTHING_SEEN
     assert trace(lambda data, rng: summed(data, rng, 9.0), pair, claim=PureDP(1.0)).verdict == MOVES
+
+
+@mechanism(input="sums", sensitivity=1.0, norm="l2")
+def noisy_sums(sums, rng):
+    return sums + rng.normal(size=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict"),
+    [
+        (lambda data, rng: noisy_sums(np.full(2, 0.7 * len(data)), rng), NOTHING_SEEN),  # 0.99 in l2, 1.4 in l1
+        (lambda data, rng: noisy_sums(np.full(2, 0.8 * len(data)), rng), MOVES),
+        (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), NOTHING_SEEN),  # as x - noise < 2
+        (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
+        (lambda data: (0, 0, 0)[len(data)], BRANCHES),
+        (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
+        (lambda data, rng: (len(data) * np.eye(2) + 1.9 * rng.laplace(size=(2, 2))).tolist(), MOVES),
+    ],
+    ids=["norm", "too far in it", "compared", "sizes", "raises", "table", "too large a table"],
+)
+def test_small_functions_have_their_verdict(function, verdict):
+    assert trace(function, ONE_MORE, claim=PureDP(1.0)).verdict == verdict
+
+
+class Adder:
+    def add(self, value):
+        return value + random.gauss(0.0, 1.0)
+
+
+def test_the_last_bits_of_a_mechanism_of_a_library_are_looked_at_where_asked(monkeypatch):
+    def read(owner, value):
+        return primitives.Stated(value, {"sensitivity": 1.0, "epsilon": 1.0})
+
+    monkeypatch.setattr(primitives, "MECHANISMS", [(Adder.__module__, "Adder", "add", read)])
+    pair = [], [1.0]
+    assert trace(lambda data: Adder().add(float(len(data))), pair, claim=PureDP(1.0), bits=True).verdict == MOVES
+    assert trace(lambda data: Adder().add(float(len(data))), pair, claim=PureDP(1.0)).verdict == NOTHING_SEEN
 
 
 def in_a_thread(data):
