@@ -79,9 +79,11 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         hunted = [("bug", one) for one in bugs()] + hunted
     each = 1.0 - (1.0 - TOGETHER) / len(hunted)
     jobs = (joblib.delayed(_hunted)(one, seed, confidence=each, **limits[kind]) for kind, one in hunted)
-    found = joblib.Parallel(n_jobs=-1)(jobs)
-    rows = [{"kind": kind, **row} for (kind, _), (row, _) in zip(hunted, found, strict=True)]
-    done = [result for _, results in found for result in results]
+    rows, done = [], []
+    for (kind, _), (row, results) in zip(hunted, joblib.Parallel(n_jobs=-1, return_as="generator")(jobs), strict=True):
+        rows.append({"kind": kind, **row})
+        done += results
+        print(f"{row['name']}: {row['verdict']}", flush=True)
     write_data(out, rows, seed=seed, confidence=TOGETHER)
     write_figure(out / "hunts", certified_against_proven(done, TOGETHER))
     caption = (
@@ -165,9 +167,7 @@ def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple
     if by_schema:
         timed = {"seconds": _processor_seconds() - before, "clock": found.seconds}
         row |= _reproduced(found, one)
-    facts = _facts(found)
-    print(f"{one.name}: {facts['verdict']}", flush=True)
-    return {**row, **facts, **timed}, found.audits
+    return {**row, **_facts(found), **timed}, found.audits
 
 
 def _reproduced(found: Hunt, row: Row) -> dict[str, Any]:

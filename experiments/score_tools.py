@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import print_bounds
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.scores import LAWS, SIZES, TOOLS, best_counts, delta_of, drawn
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import stored_rows, write_data, write_table
 from epsaudit.reporting.tables import Column
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "score-tools"
@@ -44,9 +43,7 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Ask every tool, and write data and a table to ``out``."""
-    if quick and not STORED.exists():
-        raise AuditError(f"There are no results in {STORED}; run the study without --quick, in a checkout.")
-    rows = json.loads((STORED / "data.json").read_text(encoding="utf-8"))["rows"] if quick else list(asked(seed))
+    rows = stored_rows(STORED) if quick else list(asked(seed))
     write_data(out, rows, seed=seed)
     table = [summed(tool, [row for row in rows if row["tool"] == tool]) for tool in CALLS]
     write_table(out, table, COLUMNS, "Bounds at 95% confidence that released tools print, beside the formulas.")

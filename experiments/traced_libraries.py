@@ -7,7 +7,6 @@ installed or run: the table is made anew from the stored data. Expected: no row 
 
 from __future__ import annotations
 
-import json
 import resource
 import statistics
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from typing import Any
 from epsaudit.adapters.served import Served
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.rows import Row, findings, sound
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import stored_rows, write_data, write_table
 from epsaudit.reporting.tables import Column
 from epsaudit.tracing import trace
 
@@ -33,7 +32,7 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Trace every row that has a pair, and write data and a table to ``out``."""
-    rows = json.loads((STORED / "data.json").read_text(encoding="utf-8"))["rows"] if quick else traced(seed)
+    rows = stored_rows(STORED) if quick else traced(seed)
     write_data(out, rows, seed=seed)
     write_table(out, rows, COLUMNS, "Released libraries traced: affected versions, fixed ones, controls, sound ones.")
     if amiss := [one["name"] for one in rows if one["role"] != "affected" and one["at"]]:

@@ -25,7 +25,8 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_one_run, audit_scores
-from epsaudit.audits.one_run.bounds import GuessCounts, epsilon_bound, parameter_bound
+from epsaudit.audits.one_run.bounds import epsilon_bound, parameter_bound
+from epsaudit.claims.conversions import gaussian_accuracy, root
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.dp_sgd import poisson_claim
 from epsaudit.mechanisms.one_run import NoisyVectorSum
@@ -262,33 +263,19 @@ def most_of_all(sigma: float, number: int) -> float:
     best, mu = 0.0, 1.0 / sigma
     for share in np.geomspace(1e-4, 0.5, 40):
         guesses = 2 * max(4, round(number * share / 2.0))
-        # the highest and lowest scores of an even mixture of N(0, 1) and N(mu, 1)
-        at = cut(guesses / (2.0 * number), mu)
-        counts = GuessCounts(number, guesses, 0, int(guesses * ndtr(mu - at) / (ndtr(mu - at) + ndtr(-at))), 0)
-        best = max(best, parameter_bound(GaussianDP(mu), number, guesses, counts.correct, CONFIDENCE))
+        right = int(guesses * gaussian_accuracy(np.array([guesses / number]), mu).item())
+        best = max(best, parameter_bound(GaussianDP(mu), number, guesses, right, CONFIDENCE))
     return best
-
-
-def cut(share: float, mu: float) -> float:
-    """Above which a mixture of N(0, 1) and N(mu, 1) has this share."""
-    low, high = -10.0, 10.0 + mu
-    for _ in range(80):
-        middle = (low + high) / 2.0
-        if (ndtr(-middle) + ndtr(mu - middle)) / 2.0 > share:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 @cache
 def noise_for(epsilon: float, rate: float, steps: int) -> float:
     """Noise that dp-accounting accounts as so private."""
-    low, high = 0.3, 20.0
-    for _ in range(30):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if poisson_claim(rate, middle, steps, DELTA).epsilon > epsilon else (low, middle)
-    return high
+
+    def excess(log_noise: float) -> float:
+        return poisson_claim(rate, math.exp(log_noise), steps, DELTA).epsilon - epsilon
+
+    return math.exp(root(excess, math.log(0.3), math.log(20.0), xtol=1e-9))
 
 
 def keinan(a_coordinate: int, seed: int, dimensions: int = 1000, steps: int = 100, rate: float = 0.1) -> float:
