@@ -25,6 +25,7 @@ from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.reporting.tables import Column
+from epsaudit.training.dpsgd import shortened
 
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6
@@ -208,8 +209,7 @@ def _rows(
 
 def clipped_mean(data: Floats, radius: float, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
     """Mean of records clipped to a ball about 0, with the least normal noise: sensitivity 2 radius / n."""
-    norms = np.linalg.norm(data, axis=1, keepdims=True)
-    clipped = data * np.minimum(1.0, radius / np.maximum(norms, radius / 1e300))
+    clipped = shortened(data, radius)
     sigma = 2.0 * radius / len(data) / float(approximate_to_gaussian(epsilon, delta))
     return np.asarray(clipped.mean(axis=0) + sigma * rng.standard_normal(data.shape[1]))
 
@@ -221,8 +221,7 @@ def whitened_mean(data: Floats, radius: float, rng: np.random.Generator) -> Floa
     makes it useless, which is where d^(3/2) records and more are needed; its eigenvalues are kept above the noise.
     """
     n, d = data.shape
-    norms = np.linalg.norm(data, axis=1, keepdims=True)
-    clipped = data * np.minimum(1.0, radius / np.maximum(norms, radius / 1e300))
+    clipped = shortened(data, radius)
     sigma = math.sqrt(2.0) * radius**2 / n / float(approximate_to_gaussian(EPSILON / 2.0, DELTA / 2.0))
     noise = np.triu(rng.normal(scale=sigma, size=(d, d)))
     noisy = clipped.T @ clipped / n + noise + np.triu(noise, 1).T
