@@ -360,8 +360,9 @@ class TestRefusals:
     def test_damage_anywhere_is_a_sentence_or_changes_nothing(self, times, path, finished, found):
         content = path.read_bytes()
         rng, said = random.Random(1), set()
+        written = [at for at, byte in enumerate(content) if byte]  # most of the file is empty space
         for _ in range(times):
-            at, damaged = rng.randrange(len(content)), bytearray(content)
+            at, damaged = rng.choice(written), bytearray(content)
             damaged[at] ^= 1 << rng.randrange(8)
             path.write_bytes(damaged)
             try:
