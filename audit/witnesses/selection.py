@@ -41,6 +41,10 @@ learnt from 20,000 outputs a side: the lowest decile of what a million runs cert
 FEW_LEVELS = 16
 """[measured] Levels up to which the log odds of each are its own. A sequential audit of a function that raises on one
 side alone is over after 605 runs, and after 2,070 if this is 4."""
+ROUNDS = 2
+"""[measured] Newton's steps towards the likeliest log odds of counts, which tell more where none was seen of many. Nine
+outputs of ten the same and 0.1 and 3 % beyond a value: of twenty audits of 20,000 runs the least certifies 0.75 without
+a step, and 1.2 with two; report noisy max 4 at 4.3 million runs 0.57 and 0.67 of an oracle's at the median."""
 TANGENTS = 24
 """[time] Points of a claim's privacy profile that are compared, in proportion to which it takes time."""
 
@@ -294,10 +298,15 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
+        inverse = _inverse(prior, noise)
     else:
-        prior = _likeliest(logit((total - pooled / 2.0) / total[-1]), raw, noise)
-    inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
-    inverse += np.triu(inverse, 1).T
+        place, counts, correct = logit((total - pooled / 2.0) / total[-1]), pooled - 1.0, seen[0] - 0.5
+        for _ in range(ROUNDS):
+            odds = raw - noise * (_inverse(_likeliest(place, raw, noise), noise) @ raw)
+            share = expit(odds)
+            noise = 1.0 / np.maximum(counts * share * (1.0 - share), 1e-9)
+            raw = odds + noise * (correct - counts * share)
+        inverse = _inverse(_likeliest(place, raw, noise), noise)
     share = expit(raw - noise * (inverse @ raw))
     correct, weights = np.cumsum(pooled * share), pooled * share * (1.0 - share)
     weighed = weights * noise
@@ -306,6 +315,12 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     variance = np.cumsum(weights * weighed) - explained
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
     return logit(correct / total), error
+
+
+def _inverse(prior: Floats, noise: Floats) -> Floats:
+    """The inverse of a covariance with that of the noise."""
+    inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
+    return np.asarray(inverse + np.triu(inverse, 1).T)
 
 
 def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:

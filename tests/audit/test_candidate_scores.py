@@ -58,6 +58,18 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
         assert np.all(error > 0.0)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
+    """Of 5,000 outputs 75 are beyond a value, e^3 of x for one of x'; none says so alone."""
+    rng = np.random.default_rng(seed)
+    masses = np.concatenate([np.geomspace(2e-4, 0.015, 20), [0.5]])
+    bins, odds = np.diff(masses, prepend=0.0) * 5_000, np.append(np.full(20, 3.0), 0.0)
+    tails = np.cumsum([rng.poisson(bins / (1.0 + np.exp(side * odds))) for side in (-1, 1)], axis=1).astype(float)
+    estimate, error = smoothed(tails)
+    assert abs(estimate[19] - np.log(tails[0, 19] / tails[1, 19])) < 0.9
+    assert abs(estimate[19] - 3.0) < 4.0 * error[19]
+
+
 def test_an_event_of_nearly_everything_promises_nothing():
     """Estimated rates of the two sides need not add up there, and the box would read their complements."""
     rng = np.random.default_rng(1)
