@@ -99,11 +99,11 @@ LAWS = (
 )
 
 
-def ours(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
+def ours(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha: float = ALPHA) -> float:
     """`epsaudit.audit_scores`."""
     members = np.repeat([True, False], [len(inside), len(outside)])
-    values = np.concatenate([inside, outside])
-    return audit_scores(members, values, claim=claim, runs=np.arange(len(values)), seed=seed).lower_bound
+    values, runs = np.concatenate([inside, outside]), np.arange(len(members))
+    return audit_scores(members, values, claim=claim, runs=runs, confidence=1.0 - alpha, seed=seed).lower_bound
 
 
 def delta_of(claim: Claim) -> float:
@@ -125,10 +125,10 @@ def at_thresholds(
     return np.nan_to_num(first if one_sided else np.fmax(first, second), nan=-np.inf)
 
 
-def uncorrected(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
+def uncorrected(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha: float = ALPHA) -> float:
     """The best threshold of scikit-learn's curve, each at the whole level: PrivacyGuard."""
-    at = roc_curve(np.repeat([1, 0], [len(inside), len(outside)]), [*inside, *outside])[2]
-    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, ALPHA, one_sided=False))))
+    at = roc_curve(np.repeat([1, 0], [len(inside), len(outside)]), np.concatenate([inside, outside]))[2]
+    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, alpha, one_sided=False))))
 
 
 def corners(inside: Floats, outside: Floats) -> Floats:
@@ -142,27 +142,27 @@ def corners(inside: Floats, outside: Floats) -> Floats:
     ]  # both ends, and no line down from the last
 
 
-def corrected(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
+def corrected(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha: float = ALPHA) -> float:
     """The best corner, the level divided by their number, which is the data's: jax-privacy."""
     at = corners(inside, outside)
-    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, ALPHA / len(at)))))
+    return max(0.0, float(np.max(at_thresholds(inside, outside, at, claim, alpha / len(at)))))
 
 
-def split(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
+def split(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha: float = ALPHA) -> float:
     """A corner chosen by one half, counted in the other: jax-privacy with ``Split``."""
     rng = np.random.default_rng(seed)
     (a, b), (c, d) = (np.split(rng.permutation(one), [len(one) // 2]) for one in (inside, outside))
     at = corners(a, c)
-    best = at[int(np.argmax(at_thresholds(a, c, at, claim, ALPHA)))]
-    return max(0.0, float(at_thresholds(b, d, np.array([best]), claim, ALPHA)[0]))
+    best = at[int(np.argmax(at_thresholds(a, c, at, claim, alpha)))]
+    return max(0.0, float(at_thresholds(b, d, np.array([best]), claim, alpha)[0]))
 
 
-def order_statistics(inside: Floats, outside: Floats, claim: Claim, seed: int) -> float:
+def order_statistics(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha: float = ALPHA) -> float:
     """All guessed, at the threshold with the fewest errors, which are taken for binomial: opake-auditing."""
     at, number = np.unique([*inside, *outside, np.inf]), len(inside) + len(outside)
     missed, kept = (np.searchsorted(np.sort(one), at, "left") for one in (inside, outside))
     errors, counted = int(np.min(missed + len(outside) - kept)), number - round(number * delta_of(claim))
-    wrong = float(clopper_pearson_upper(errors, counted, ALPHA)) if errors < counted else 1.0
+    wrong = float(clopper_pearson_upper(errors, counted, alpha)) if errors < counted else 1.0
     return max(0.0, float(np.log((1.0 - wrong) / wrong))) if wrong < 1.0 else 0.0
 
 
@@ -179,7 +179,7 @@ def joint_beta(inside: Floats, outside: Floats, claim: Claim, seed: int) -> floa
     return posterior_epsilon(*best_counts(inside, outside, claim), delta_of(claim), ALPHA)
 
 
-TOOLS: dict[str, Callable[[Floats, Floats, Claim, int], float]] = {
+TOOLS: dict[str, Callable[..., float]] = {
     "epsaudit": ours,
     "jax-privacy, split": split,
     "jax-privacy, Bonferroni": corrected,
