@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dpttrf, dpttrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dpttrf, dpttrs
 from scipy.special import expit, logit, rel_entr
 
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
@@ -45,6 +45,9 @@ ROUNDS = 2
 """[measured] Newton's steps towards the likeliest log odds of counts, which tell more where none was seen of many. Nine
 outputs of ten the same and 0.1 and 3 % beyond a value: of twenty audits of 20,000 runs the least certifies 0.75 without
 a step, and 1.2 with two; report noisy max 4 at 4.3 million runs 0.57 and 0.67 of an oracle's at the median."""
+START = 0.1
+"""[measured] Variance of the walk under which those steps are made. 26 audits of six rows of the public benchmark
+certify what they do if the likeliest variance is found before each step, in half of the time; with 10, two do not."""
 TANGENTS = 24
 """[time] Points of a claim's privacy profile that are compared, in proportion to which it takes time."""
 
@@ -301,8 +304,10 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
         inverse = _inverse(prior, noise)
     else:
         place, counts, correct = logit((total - pooled / 2.0) / total[-1]), pooled - 1.0, seen[0] - 0.5
+        prior = _walk(place, START, math.inf)
         for _ in range(ROUNDS):
-            odds = raw - noise * (_inverse(_likeliest(place, raw, noise), noise) @ raw)
+            factor, _ = dpotrf(prior + np.diag(noise))
+            odds = raw - noise * dpotrs(factor, raw)[0]
             share = expit(odds)
             noise = 1.0 / np.maximum(counts * share * (1.0 - share), 1e-9)
             raw = odds + noise * (correct - counts * share)
@@ -356,7 +361,13 @@ def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:
     if best >= len(walks):
         return np.asarray(line + BENDS[best - len(walks)] * bend)
     walk, flat = divmod(best, len(FLATS))
-    return np.asarray(LEVEL + WALKS[walk] * np.minimum(near, FLATS[flat]) * same)
+    return _walk(place, WALKS[walk], FLATS[flat])
+
+
+def _walk(place: Floats, variance: float, flat: float) -> Floats:
+    """Covariance of a random walk away from the median, constant where it is ``flat``."""
+    far, same = np.minimum(np.abs(place), flat), np.sign(place)[:, None] == np.sign(place)
+    return np.asarray(LEVEL + variance * np.minimum(far[:, None], far) * same)
 
 
 def _ordered(values: Floats, group: NDArray[np.int8], weight: Floats) -> tuple[Floats, Floats]:
