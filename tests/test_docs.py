@@ -38,8 +38,10 @@ LONG = {
     f"docs/{page}.md"
     for page in (
         *(f"tutorials/{at}" for at in ("audit-to-paper", "first-model", "privacy-test")),
-        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "other-languages", "trace", "verify-and-compare")),
-        *(f"reference/{at}" for at in ("frozen-tests", "outputs")),
+        *(f"explanation/{at}" for at in ("covariance-aware-mean", "group-wise-privacy")),
+        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "one-run", "other-languages", "trace")),
+        "how-to/verify-and-compare",
+        *(f"reference/{at}" for at in ("claims", "frozen-tests", "outputs")),
     )
 }
 """Commands and audits of ten seconds and more; README and the first tutorial run the like daily."""

@@ -363,7 +363,10 @@ HELPING = "import random\ndef noise(): return {} * (random.expovariate(1) - rand
 SERVE = [sys.executable, serve.__file__]
 
 
-@pytest.mark.parametrize(("function", "file"), [("mending.py:count", "mending.py"), ("mending:count", "helping.py")])
+@pytest.mark.parametrize(
+    ("function", "file"),
+    [pytest.param("mending.py:count", "mending.py", marks=pytest.mark.slow), ("mending:count", "helping.py")],
+)
 def test_a_mended_program_is_audited_as_it_is_now(function, file, tmp_path, monkeypatch):
     """Half the noise is refuted; the whole is, by chance, with probability 1e-5, and not by a child of before."""
     monkeypatch.chdir(tmp_path)

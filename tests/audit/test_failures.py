@@ -94,6 +94,6 @@ def test_what_varies_is_audited(function, how):
     assert not how(function, 2_000).violates_claim
 
 
-@pytest.mark.parametrize("how", [sequentially, at_once])
+@pytest.mark.parametrize("how", [pytest.param(sequentially, marks=pytest.mark.slow), at_once])
 def test_one_pair_that_runs_is_enough(how):
     assert not how(lambda data, rng: 1 / (data < 2), 2_000, [DatasetPair(2, 3), PAIR]).violates_claim

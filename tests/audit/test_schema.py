@@ -212,9 +212,8 @@ def test_whatever_stands_in_a_field_is_refused_or_changes_no_bound(found, tmp_pa
     assert "\n" not in told
     if told:
         return
-    (before,) = load(written(tmp_path, item))
-    assert read.lower_bound == before.lower_bound
-    assert read.verdict == before.verdict
+    assert read.lower_bound == item["lower_bound"]
+    assert read.verdict == item["verdict"]
 
 
 @pytest.mark.parametrize(
