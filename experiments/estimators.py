@@ -40,7 +40,8 @@ FIXED = 0.5
 GRID = np.linspace(-6.0, 7.0, 27)
 """Thresholds, and ends of cells, of those that fix many before the runs."""
 THRESHOLDS, CELLS, POINTS = 64, 16, 256
-"""Quantiles of both outputs that are searched, cells of equal mass of both, points at which kernels are summed."""
+"""Quantiles of both outputs that are searched (and features of a kernel), cells of equal mass of both, points at which
+kernels are summed."""
 EPSILONS = np.linspace(0.0, 8.0, 401)
 """Claims that are tried, and between which is interpolated."""
 ORDERS = np.array([0.0, 0.5, 1.0, 2.0])
@@ -411,7 +412,7 @@ def _xiang(scores: Floats, coins: Bools, delta: float, confidence: float) -> flo
 def _gonzalez(draw: Draw, epsilon: float, delta: float, alpha: float, rng: Generator, most: int) -> int | None:
     allowed = math.sqrt(2.0) * (1.0 - 2.0 * (1.0 - delta) / (1.0 + math.exp(epsilon)))
     largest = 0.9 / (math.sqrt(2.0) + allowed)
-    total, log_wealth, bet, curvature, block = np.zeros(POINTS), 0.0, 0.0, 1.0, 16
+    total, log_wealth, bet, curvature, block = np.zeros(THRESHOLDS), 0.0, 0.0, 1.0, 16
     for used in range(0, most // 2, block):
         x, x_prime = (_features(draw(side, block, rng)) for side in (0, 1))
         gains = (x - x_prime) @ (total / max(float(np.linalg.norm(total)), 1e-12)) - allowed
@@ -427,7 +428,7 @@ def _gonzalez(draw: Draw, epsilon: float, delta: float, alpha: float, rng: Gener
 
 def _features(outputs: Floats) -> Floats:
     # of unit length and nowhere negative, so that their products are a kernel of values in [0, 1]
-    centres = np.linspace(GRID[0], GRID[-1], POINTS)
+    centres = np.linspace(GRID[0], GRID[-1], THRESHOLDS)
     bumps = np.exp(-2.0 * (np.clip(outputs, GRID[0], GRID[-1])[:, None] - centres) ** 2)
     return np.asarray(bumps / np.linalg.norm(bumps, axis=1, keepdims=True))
 
