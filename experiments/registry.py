@@ -23,6 +23,7 @@ STUDIES = (
     ("sequential", ["sequential"], "report", ""),
     ("one-run", ["one_run"], "studies", ""),
     ("scores", ["scores"], "studies", ""),
+    ("league", ["league"], "studies", ""),
     ("training", ["training"], "studies", ""),
     (
         "composition",

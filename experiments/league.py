@@ -1,0 +1,386 @@
+"""Published ways to estimate epsilon beside ours: how often above the truth, how high, how soon they refute.
+
+Every estimator gets the same outputs. Which bounds at 95 % are above the truth more often than once in twenty is
+counted on ten laws; bounds are compared with an oracle's where laws are known. Incorrect variants get more runs step by
+step until a tool refutes the claim. Cases are rows of the public benchmark, outputs as systems have them, mechanisms of
+other auditors' tables, and the variants; where another bound is higher than ours the row stands first. Last, MST as
+Ganev, Annamalai and Kulynych (2026) audited it. Seconds stand in timings.json, for they are the machine's.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from epsaudit import AuditError, GaussianDP, audit, audit_scores, audit_sequentially, vectorized
+from epsaudit.certificates import Counts, MembershipGame, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.engine.provenance import write_whole
+from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
+from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, mst_mu
+from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
+from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
+from epsaudit.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.reporting.tables import Column, to_markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+CONFIDENCE, NEWS = 0.95, 1e-6
+"""Of bounds; and how rarely an estimator that keeps it is above the truth more often than the tolerance."""
+EACH, CANARIES, BLOCK = 250, 500, 50
+"""Runs of either dataset for coverage; canaries of one run; sets of one job."""
+SLOW, FEWER = ("joint-Beta", "Gaussian-DP curve", "Gaussian fit of outputs"), 300
+"""No bounds, which take 0.02 seconds each, and how many sets they get."""
+POWER, LADDER = (10_000, 100_000, 1_000_000), [int(k * 10**n) for n in (2, 3, 4, 5) for k in (1, 3)] + [1_000_000]
+ALPHAS, SECONDS = (0.05, 1e-6), (1.0, 10.0, 60.0)
+CASE_RUNS, SEQUENTIAL_RUNS, FITS = 50_000, 30_000, 5_000
+"""Of a case and of a sequential test on both datasets together, and of MST on either."""
+TANGENT = 0.2
+"""Log ratio from which a fit of MST is guessed: the best of an oracle's for 10,000 fits, computed from the law."""
+QUOTED = {"Ganev et al., Clopper-Pearson (quoted)": 0.2796, "their default, a posterior quantile (quoted)": 0.4262}
+"""By the notebook experimental/audit_dpmm of sassoftware/dpmm; the default at 90 %."""
+
+
+def ours(x: Floats, x_prime: Floats, delta: float, confidence: float, rng: np.random.Generator) -> float:
+    """`epsaudit.audit_scores` of outputs as scores of many runs."""
+    members, values = np.repeat([True, False], [len(x), len(x_prime)]), np.concatenate([x, x_prime])
+    how = {"delta": delta, "runs": np.arange(len(values)), "confidence": confidence, "seed": int(rng.integers(1 << 31))}
+    return audit_scores(members, values, epsilon=1.0, **how).lower_bound
+
+
+def ours_of_one(scores: Floats, coins: NDArray[np.bool_], delta: float, confidence: float) -> float:
+    """`epsaudit.audit_scores` of one run."""
+    return audit_scores(coins, scores, epsilon=1.0, delta=delta, confidence=confidence, seed=0).lower_bound
+
+
+HERE = {"source": "this package, `audit_scores`", "settings": "defaults"}
+OURS = Estimator(name="epsaudit, scores", valid="independent runs", fails="It sees tails only.", bound=ours, **HERE)
+OF_ONE = OneRun(name="epsaudit, one run", valid="fair coins", fails="Many runs show more.", bound=ours_of_one, **HERE)
+ENTRANTS, OF_COINS, WHOLE = (OURS, *ESTIMATORS), (OF_ONE, *ONE_RUN), "epsaudit, audit"
+"""Those of outputs, those of one run, and the audit of a mechanism, whose coverage the study of validity measures."""
+
+
+def main(out: Path, seed: int = 0, quick: bool = False) -> str:
+    """Measure all parts; JSON of each stands beside the rows of estimators."""
+    sets, repeats = (20, 1) if quick else (2_000, 3)
+    seeds, groups = range(seed, seed + repeats), {case.group: [] for case in cases().values()}  # type: ignore[var-annotated]
+    for case in cases().values():
+        groups[case.group].append(case.name)
+    law, wrong = groups.pop("known law"), groups["incorrect variant"][:: 4 if quick else 1]
+    blocks = [(one.name, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
+    covered, of_coins = (list(counted(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
+    tasks = [(name, runs, one) for name in law for runs in (POWER[:1] if quick else POWER) for one in seeds]
+    power = [
+        {**first, "estimator": name, "bound": bound, "share": bound / first["oracle"]}
+        for first, bounds in medians(on_all_cores(bounds_at, tasks), "case", "runs")
+        for name, bound in bounds.items()
+    ]
+    climbs = on_all_cores(climb, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds])
+    climbed = [row for rows in climbs for row in rows]
+    refuted = [{"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in per_tool(climbed, "runs").items()]
+    board = list(ranked(covered, power, refuted))
+    names = [name for some in groups.values() for name in some][:: 6 if quick else 1]
+    tasks = [(name, 3_000 if quick else CASE_RUNS, one) for name in names for one in seeds]
+    met = list(compared(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
+    generator = list(generators(on_all_cores(audited_generator, range(seed, seed + (2 if quick else 20)))))
+    parts = {"coverage": covered, "power": power, "refuted": refuted, "cases": met, "one-run": of_coins}
+    parts |= {"mst": generator, "timings": list(timed(climbed))}
+    write_data(out, board, seed=seed, quick=quick, confidence=CONFIDENCE, sets=sets)
+    for name, rows in parts.items():
+        write_json(out / f"{name}.json", {"seed": seed, "confidence": CONFIDENCE, "rows": rows})
+    write_table(out, board, COLUMNS, f"Bounds at {CONFIDENCE:.0%}: greatest share above the truth, and what they show.")
+    write_figure(out / "coverage-power", drawn(board))
+    write_whole(out / "page.md", page(board, parts))
+    return answer(board, met, generator)
+
+
+def on_all_cores(measure: Callable[..., Any], jobs: Iterable[Any]) -> list[Any]:
+    """Measure every job, on all cores."""
+    return list(joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(job) for job in jobs))
+
+
+def stream(seed: int, *places: int | str) -> np.random.Generator:
+    """Random numbers of one place of the study."""
+    return np.random.default_rng([seed, *(int.from_bytes(str(one).encode()) for one in places)])
+
+
+def coverage(job: tuple[str, int, range]) -> tuple[str, dict[str, list[float]]]:
+    """Bounds of every estimator on sets of outputs of one law."""
+    law, found = next(law for law in LAWS if law.name == job[0]), {one.name: [] for one in ENTRANTS}  # type: ignore[var-annotated]
+    for number in job[2]:
+        x, x_prime = law.draw(stream(job[1], law.name, number), EACH)
+        for one in ENTRANTS:
+            if one.name not in SLOW or number < FEWER:
+                how = (law.claim.claimed_point or (0.0, 0.0))[1], CONFIDENCE, stream(job[1], number, one.name)
+                found[one.name].append(one.bound(x, x_prime, *how))
+    return law.name, found
+
+
+def coverage_of_one(job: tuple[str, int, range]) -> tuple[str, dict[str, list[float]]]:
+    """Bounds from one run whose canaries score independently of one another."""
+    law, found = next(law for law in LAWS if law.name == job[0]), {one.name: [] for one in OF_COINS}  # type: ignore[var-annotated]
+    for number in job[2]:
+        rng = stream(job[1], law.name, "one run", number)
+        coins = rng.random(CANARIES) < 0.5
+        scores = np.where(coins, *law.draw(rng, CANARIES))
+        for one in OF_COINS:
+            found[one.name].append(one.bound(scores, coins, (law.claim.claimed_point or (0.0, 0.0))[1], CONFIDENCE))
+    return law.name, found
+
+
+def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row]:
+    """Count the bounds above the truth, of every estimator on every law."""
+    rows: dict[tuple[str, str], list[float]] = {}
+    for law, found in parts:
+        for name, bounds in found.items():
+            rows.setdefault((law, name), []).extend(bounds)
+    truths = {law.name: law.claim.parameter for law in LAWS}
+    for (law, name), bounds in rows.items():
+        above, sets = int(np.sum(np.array(bounds) > truths[law] + 1e-9)), len(bounds)
+        ends = float(clopper_pearson_lower(above, sets, 0.025)), float(clopper_pearson_upper(above, sets, 0.025))
+        facts = {"law": law, "truth": truths[law], "estimator": name, "sets": sets, "above": above}
+        within = above <= int(binom.isf(NEWS, sets, 1.0 - CONFIDENCE))
+        shown = {"low": ends[0], "high": ends[1], "within": within, "median": float(np.median(bounds))}
+        yield {**facts, "share": above / sets, **shown}
+
+
+def whole(case: Case, runs: int, seed: int, confidence: float) -> float:
+    """The bound of `epsaudit.audit`; 0 where it refuses."""
+    how = {"claim": case.claim, "trials": runs, "confidence": confidence, "seed": seed, "n_jobs": 1}
+    try:
+        return audit(case.mechanism, [case.pair], **how).lower_bound
+    except AuditError:
+        return 0.0
+
+
+def bounds_at(job: tuple[str, int, int]) -> Row:
+    """Bounds of one case at so many runs on both datasets together; what takes numbers is not asked without any."""
+    case, runs, seed = cases()[job[0]], *job[1:]
+    draw, tails, bounds = case.numbers(seed), case.tails(), {WHOLE: whole(case, runs, seed, CONFIDENCE)}
+    if draw is not None:
+        rng = stream(seed, case.name, runs)
+        x, x_prime = draw(0, runs // 2, rng), draw(1, runs // 2, rng)
+        for one in ENTRANTS:
+            bounds[one.name] = one.bound(x, x_prime, case.point[1], CONFIDENCE, stream(seed, runs, one.name))
+    oracle = math.nan if tails is None else oracle_bound(tails, case.claim, runs, CONFIDENCE)
+    about = {"group": case.group, "case": case.name, "claimed": case.point[0], "delta": case.point[1]}
+    return {**about, "runs": runs, "oracle": oracle, "bounds": bounds}
+
+
+def medians(found: Iterable[Row], *keys: str) -> Iterator[tuple[Row, dict[str, float]]]:
+    """What is said of those that agree in the keys, and the median bound of every estimator."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for one in found:
+        groups.setdefault(tuple(one[key] for key in keys), []).append(one)
+    for rows in groups.values():
+        middle = {name: statistics.median(row["bounds"][name] for row in rows) for name in rows[0]["bounds"]}
+        yield {key: value for key, value in rows[0].items() if key != "bounds"}, middle
+
+
+def compared(found: list[Row], within: set[str]) -> Iterator[Row]:
+    """Median bounds of cases, the least share of the best other bound first; only estimators within the tolerance."""
+    rows = []
+    for first, bounds in medians(found, "case"):
+        rest = {name: bound for name, bound in bounds.items() if name in within and not name.startswith("epsaudit")}
+        best = max(rest, key=lambda name: rest[name], default="not applicable")
+        other = rest.get(best, math.nan)
+        share = bounds[WHOLE] / other if other > 0.0 else math.inf
+        told = {"ours": bounds[WHOLE], "other": other, "by": best, "share": share, "lost": share < 1.0}
+        rows.append({**first, **told, "bounds": bounds})
+    yield from sorted(rows, key=lambda row: (row["share"], row["case"]))
+
+
+def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
+    """The first number of runs, and its seconds of a core, with which every tool refutes a wrong claim, at two levels.
+
+    Beside them sequential tests, which stop by themselves, and the runs whose expected counts refute for an oracle.
+    """
+    case, sizes, seed = cases()[job[0]], *job[1:]
+    (epsilon, delta), started, draw = case.point, time.process_time(), case.numbers(seed)
+    assert draw is not None
+    rng, rows = stream(seed, case.name), []
+    x, x_prime = draw(0, sizes[-1] // 2, rng), draw(1, sizes[-1] // 2, rng)
+    each = (time.process_time() - started) / sizes[-1]  # of drawing, and of learning how outputs become numbers
+
+    def bound(one: Estimator, runs: int, confidence: float) -> float:
+        half = runs // 2
+        return one.bound(x[:half], x_prime[:half], delta, confidence, stream(seed, runs, one.name))
+
+    tools: dict[str, Callable[[int, float], float]] = {one.name: partial(bound, one) for one in ENTRANTS}
+    tools[WHOLE] = lambda runs, confidence: whole(case, runs, seed, confidence)
+    for alpha in ALPHAS:
+        for name, tool in tools.items():
+            row = {"case": case.name, "tool": name, "alpha": alpha, "runs": math.inf, "seconds": math.inf}
+            for runs in sizes:
+                started = time.process_time()
+                if tool(runs, 1.0 - alpha) > epsilon:
+                    row |= {"runs": runs, "seconds": time.process_time() - started + each * runs * (name != WHOLE)}
+                    break
+            rows.append(row)
+        how = {"claim": case.claim, "trials": SEQUENTIAL_RUNS, "confidence": 1.0 - alpha, "seed": seed, "n_jobs": 1}
+        found = audit_sequentially(case.mechanism, [case.pair], **how)
+        taken: dict[str, float | None] = {"epsaudit, sequential": found.runs if found.violates_claim else None}
+        for test in SEQUENTIAL_TESTS:
+            rng = stream(seed, case.name, test.name)
+            taken[test.name] = test.runs_to_refute(draw, epsilon, delta, alpha, rng, SEQUENTIAL_RUNS)
+        if (tails := case.tails()) is not None:
+            taken["oracle, expected counts"] = round(runs_to_refute(tails, case.claim, 1.0 - alpha))
+        told = {"case": case.name, "alpha": alpha}
+        rows += [{**told, "tool": name, "runs": math.inf if n is None else n} for name, n in taken.items()]
+    return rows
+
+
+def per_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], float]:
+    """Medians over repetitions by tool, level and case."""
+    groups: dict[tuple[str, float, str], list[float]] = {}
+    for row in climbed:
+        if what in row:
+            groups.setdefault((row["tool"], row["alpha"], row["case"]), []).append(row[what])
+    return {key: statistics.median(values) for key, values in groups.items()}
+
+
+def timed(climbed: Iterable[Row]) -> Iterator[Row]:
+    """How many variants each tool refutes at 5 % after so many seconds of one core."""
+    taken = {key: seconds for key, seconds in per_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
+    for name in dict.fromkeys(key[0] for key in taken):
+        mine = [seconds for key, seconds in taken.items() if key[0] == name]
+        yield {"estimator": name, **{f"after {s:g} s": sum(one <= s for one in mine) for s in SECONDS}}
+
+
+def audited_generator(seed: int) -> dict[str, float]:
+    """Bounds on mu from 5,000 fits of MST on either dataset, by several ways."""
+    mu, rng, sets = mst_mu(), stream(seed, "MST"), (MST_PAIR.x_prime, MST_PAIR.x)
+    claim, sides = GaussianDP(mu), np.repeat([True, False], FITS)
+
+    def log_ratio(data: Any, size: int) -> Floats:
+        """Of all that fits show: the three counts of ones, where the record is, tell."""
+        return np.asarray((np.sum(mst(data, size, rng)[:, 1::2], axis=1) - 1.5) * mu**2 / 3.0)
+
+    told = np.concatenate([log_ratio(data, FITS) for data in sets])
+    scored = audit_scores(sides, told, claim=claim, runs=np.arange(2 * FITS), confidence=CONFIDENCE, seed=seed)
+    how = {"trials": 2 * FITS, "confidence": CONFIDENCE, "seed": seed, "n_jobs": 1}
+    learned = audit(vectorized(mst, claim=claim), [MST_PAIR], **how)
+    included = int(rng.binomial(2 * FITS, 0.5))  # by a fair coin for each fit
+    sizes = included, 2 * FITS - included
+    ratios = [log_ratio(data, size) for data, size in zip(sets, sizes, strict=True)]
+    counts = Counts(*sizes, *(float(np.sum(sign * one >= TANGENT)) for sign in (1, -1) for one in ratios))
+    return {
+        "epsaudit, membership game at the event known from the mechanism": float(
+            MembershipGame(TANGENT).parameter(claim, counts, CONFIDENCE)
+        ),
+        "epsaudit, scores: the log ratio": scored.lower_bound,
+        "epsaudit, audit: an event is learned": learned.lower_bound,
+    }
+
+
+def generators(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
+    """Medians and lowest deciles of the bounds on mu, and how many are above the truth."""
+    for way in fitted[0]:
+        mus = [one[way] for one in fitted]
+        above = sum(mu > mst_mu() for mu in mus)
+        low, middle = (float(one) for one in np.quantile(mus, [0.1, 0.5]))
+        yield {"way": way, "audits": len(mus), "median mu": middle, "lowest decile": low, "above the truth": above}
+    for way, mu in QUOTED.items():
+        yield {"way": way, "audits": 1, "median mu": mu, "lowest decile": math.nan, "above the truth": math.nan}
+
+
+def ranked(covered: list[Row], power: list[Row], refuted: list[Row]) -> Iterator[Row]:
+    """A row an estimator: its worst law, its shares of an oracle's bound, and how many variants it refutes."""
+    for name in [one.name for one in ENTRANTS] + [WHOLE]:
+        mine = [row for row in covered if row["estimator"] == name]
+        nowhere = {"share": math.nan, "low": math.nan, "high": math.nan, "law": "study validity"}
+        worst = max(mine, key=lambda row: row["share"], default=nowhere)
+        row = {"estimator": name, **{key: worst[key] for key in nowhere}, "within": all(one["within"] for one in mine)}
+        for runs in POWER:
+            some = [one["share"] for one in power if (one["estimator"], one["runs"]) == (name, runs)]
+            row[f"{runs:,} runs"] = statistics.median(some) if some else math.nan
+        for alpha in ALPHAS:
+            runs = [one["runs"] for one in refuted if (one["tool"], one["alpha"]) == (name, alpha)]
+            row[f"refuted at {alpha:g}"] = sum(map(math.isfinite, runs))
+        yield row
+
+
+COLUMNS = (
+    Column("estimator", "estimator", width="5cm"),
+    Column("share", "above the truth", "number", 3),
+    *(Column(end, what, "number", 3) for end, what in (("low", "from"), ("high", "to"))),
+    Column("law", "on", width="2.5cm"),
+    *(Column(f"{runs:,} runs", f"{runs:,} runs", "number", 3) for runs in POWER),
+    *(Column(f"refuted at {alpha:g}", f"refuted at {alpha:g}", "count") for alpha in ALPHAS),
+)
+
+
+def plain_table(rows: Sequence[Row], text: str, numbers: str) -> str:
+    """A table of some fields under their own names, bounds rounded down."""
+    lower = ("ours", "other", "median", "median mu", "lowest decile")
+    columns = [Column(one, one) for one in text.split("; ")]
+    columns += [Column(one, one, "lower" if one in lower else "number") for one in numbers.split("; ")]
+    return to_markdown(rows, columns)
+
+
+def page(board: list[Row], parts: dict[str, list[Row]]) -> str:
+    """The tables of results, and a paragraph an estimator."""
+    seconds = {row["estimator"]: row for row in parts["timings"]}
+    rows = [{**seconds[r["estimator"]], **r, "estimator": f"{k}. {r['estimator']}"} for k, r in enumerate(board, 1)]
+    columns = (*COLUMNS, *(Column(f"after {s:g} s", f"after {s:g} s", "count") for s in SECONDS))
+    lines = ["## Estimators\n", to_markdown(rows, columns)]
+    for one in (*ENTRANTS, *OF_COINS, *SEQUENTIAL_TESTS):
+        valid = f"A bound for {one.valid}." if one.valid else "No bound."
+        lines.append(f"**{one.name}** ({one.source}; {one.settings}). {valid} {one.fails}\n")
+    lines += ["## Cases\n", plain_table(parts["cases"], "group; case; by", "claimed; oracle; ours; other; share")]
+    wide: dict[tuple[str, float], Row] = {}
+    for row in parts["refuted"]:
+        runs = f"{row['runs']:,.0f}" if math.isfinite(row["runs"]) else "not refuted"
+        wide.setdefault((row["tool"], row["alpha"]), {"tool": row["tool"], "at": row["alpha"]})[row["case"]] = runs
+    fields = "; ".join(dict.fromkeys(name for row in wide.values() for name in row if name != "at"))
+    lines += ["## Runs to refute\n", plain_table(list(wide.values()), fields, "at")]
+    lines += ["## One run\n", plain_table(parts["one-run"], "estimator; law", "truth; share; low; high; median")]
+    numbers = "audits; median mu; lowest decile; above the truth"
+    lines += [f"## MST: mu is at most {mst_mu():.4f}\n", plain_table(parts["mst"], "way", numbers)]
+    return "\n".join(lines)
+
+
+def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
+    """Say who keeps the confidence, where we lose, and what the audit of MST comes to."""
+    kept = [row["estimator"] for row in board if row["within"]]
+    failed = [f"{row['estimator']} ({row['share']:.1%})" for row in board if not row["within"]]
+    lost = [row["case"] for row in met if row["lost"]]
+    return (
+        f"Within the tolerance on every law: {'; '.join(kept)}. Above the truth more often, at worst: "
+        f"{'; '.join(failed)}. Of {len(met)} cases another bound within the tolerance is above ours in {len(lost)}: "
+        f"{'; '.join(lost) or 'none'}. "
+        f"MST: a median of mu >= {math.floor(1e3 * generator[0]['median mu']) / 1e3}, theirs 0.279, of {mst_mu():.3f}."
+    )
+
+
+@styled()
+def drawn(board: list[Row], most: float = 1.5) -> Figure:
+    """Coverage across, power up: a point an estimator, by its number in the table."""
+    figure = blank(TWO_COLUMNS, 3.6)
+    axes = figure.add_subplot()
+    runs = next(f"{one:,} runs" for one in reversed(POWER) if not math.isnan(board[0][f"{one:,} runs"]))
+    for within, colour, marker in ((True, BLUE, "o"), (False, VERMILION, "s")):
+        mine = [(k, r["share"], min(r[runs], most)) for k, r in enumerate(board, 1) if r["within"] is within]
+        style = {"color": colour, "marker": marker, "linestyle": "none"}
+        axes.plot(*np.array(mine).T[1:], label="within the tolerance" if within else "beyond it", **style)
+        for k, share, height in mine[: -1 if within else None]:  # the last is the audit of a mechanism
+            axes.annotate(str(k), (share, height), (4, 8 * (k % 3) - 8), textcoords="offset points", fontsize=7)
+    axes.axvline(1.0 - CONFIDENCE, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_xticks(ticks := (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), [f"{one:g}" for one in ticks])
+    axes.set_yticks((0.0, 0.5, 1.0, most), ("0", "0.5", "1", f"{most:g} or more"))
+    axes.set(xlabel="bounds above the truth, on the worst law", ylabel=f"share of an oracle's bound, {runs}")
+    axes.legend()
+    return figure
