@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 import constants  # noqa: E402  # found by the line above
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+INCLUDED = re.compile(r"^<!-- include: (results/\S+) -->$", re.MULTILINE)
 RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
 
 
@@ -49,7 +50,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to results/ lead out of docs/ in the repository; in the site they lead to the copies."""
+    """Put in the results that a page includes; links to results/ lead to the copies, in the repository out of docs/."""
+    markdown = INCLUDED.sub(lambda match: (ROOT / match[1]).read_text(encoding="utf-8"), markdown)
     return RESULT.sub(lambda match: f"]({match[1].removeprefix('../')}{match[2]})", markdown)
 
 
