@@ -13,12 +13,12 @@ import json
 import math
 import multiprocessing
 import os
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from epsaudit import serve
@@ -32,32 +32,20 @@ from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, seconds_of
 from epsaudit.text import lower
 from epsaudit.tracing import recorder
-from epsaudit.tracing.recorder import mechanism
-from epsaudit.tracing.verdicts import (
-    BRANCHES,
-    BUDGET,
-    CHANCE,
-    MOVES,
-    NOTHING_SEEN,
-    PARAMETER,
-    RELEASED,
-    UNKNOWN_EPSILON,
-    UNLISTED,
-    Judge,
-    Suspicion,
-    epsilon_of,
-)
+from epsaudit.tracing.recorder import RAISES, mechanism
+from epsaudit.tracing.verdicts import NOTHING_SEEN, UNLISTED, Judge, Suspicion, equal, free_runs
 
-__all__ = ["BRANCHES", "BUDGET", "MOVES", "NOTHING_SEEN", "PARAMETER", "RELEASED", "UNLISTED"]
-__all__ += ["Suspicion", "Trace", "mechanism", "trace", "traces"]
+__all__ = ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
 START = """import sys, types
-folder = sys.argv.pop(1)
+folder, number = sys.argv.pop(1), int(sys.argv.pop(1))
 for name, path in (("epsaudit", folder), ("epsaudit.tracing", folder + "/tracing")):
     sys.modules[name] = module = types.ModuleType(name)
     module.__path__ = [path]
+from epsaudit import serve
+given = serve.arguments()
 from epsaudit.tracing.recorder import main
-main()"""
+main(given, number)"""
 """Runs the recorder in an environment that has no epsaudit: its modules by path, and nothing else of the package."""
 
 
@@ -104,17 +92,17 @@ class Trace:
 
     @property
     def verdict(self) -> str:
-        return (
-            self.suspicions[0].kind if self.suspicions else UNLISTED if self.unlisted or self.unseen else NOTHING_SEEN
-        )
+        """The kind of the first suspicion, or what there is in place of one."""
+        apart = self.unlisted or self.unseen
+        return self.suspicions[0].kind if self.suspicions else UNLISTED if apart else NOTHING_SEEN
 
     def sentence(self) -> str:
         """Say the verdict in one sentence, with file and line where there is something to point at."""
         if self.suspicions:
             return str(self.suspicions[0])
-        if self.unlisted or self.unseen:
-            return f"{UNLISTED}, which are not judged: {'; '.join([*self.unlisted[:3], *self.unseen])}"
-        return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
+        if self.verdict == NOTHING_SEEN:
+            return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
+        return f"{UNLISTED}, which are not judged: {'; '.join([*self.unlisted[:3], *self.unseen])}"
 
     def lines(self) -> list[tuple[str, str]]:
         """Return labelled lines of all that is known."""
@@ -134,9 +122,7 @@ class Trace:
         return found
 
     def __str__(self) -> str:
-        return "\n".join(
-            [f"{self.name}: {self.sentence()}", *(f"  {label:<10}  {said}" for label, said in self.lines())]
-        )
+        return "\n".join([f"{self.name}: {self.sentence()}", *(f"  {name:<10}  {said}" for name, said in self.lines())])
 
     def to_dict(self) -> dict[str, Any]:
         same = "name", "verdict", "calls", "seconds", "seed", "exact", "refuted", "unlisted", "unseen"
@@ -222,38 +208,37 @@ def traces(
     if "fork" not in multiprocessing.get_all_start_methods():
         raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
     if isinstance(asked, CommandMechanism) and serve.__file__ not in asked.program.words:
-        raise AuditError(
-            f"{asked.name} is a program of its own, of which nothing is seen; a function of Python is traced."
-        )
+        said = "is a program of its own, of which nothing is seen; a function of Python is traced."
+        raise AuditError(f"{asked.name} {said}")
     timeout, context = seconds_of(timeout, "timeout"), multiprocessing.get_context("fork")
-    settings = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
-    started, (ours, theirs) = time.perf_counter(), context.Pipe(duplex=False)
-    with tempfile.TemporaryFile("w+") as errors:
-        child = context.Process(target=_child, args=(asked, pairs, settings, theirs, errors.fileno()), daemon=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, none of which is needed
-            child.start()
-        theirs.close()
-        try:
-            for pair in pairs:
-                if not ours.poll(timeout):
-                    raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
-                told = json.loads(ours.recv_bytes())
-                yield told if isinstance(told, str) else _judged(asked.name, pair, claim, told, seed, started)
-                started = time.perf_counter()
-        except EOFError:
-            child.join()
-            errors.seek(0)
-            last = "".join(f": {line}" for line in errors.read().strip().splitlines()[-1:])
-            ended = f"{asked.name} ended its process while it was traced, with status {child.exitcode}"
-            raise AuditError(f"{ended}{last or '.'}") from None
-        finally:
-            ours.close()
-            child.kill()
-            child.join()
+    settings: dict[str, Any] = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
+    started, (ours, theirs) = time.perf_counter(), context.Pipe()
+    child = context.Process(target=_child, args=(asked, pairs, settings, theirs), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, none of which is needed
+        child.start()
+    theirs.close()
+    try:
+        if isinstance(asked, CommandMechanism):
+            settings["pairs"] = [list(map(dataset_to_json, (one.x, one.x_prime))) for one in pairs]
+            ours.send_bytes(json.dumps(settings).encode())
+        for pair in pairs:
+            if not ours.poll(timeout):
+                raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
+            told = serve.decoded(json.loads(ours.recv_bytes()))
+            yield told if isinstance(told, str) else _judged(asked.name, pair, claim, told, seed, started)
+            started = time.perf_counter()
+    except (EOFError, ConnectionError):
+        child.join()
+        said = f"ended its process while it was traced, with status {child.exitcode}."
+        raise AuditError(f"{asked.name} {said}") from None
+    finally:
+        ours.close()
+        child.kill()
+        child.join()
 
 
-def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: int) -> None:
+def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any) -> None:
     """Record in a fork of this process, so that nothing of it is changed, or in that of another environment."""
     try:
         if not isinstance(asked, CommandMechanism):
@@ -261,12 +246,9 @@ def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answer
             return
         python, *words = asked.program.words
         words = words[words.index(serve.__file__) + 1 :]
-        settings["pairs"] = [list(map(dataset_to_json, (one.x, one.x_prime))) for one in pairs]
-        with tempfile.TemporaryFile("w+") as request:
-            json.dump(settings, request)
-            request.seek(0)
-            for old, new in ((request.fileno(), 0), (errors, 1), (errors, 2)):
-                os.dup2(old, new)
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(null, standard)
         os.set_inheritable(answers.fileno(), True)
         os.chdir(asked.program.folder or os.curdir)
         folder = str(Path(serve.__file__).parent)
@@ -285,32 +267,19 @@ def _call(asked: Mechanism) -> recorder.Call:
         return lambda data, rng, seed: asked(data).sample(1, rng)[0]
 
     def call(data: Any, rng: Any, seed: int) -> Any:
-        function, what = asked.function() if asked.fresh else asked.function, asked.takes.what
-        given = [data, *[1] * (not asked.one_by_one)]
-        source = [seed % 2**32 if what == "seed" else rng] * bool(what)
-        return function(*given, **{asked.takes.name: source[0]}) if asked.takes.name else function(*given, *source)
+        takes, size = asked.takes, [1] * (not asked.one_by_one)
+        source = SimpleNamespace(integers=lambda most: seed % most) if takes.what == "seed" else rng
+        return takes.of(asked.function() if asked.fresh else asked.function)(data, *size, *[source] * bool(takes.what))
 
     return call
 
 
-def free_runs(claim: Claim | None) -> int:
-    """Return how many runs on each side show that a part of the output is drawn at all, under a true claim.
-
-    If it is A on x with probability a and B on x' with b, epsilon-DP leaves a <= 1 - e^-epsilon b, so that n runs on
-    each side are all alike with probability (1 - e^-epsilon)^n at most.
-    """
-    epsilon = min(epsilon_of(claim), UNKNOWN_EPSILON)
-    return 2 if epsilon == 0.0 else math.ceil(math.log(CHANCE) / math.log1p(-math.exp(-epsilon)))
-
-
-def _judged(
-    name: str, pair: DatasetPair, claim: Claim | None, told: Mapping[str, Any], seed: int, started: float
-) -> Trace:
+def _judged(name: str, pair: DatasetPair, claim: Claim | None, told: Any, seed: int, started: float) -> Trace:
     judge = Judge(told, claim)
     suspicions, unlisted, unseen = judge.suspicions(), judge.unlisted(), list(told["unseen"])
-    if told["outcome"]["leaves"] != told["repeated"]:
+    if not equal(told["outcome"]["leaves"], told["repeated"]):
         unseen.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
-    if all(raised := [told[side]["leaves"][0][1] for side in ("outcome", "outcome_prime")]):
+    if all(raised := [told[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]):
         unseen.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: nothing after that is seen")
     seconds = time.perf_counter() - started
     return Trace(name, pair, claim, suspicions, unlisted, tuple(unseen), len(judge.events), seconds, seed)

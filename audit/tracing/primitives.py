@@ -7,7 +7,9 @@ all of these while a function is traced.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import math
 from typing import Any, NamedTuple
 
@@ -27,40 +29,34 @@ def _table(text: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-NUMPY = _table("""
-laplace: laplace loc scale size
-normal: normal loc scale size, standard_normal size dtype out, randn *
-exponential: exponential scale size, standard_exponential size dtype method out
-geometric: geometric p size
-gumbel: gumbel loc scale size
-logistic: logistic loc scale size
-gamma: gamma shape scale size, standard_gamma shape size dtype out
-poisson: poisson lam size
-Student: standard_t df size, standard_cauchy size
-normal vectors: multivariate_normal mean cov size
-others: dirichlet alpha size, beta a b size, chisquare df size
-uniform: uniform low high size, random size dtype out, random_sample size, rand *
-whole numbers: integers low high size dtype endpoint, randint low high size dtype
-bits: bytes length
-counts: binomial n p size, multinomial n pvals size, hypergeometric ngood nbad nsample size
-choice: choice a size replace p axis shuffle
-order: permutation x axis, permuted x axis, shuffle x axis
-""")
-"""Methods of numpy's generators."""
-
-PYTHON = _table("""
-normal: gauss mu sigma, normalvariate mu sigma
-exponential: expovariate lambd
-gamma: gammavariate alpha beta
-uniform: random, uniform a b
-bits: getrandbits k, randbytes n
-whole numbers: randrange start stop step, randint a b
-choice: choice a, choices a p
-order: sample x k, shuffle x
-""")
-"""Methods of `random.Random`."""
-
-OTHERS = {
+SAMPLERS = {
+    "numpy.random.Generator numpy.random.RandomState numpy.random": _table("""
+        laplace: laplace loc scale size
+        normal: normal loc scale size, standard_normal size dtype out, randn *
+        exponential: exponential scale size, standard_exponential size dtype method out
+        geometric: geometric p size
+        gumbel: gumbel loc scale size
+        logistic: logistic loc scale size
+        gamma: gamma shape scale size, standard_gamma shape size dtype out
+        poisson: poisson lam size
+        Student: standard_t df size, standard_cauchy size
+        normal vectors: multivariate_normal mean cov size
+        others: dirichlet alpha size, beta a b size, chisquare df size
+        uniform: uniform low high size, random size dtype out, random_sample size, rand *
+        whole numbers: integers low high size dtype endpoint, randint low high size dtype
+        bits: bytes length
+        counts: binomial n p size, multinomial n pvals size, hypergeometric ngood nbad nsample size
+        choice: choice a size replace p axis shuffle
+        order: permutation x axis, permuted x axis, shuffle x axis"""),
+    "random.Random random.SystemRandom random": _table("""
+        normal: gauss mu sigma, normalvariate mu sigma
+        exponential: expovariate lambd
+        gamma: gammavariate alpha beta
+        uniform: random, uniform a b
+        bits: getrandbits k, randbytes n
+        whole numbers: randrange start stop step, randint a b
+        choice: choice a, choices a p
+        order: sample x k, shuffle x"""),
     "secrets": _table("bits: randbits k, token_bytes n\nwhole numbers: randbelow n"),
     "os": _table("bits: urandom n"),
     "scipy.stats.laplace": _table("laplace: rvs loc scale size"),
@@ -72,19 +68,22 @@ OTHERS = {
         whole numbers: randint low high size
         order: randperm n"""),
     "torch.Tensor": _table("""
-        normal: normal_ self mean std
-        exponential: exponential_ self lambd
-        uniform: uniform_ self low high, bernoulli_ self p"""),
-    "torch.distributions.Laplace": _table("laplace: sample self shape, rsample self shape"),
+        normal: normal_ mean std
+        exponential: exponential_ lambd
+        uniform: uniform_ low high, bernoulli_ p"""),
+    "torch.distributions.Laplace": _table("laplace: sample shape, rsample shape"),
     "jax.random": _table("""
         normal: normal key size dtype
         laplace: laplace key size dtype
         exponential: exponential key size dtype
         gumbel: gumbel key size dtype
         uniform: uniform key size dtype low high, bernoulli key p size
-        order: permutation key n"""),
+        whole numbers: randint key size low high dtype
+        choice: choice key a size replace p
+        order: permutation key x"""),
 }
-"""Functions of modules and methods of classes that may be imported; it is not seen what their draws are added to."""
+"""Functions of modules, and methods of classes, which have the object before these arguments. Where several have the
+same ones the last names them. It is not seen what is done with draws of torch and jax."""
 
 
 class Stated(NamedTuple):
@@ -98,8 +97,6 @@ class Stated(NamedTuple):
     norm: str = "l1"
     """In which the distance of two inputs is measured against the sensitivity: 'l1', 'l2' or 'linf'; or 'records' and
     'opendp', which are not judged so, and 'event', of which nothing may depend on data."""
-    map: Any = None
-    """Gives for two inputs their distance, the loss that is stated for it, and in which measure."""
     after: Any = None
     """Makes of the answer and the recorded event what is answered in its place."""
 
@@ -110,8 +107,8 @@ NOISE = ("epsilon", "delta", "sensitivity")
 BOUNDS = ("lower", "upper", "gamma", "candidates", "measure", "monotonic", "value0", "value1", "utility_list")
 FAR = 50.0
 """Of the point at which the curvature of a loss is looked at beside 0: logistic loss bends by e^-50 there."""
-BENT = 1e-3
-"""Relative error of second derivatives by differences, and more."""
+STEP = BENT = 1e-3
+"""Distance of differences that stand for second derivatives, and more than their relative error."""
 
 
 def attributes(owner: Any, *names: str) -> dict[str, Any]:
@@ -121,19 +118,22 @@ def attributes(owner: Any, *names: str) -> dict[str, Any]:
 
 
 def _of_diffprivlib(owner: Any, value: Any) -> Stated:
-    known, law = attributes(owner, *NOISE), {"Laplace": "laplace", "Geometric": "discrete laplace"}
-    states = {**known, "law": law.get(type(owner).__name__)}
+    if callable(value):
+        return _of_objective(owner)
+    known = attributes(owner, *NOISE)
+    states = known
+    if type(owner).__name__ == "Laplace" and known.get("epsilon") and not known.get("delta"):
+        states = {**known, "law": "laplace", "scale": known["sensitivity"] / known["epsilon"]}
     fixed = {**known, **attributes(owner, *BOUNDS)}
     return Stated(attributes(owner, "utility").get("utility", value), states, fixed, "linf of a utility")
 
 
-def _of_objective(owner: Any, function: Any) -> Stated:
+def _of_objective(owner: Any) -> Stated:
     """Objective perturbation: how much a record may bend the loss, and alpha, how much all of them must."""
     bend = float(owner.function_sensitivity) * float(owner.data_sensitivity)
-    known, after = attributes(owner, "epsilon", "alpha"), functools.partial(_probed, owner)
-    return Stated(
-        None, {**known, "sensitivity": bend}, {**known, **attributes(owner, "dimension")}, "linf", None, after
-    )
+    known = attributes(owner, "epsilon", "alpha")
+    fixed, after = {**known, **attributes(owner, "dimension")}, functools.partial(_probed, owner)
+    return Stated(None, {**known, "sensitivity": bend}, fixed, "linf", after)
 
 
 def _probed(owner: Any, function: Any, event: Any) -> Any:
@@ -143,46 +143,33 @@ def _probed(owner: Any, function: Any, event: Any) -> Any:
     not count; 'least' is the least of those at `FAR` on each axis.
     """
 
-    def bends(weights: Any, others: Any, axis: int, at: float, step: float = 1e-3) -> float:
-        slopes = []
-        for side in (-step, step):
-            point = weights * 0.0
-            point[axis] = at + side
-            slopes.append(function(point, *others)[1][axis])
-        return float(slopes[1] - slopes[0]) / (2.0 * step) * float(attributes(owner, "n")["n"])
+    def bends(at: float, axes: Any, others: Any) -> list[float]:
+        ends = ([function(axis * (at + step), *others)[1] @ axis for axis in axes] for step in (-STEP, STEP))
+        many = float(attributes(owner, "n")["n"])
+        return [float(high - low) / (2.0 * STEP) * many for low, high in zip(*ends)]  # noqa: B905  # strict since 3.10
 
     def call(weights: Any, *others: Any) -> Any:
         if event.input is None:
-            axes = range(len(weights))
-            event.input = [bends(weights, others, axis, 0.0) * (1.0 - BENT) for axis in axes]
-            event.states["least"] = min(bends(weights, others, axis, FAR) for axis in axes) * (1.0 + BENT)
+            axes = importlib.import_module("numpy").eye(len(weights))
+            event.input = [bend * (1.0 - BENT) for bend in bends(0.0, axes, others)]
+            event.states["least"] = min(bends(FAR, axes, others)) * (1.0 + BENT)
         return function(weights, *others)
 
     return call
 
 
 def _of_measurement(measurement: Any, value: Any) -> Stated:
-    return Stated(value, norm="opendp", map=functools.partial(_loss_of_measurement, measurement))
-
-
-def _loss_of_measurement(measurement: Any, one: Any, other: Any) -> Any:
+    """What it loses of a move by 1 is what noise of a scale loses: pure of Laplace noise, concentrated of Gaussian."""
     metric, measure = (str(getattr(measurement, name, "")) for name in ("input_metric", "output_measure"))
-    sides = [
-        list(side) if hasattr(side, "tolist") or isinstance(side, (list, tuple)) else [side] for side in (one, other)
-    ]
-    try:
-        gaps = [abs(float(left) - float(right)) for left, right in zip(*sides)]  # noqa: B905  # strict since 3.10
-    except (TypeError, ValueError):  # of records
-        return None
-    if len(sides[0]) != len(sides[1]) or not any(name in metric for name in ("Absolute", "L1", "L2", "LInf")):
-        return None
-    far = math.hypot(*gaps) if "L2" in metric else max(gaps) if "LInf" in metric else sum(gaps)
-    for distance in (far, math.ceil(far)):
-        try:
-            return [far, float(measurement.map(distance)), measure]
-        except Exception:  # of a measurement that wants its distance in another type
-            continue
-    return None
+    states: dict[str, Any] = {}
+    for unit in (1, 1.0):
+        with contextlib.suppress(Exception):  # of a measurement that wants its distance in another type
+            loss = float(measurement.map(unit))
+            if measure.startswith("MaxDivergence") and any(name in metric for name in ("Absolute", "L1")):
+                states = {"law": "laplace", "scale": 1.0 / loss}
+            elif measure.startswith("ZeroConcentrated") and any(name in metric for name in ("Absolute", "L2")):
+                states = {"law": "normal", "scale": 1.0 / math.sqrt(2.0 * loss)}
+    return Stated(value, states, norm="opendp")
 
 
 def _of_step(optimizer: Any, _: Any) -> Stated:
@@ -194,7 +181,6 @@ def _of_step(optimizer: Any, _: Any) -> Stated:
 
 
 MECHANISMS: list[tuple[str, str, str, Any]] = [
-    ("diffprivlib.mechanisms", "Vector", "randomise", _of_objective),
     ("diffprivlib.mechanisms", "*", "randomise", _of_diffprivlib),
     ("opendp.mod", "Measurement", "__call__", _of_measurement),
     ("opendp.mod", "Measurement", "invoke", _of_measurement),

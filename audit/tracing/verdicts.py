@@ -6,10 +6,9 @@ a sentence with both values; of noise whose law is known the loss of the compone
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -90,8 +89,10 @@ class Judge:
     def __init__(self, told: Mapping[str, Any], claim: Claim | None) -> None:
         self.told, self.claim = told, claim
         self.events, self.primes = ([Event(**one) for one in told[name]] for name in ("events", "events_prime"))
+        for number, one in enumerate(self.events):
+            one.order = number
         self.pairs = [(self.events[one.order], one) for one in self.primes if one.order is not None]
-        self.responses: dict[int, list[Any]] = dict(told["responses"])
+        self.responses: dict[Any, dict[str, float]] = dict(told["responses"])
         self.found: list[tuple[float, Suspicion]] = []
 
     def suspect(self, order: Any, kind: str, said: str, at: Any, exact: float | None = None) -> None:
@@ -100,67 +101,58 @@ class Judge:
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Return what is found, in the order of calls, once a place and kind."""
         moved = self.moved()
+        # of others the output is no number that follows their answer
+        silent = {order for order, response in self.responses.items() if not any(response.values())}
+        out = [one for one in moved if one.kind == "mechanism" or one.order not in silent]
         self.branches()
         self.parameters()
         self.mechanisms(moved)
-        self.reused(moved)
-        self.spent(moved)
+        self.reused(out)
+        self.spent(out)
         self.outputs()
         ordered = sorted(self.found, key=lambda one: one[0])
         return tuple({(one.kind, one.where): one for _, one in reversed(ordered)}.values())[::-1]
-
-    def over(self, laws: Laws) -> float | None:
-        """Return the claim's parameter that laws attain, if it is above the claim."""
-        spent = parameter(self.claim, laws) if self.claim is not None and laws else None
-        return spent if spent is not None and self.claim and spent > self.claim.parameter * (1.0 + EXCESS) else None
 
     # what was called
 
     def branches(self) -> None:
         """Find draws of noise that one run makes and the other does not; what follows cannot be compared."""
-        met, last, alone = {one.order for one in self.primes}, 0.0, []
-        for one in self.primes:
-            last = last + EXCESS if one.order is None else float(one.order)
-            alone += [(last, one)] if one.order is None and one.judged else []
-        alone += [(float(place), one) for place, one in enumerate(self.events) if place not in met and one.judged]
+        met = {one.order for one in self.primes}
+        alone = [(place, one) for place, one in enumerate(self.events) if one.judged and place not in met]
+        alone += [(place, one) for place, one in enumerate(self.primes) if one.judged and one.order is None]
         if alone:
             order, one = min(alone, key=lambda each: each[0])
-            key = one.kind, one.what, one.at
-            counts = [sum(key == (each.kind, each.what, each.at) for each in run) for run in (self.events, self.primes)]
+            counts = [sum(each.call == one.call for each in run) for run in (self.events, self.primes)]
             x, x_prime = (("never", "once")[many] if many < 2 else f"{many} times" for many in counts)
             said = f"{one.what} is drawn {x} on x, {x_prime} on x': which draws are made depends on the data"
             self.suspect(order, BRANCHES, *(self.sized(order) or (said, one.at)))
 
     def sized(self, order: float) -> tuple[str, Any] | None:
         """Say what numpy counted before a call, and where, if it counted differently on both sides."""
-        for one, other in zip(*self.told["sizes"], strict=False):
-            if one[1:3] == other[1:3] and one[3] != other[3] and one[0] <= order + 1:
-                said = f"{one[1]} gives {one[3]} values on x, {other[3]} on x'"
-                return f"{said}: the shape of the noise depends on the data", one[2]
+        for before, one in self.pairs:
+            if one.kind == "count" and (one.order or 0) < order and before.states != one.states:
+                said = f"{one.what} gives {before.states['values']} values on x, {one.states['values']} on x'"
+                return f"{said}: the shape of the noise depends on the data", one.at
         return None
 
     def parameters(self) -> None:
         """Find what must not depend on data: scales, sizes, bounds, what noise is multiplied by, shapes of inputs."""
-        differs = self.told["outcome"]["leaves"] != self.told["outcome_prime"]["leaves"]
+        differs = not equal(self.told["outcome"]["leaves"], self.told["outcome_prime"]["leaves"])
         for before, one in self.pairs:
-            drawn = {self.events[draw].kind for draw, *_ in before.draws}
-            covered = one.states.get("live") and not differs
-            if one.kind in ("sample", "join") or covered or (one.kind == "scale" and drawn == {"sample"}):
+            sampled = one.kind == "scale" and all(self.events[draw].kind == "sample" for draw, _ in before.draws)
+            if one.kind == "sample" or sampled or (one.states.get("live") and not differs):
                 continue
             for name in sorted({*before.fixed, *one.fixed}):
-                was, now = before.fixed.get(name), one.fixed.get(name)
-                if not equal(was, now):
-                    said = f"{one.what} is asked with {name} {shown(was)} on x, {shown(now)} on x'"
-                    if one.kind == "scale":
-                        said = f"noise meets {shown(was)} on x, {shown(now)} on x' ({one.what})"
-                        said = f"{said}: a private value beside it"
+                if not equal(was := before.fixed.get(name), now := one.fixed.get(name)):
+                    both = f"{shown(was)} on x, {shown(now)} on x'"
+                    said = f"noise meets {both} ({one.what}): a private value beside it"
+                    said = said if one.kind == "scale" else f"{one.what} is asked with {name} {both}"
                     why = self.sized(one.order or 0) if name == "size" else None
                     self.suspect(one.order, PARAMETER, *(why or (said, one.at)))
-            was, now = shape_of(before.input), shape_of(one.input)
-            bits = isinstance(one.input, dict) and "bytes" in one.input  # what else is opaque may be given records
-            if one.judged and was != now and (one.norm not in OPAQUE or bits):
-                x, x_prime = ("one value" if size is None else f"{size} values" for size in (was, now))
-                said = f"{one.what} is given {x} on x, {x_prime} on x': the shape depends on the data"
+            x, x_prime = (None if (part := numbers(each.input)) is None else part.size for each in (before, one))
+            records = one.norm in OPAQUE and not isinstance(one.input, dict)  # but for bytes
+            if one.judged and x != x_prime and not records:
+                said = f"{one.what} is given {x} values on x, {x_prime} on x': the shape depends on the data"
                 self.suspect(one.order, PARAMETER, said, one.at)
 
     # how far inputs move, and for how much
@@ -171,10 +163,10 @@ class Judge:
             counts = (one.judged or one.kind == "add") and not one.states.get("live")
             if not counts or equal(before.input, one.input):
                 continue
-            draws: Any = [[one.order, 0, 1.0]] if one.judged else before.draws
+            draws: Any = [[one.order, 1.0]] if one.judged else before.draws
             if len(draws) == 1 and self.events[draws[0][0]].law in ("exponential", "geometric"):
-                joined = [each.draws for each in self.events if each.kind == "join"]
-                draws = next((both for both in joined if draws[0][0] in [draw for draw, *_ in both]), draws)
+                sums = [each.draws for each in self.events if len(each.draws) == 2]
+                draws = next((both for both in sums if draws[0][0] in [draw for draw, _ in both]), draws)
             x, x_prime, gaps = numbers(before.input), numbers(one.input), None
             if x is not None and x_prime is not None and x.shape == x_prime.shape:
                 with np.errstate(invalid="ignore"):
@@ -182,11 +174,6 @@ class Judge:
                 gaps[(x == x_prime) | (np.isnan(x) & np.isnan(x_prime))] = 0.0
             found.append(replace(one, draws=draws, gaps=gaps))
         return found
-
-    def reaches(self, one: Event) -> bool:
-        """Whether the output is a number that follows this answer, or nobody looked."""
-        response = self.responses.get(one.order or 0)
-        return one.kind == "mechanism" or response is None or bool(any(response))
 
     def mechanisms(self, moved: Sequence[Event]) -> None:
         """Find inputs of mechanisms that move further than these say, and what further calls of them showed."""
@@ -202,59 +189,56 @@ class Judge:
             if "least" in one.states and one.states["least"] < one.states["alpha"]:
                 by = f"bends by {one.states['least']:.6g} on an axis, where {one.states['alpha']:.6g} is stated"
                 self.suspect(one.order, PARAMETER, f"the loss given to {one.what} {by}", one.at)
-        for place, loss, bits in self.told["looks"]:
-            one = self.primes[place]
-            far, loss, measure = loss or (0.0, 0.0, "")
-            if (spent := self.over(measured(loss, measure))) is not None and self.claim is not None:
-                said = f"input of {one.what} moves by {far:.6g}, for which it states {loss:.6g} in {measure}"
-                said = f"{said}: {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
-                self.suspect(one.order, MOVES, said, one.at)
-            (near, fine), (near_prime, fine_prime) = bits or ((0, 0), (0, 0))
-            half = max(2 * fine - near, 2 * fine_prime - near_prime) >= 0
-            if min(near, near_prime) >= NEAR and min(fine, fine_prime) == 0 and half:
-                some, those, x, x_prime = (fine, near, "x", "x'") if fine else (fine_prime, near_prime, "x'", "x")
-                said = f"{some} of {those} outputs of {one.what} near 0 have bits on {x} that none has on {x_prime}"
-                self.suspect(one.order, MOVES, f"{said}: its noise is a float that is added", one.at)
-        samples = list(self.told["samples"])
-        inputs = {one.order: one for one in moved}
-        for order, noises in self.told["noises"]:
-            noise = np.array([numbers(one) for one in noises]) if order in inputs else np.empty((0, 0))
-            gaps = inputs[order].gaps if noise.size else None
-            for place, far in enumerate(() if gaps is None else np.resize(gaps, noise.shape[1])):
-                samples.append((order, noise[:, place].tolist(), (noise[:, place] + far).tolist()))
-        for order, side, side_prime in samples:
+        moves = {one.order: (before, one) for before, one in self.pairs}
+        for order, *sides in self.told["samples"]:
+            before, one = moves[order]
             # under epsilon-DP each of the lowest is on x with probability e^epsilon / (1 + e^epsilon) at most
-            lone = beyond(side, side_prime)
+            lone = beyond(*sides)
             if lone * math.log1p(math.exp(-epsilon_of(self.claim))) >= -math.log(CHANCE):
-                one = next(each for _, each in self.pairs if each.order == order)
-                said = f"{lone} of {len(side)} outputs on one side are beyond all on the other"
+                said = f"{lone} of {len(sides[0])} outputs on one side are beyond all on the other"
                 self.suspect(order, MOVES, f"input of {one.what} moves, and {said}", one.at)
+            if self.told["bits"] and number_like(before.input, one.input):
+                self.last_bits(one, max(abs(before.input), abs(one.input)), sides)
+
+    def last_bits(self, one: Event, largest: float, sides: Sequence[Any]) -> None:
+        """Find outputs whose last bits tell the input.
+
+        The sum of the larger input and a float that nearly cancels it is a multiple of half a unit in the last place of
+        that input. Counted are outputs as near to 0 as that, and those among them that are no such multiple.
+        """
+        finest, near, fine = 2.0 ** (math.frexp(largest)[1] - 54), [], []
+        for side in sides:
+            outputs = [each for each in side if isinstance(each, float) and 0.0 < abs(each) < largest / 4.0]
+            near.append(len(outputs))
+            fine.append(sum(math.fmod(each, finest) != 0.0 for each in outputs))
+        most = int(fine[1] > fine[0])
+        if min(near) >= NEAR and min(fine) == 0 and 2 * fine[most] >= near[most]:
+            x, x_prime = ("x'", "x") if most else ("x", "x'")
+            said = f"{fine[most]} of {near[most]} outputs of {one.what} near 0 have bits on {x} that none has on"
+            self.suspect(one.order, MOVES, f"{said} {x_prime}: its noise is a float that is added", one.at)
 
     def reused(self, moved: Sequence[Event]) -> None:
-        """Find one draw added to several numbers that move by different amounts: their difference has no noise."""
-        moves = {one.order: one.gaps for one in moved if self.reaches(one)}
-        sums = defaultdict[Any, list[tuple[int, float]]](list)
+        """Find one number drawn and added to several that move by different amounts: their difference has no noise."""
+        moves = {one.order: one.gaps for one in moved}
+        # a sum of a sum is of one number still
+        inner = {number for one in self.events if one.kind == "add" for number in one.states["after"]}
+        sums = defaultdict[int, dict[float, Event]](dict)
         for before, one in self.pairs:
-            if one.kind != "add" or any(self.events[draw].kind != "draw" for draw, *_ in before.draws):
-                continue
-            still, far = numbers(one.input), moves.get(one.order)
-            far = np.zeros(1 if still is None else max(still.size, 1)) if far is None else far
-            draw, spots, _ = before.draws[0]
-            places: Any = numbers(spots)
-            for spot, each in zip(itertools.cycle(places.tolist()), far.tolist(), strict=False):
-                sums[draw, spot].append((one.order or 0, each))
+            still, drawn = numbers(one.input), [self.events[draw] for draw, _ in before.draws]
+            single = all(each.kind == "draw" and each.states["single"] for each in drawn)
+            if one.kind == "add" and still is not None and single and one.order not in inner:
+                far = np.zeros(still.size) if moves.get(one.order) is None else moves[one.order]
+                sums[before.draws[0][0]].update((gap, one) for gap in far.round(9).tolist())
         for several in sums.values():
-            # a sum of a sum is of one number still
-            inner = {number for order, _ in several for number in self.events[order].states["after"]}
-            ends = [(order, round(far, 9)) for order, far in several if order not in inner]
-            if len(gaps := sorted({far for _, far in ends})) > 1:
-                by = " and ".join(f"{far:.6g}" for far in gaps[:3])
-                said = f"one draw is added to {len(ends)} numbers, which move by {by}: their difference has no noise"
-                self.suspect(ends[-1][0], MOVES, said, self.events[ends[-1][0]].at)
+            if len(several) > 1:
+                by = " and ".join(f"{far:.6g}" for far in sorted(several)[:3])
+                said = f"one draw is added to numbers that move by {by}: their difference has no noise"
+                last = max(several.values(), key=lambda one: one.order or 0)
+                self.suspect(last.order, MOVES, said, last.at)
 
     def spent(self, moved: Sequence[Event]) -> None:
         """Find where the noise that reaches the output does not pay for the moves, alone or together."""
-        losses = [(one, laws) for one in moved if self.reaches(one) and (laws := self.laws(one))]
+        losses = [(one, laws) for one in moved if (laws := self.laws(one))]
         for one, laws in losses:
             self.overspent(MOVES, self.described(one), one, laws)
         if len(losses) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
@@ -263,67 +247,62 @@ class Judge:
             self.overspent(BUDGET, said, losses[-1][0], [law for _, laws in losses for law in laws])
 
     def overspent(self, kind: str, said: str, one: Event, laws: Laws) -> None:
-        if (spent := self.over(laws)) is not None and self.claim is not None:
+        """Suspect a call if laws attain more than the claim; of sums with noise that is exact."""
+        spent = parameter(self.claim, laws) if self.claim is not None and laws else None
+        if spent is not None and self.claim is not None and spent > self.claim.parameter * (1.0 + EXCESS):
             said = f"{said}: it loses {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
-            known = one.kind == "add" and not one.states["rounded"]
-            self.suspect(one.order, kind, said, one.at, spent if known else None)
+            self.suspect(one.order, kind, said, one.at, spent if one.kind == "add" else None)
 
     def described(self, one: Event) -> str:
-        known = self.law(one)
-        if known is None or known[0] == "finite":
-            return f"{'input' if known is None else 'probabilities'} of {one.what} moves"
-        far = math.inf if one.gaps is None else float(one.gaps.max(initial=0.0))
-        scale = float(np.ravel(known[1])[0])
-        return f"input moves by {far:.6g} where {known[0]} noise of scale {scale:.6g} is added"
+        law, scale = self.noise(one)
+        if scale is None or one.gaps is None:
+            return f"input of {one.what} moves"
+        width = float(np.ravel(scale)[0])
+        return f"input moves by {one.gaps.max(initial=0.0):.6g} where {law} noise of scale {width:.6g} is added"
 
-    def law(self, one: Event) -> tuple[str, Any] | None:
-        """Return law and scale, weights counted, of the noise that an input meets; None where they are not known."""
-        (first, _, weight), *others = one.draws
-        event, states, fixed = self.events[first], self.events[first].states, self.events[first].fixed
+    def noise(self, one: Event) -> tuple[str, Any]:
+        """Return law and scale, weights counted, of the noise that an input meets; None where these are not known."""
+        (first, weight), *others = one.draws
+        event, like = self.events[first], self.events[others[0][0]] if others else None
+        law, states, scale = event.law, event.states, event.fixed.get("scale", 1.0)
         if one.kind == "mechanism":
-            known = event.law == "laplace" and not states.get("delta") and states.get("epsilon")
-            return ("laplace", states["sensitivity"] / states["epsilon"]) if known else None
-        if event.law == "finite":
-            return "finite", None
+            return law, states.get("scale") if law else None
         if not one.states.get("known", True) or len(others) > 1:
-            return None
-        if not others:
-            scale = np.abs(np.asarray(numbers(fixed.get("scale", 1.0))) * numbers(weight))
-            return (event.law, scale) if event.law in ("laplace", "normal", "exponential") else None
-        other = self.events[others[0][0]]
-        if event.law != other.law or not equal(event.fixed, other.fixed) or np.ndim(weight) or others[0][2] != -weight:
-            return None
-        if event.law == "exponential":
-            return "laplace", fixed.get("scale", 1.0) * abs(weight)
-        geometric = event.law == "geometric" and abs(weight) == 1.0
-        return ("discrete laplace", -1.0 / math.log1p(-fixed["p"])) if geometric else None
+            return law, None
+        if like is None:
+            known = law in ("laplace", "normal", "exponential")
+            return law, np.abs(np.asarray(numbers(scale)) * numbers(weight)) if known else None
+        alike = event.law == like.law and equal(event.fixed, like.fixed)
+        if not alike or not number_like(weight) or others[0][1] != -weight:
+            return law, None
+        if law == "geometric" and abs(weight) == 1.0:
+            return "discrete laplace", -1.0 / math.log1p(-event.fixed["p"])
+        return "laplace", scale * abs(weight) if law == "exponential" else None
 
     def laws(self, one: Event) -> Laws:
         """Return what a noisy number, or several, are drawn from; none where that is not known."""
         from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
-        if (known := self.law(one)) is None:
-            epsilon = one.states.get("epsilon") if one.kind == "mechanism" else None
-            stated = isinstance(epsilon, int | float) and epsilon >= 0.0
-            return [dominating(float(epsilon), float(one.states.get("delta") or 0.0))] if stated else []  # type: ignore[arg-type]
-        law, scale = known
+        law, scale = self.noise(one)
         if law == "finite":
             with np.errstate(divide="ignore"):
-                logs = [np.log(np.ravel(numbers(each.input))) for each in (self.events[one.order or 0], one)]  # type: ignore[arg-type]
+                logs = [np.log(numbers(each.input)) for each in (self.events[one.order or 0], one)]  # type: ignore[arg-type]
             x, x_prime = (FiniteLaw(range(len(side)), side) for side in logs)
             return [(x, x_prime)] * (len(logs[0]) == len(logs[1]))
-        if one.gaps is None or np.size(scale) not in (1, one.gaps.size):
+        epsilon = one.states.get("epsilon")
+        if scale is None and one.kind == "mechanism" and epsilon is not None:
+            return [dominating(float(epsilon), float(one.states.get("delta") or 0.0))]
+        if scale is None or one.gaps is None or np.size(scale) not in (1, one.gaps.size):
             return []
+        kinds: Any = {"laplace": LaplaceLaw, "normal": NormalLaw, "discrete laplace": DiscreteLaplaceLaw}
         found: Laws = []
-        scales = np.broadcast_to(np.ravel(scale), one.gaps.shape)
-        for far, width in zip(one.gaps.tolist(), scales.tolist(), strict=True):
+        widths = np.broadcast_to(np.ravel(scale), one.gaps.shape)
+        for far, width in zip(one.gaps.tolist(), widths.tolist(), strict=True):
             if far and (math.isinf(far) or not 0.0 < width < math.inf or law == "exponential"):
                 found.append(dominating(math.inf, 0.0))
-            elif far and law == "discrete laplace":
-                found.append((DiscreteLaplaceLaw(0, width), DiscreteLaplaceLaw(math.ceil(far), width)))
             elif far:
-                kind = NormalLaw if law == "normal" else LaplaceLaw
-                found.append((kind(0.0, width), kind(far, width)))
+                far = math.ceil(far) if law == "discrete laplace" else far
+                found.append((kinds[law](0, width), kinds[law](far, width)))
         return found
 
     # what comes out
@@ -331,43 +310,46 @@ class Judge:
     def outputs(self) -> None:
         """Find outputs that differ although all that was drawn was answered alike."""
         end, outcomes, still = len(self.events), (self.told["outcome"], self.told["outcome_prime"]), self.told["still"]
-        (x, x_prime), again = (dict(one["leaves"]) for one in outcomes), dict(self.told["repeated"])
+        (x, x_prime), again = (one["leaves"] for one in outcomes), self.told["repeated"]
         at = outcomes[1]["at"] or outcomes[0]["at"]
         if x[RAISES] != x_prime[RAISES]:
-            side, told = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
-            said = f"{told['leaves'][0][1]} is raised on {side} alone ({clipped(told.get('says', ''), LONGEST)})"
+            side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
+            said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
             if RAISES in still:
-                self.suspect(end, BRANCHES, said, told["at"])
+                self.suspect(end, BRANCHES, said, raised["at"])
         elif still:
             was, now = (shown(side.get(still[0], "not there")) for side in (x, x_prime))
             self.suspect(end, RELEASED, f"output{still[0]} is {was} on x, {now} on x', whatever is drawn", at)
         elif not self.told["unseen"] and not self.unlisted() and x.keys() == x_prime.keys():
-            for place, (name, value) in enumerate(x.items()):
+            for name, value in x.items():
                 other = x_prime[name]
-                if not equal(value, other) and equal(value, again.get(name)) and not self.followed(place, value, other):
+                if not equal(value, other) and equal(value, again.get(name)) and not self.followed(name, value, other):
                     said = f"output{name} is {shown(value)} on x, {shown(other)} on x' with all noise alike"
                     self.suspect(end, RELEASED, f"{said}: a private value reaches it beside the noise", at)
                     return
 
-    def followed(self, place: int, value: Any, other: Any) -> bool:
+    def followed(self, name: str, value: Any, other: Any) -> bool:
         """Whether an output follows a draw of which no sum was seen; how far it moves is then judged by its law."""
-        met = {one.order for one in self.primes}
-        sums = [(order in met, one.draws) for order, one in enumerate(self.events) if one.kind == "add"]
-        live = [one.draws for one in self.primes if one.kind == "add" and (one.order is None or one.states["live"])]
-        late = {self.primes[draw].order for draws in live for draw, *_ in draws}
-        seen = {draw for matched, draws in sums for draw, *_ in draws if matched} - late
-        seen -= {draw for matched, draws in sums for draw, *_ in draws if not matched}
-        drawn = [
-            (self.events[order], response[place])
+
+        def drawn(sums: Iterable[Event]) -> set[int]:
+            return {draw for one in sums if one.kind == "add" and one.input is not None for draw, _ in one.draws}
+
+        # what is summed on one side alone, or with what is not as recorded, was not seen
+        met = {one.order for one in self.primes if not one.states.get("live")}
+        lost = {self.primes[draw].order for draw in drawn(one for one in self.primes if one.order is None)}
+        lost |= drawn(one for one in self.events if one.order not in met)
+        seen = drawn(one for one in self.events if one.order in met) - lost
+        slopes = [
+            (self.events[order], response[name])
             for order, response in self.responses.items()
-            if self.events[order].kind == "draw" and order not in seen and place < len(response) and response[place]
+            if self.events[order].kind == "draw" and order not in seen and response.get(name)
         ]
-        if len(drawn) == 1 and number_like(value, other):
-            event, slope = drawn[0]
-            order, far = self.events.index(event), abs((other - value) / slope) * (1.0 - SINGLE)
-            one = replace(event, order=order, draws=[[order, 0, 1.0]], gaps=np.array([far]))
+        if len(slopes) == 1 and number_like(value, other):
+            event, slope = slopes[0]
+            far = abs((other - value) / slope) * (1.0 - SINGLE)
+            one = replace(event, draws=[[event.order, 1.0]], gaps=np.array([far]))
             self.overspent(MOVES, self.described(one), one, self.laws(one))
-        return bool(drawn)
+        return bool(slopes)
 
     def unlisted(self) -> tuple[str, ...]:
         """Say what is drawn without a mechanism that is known: places, each with what is drawn there."""
@@ -386,17 +368,29 @@ def epsilon_of(claim: Claim | None) -> float:
     return claim.claimed_point[0] if claim.claimed_point else claim.approximate(CHANCE).epsilon
 
 
-def beyond(side: list[Any], side_prime: list[Any]) -> int:
-    """Return how many of one side are below, or above, all of the other; of what is no number all if none is on both.
+def free_runs(claim: Claim | None) -> int:
+    """Return how many runs on each side show that a part of the output is drawn at all, under a true claim.
 
-    The latter is said of few different values alone.
+    If it is A on x with probability a and B on x' with b, epsilon-DP leaves a <= 1 - e^-epsilon b, so that n runs on
+    each side are all alike with probability (1 - e^-epsilon)^n at most.
     """
-    x, x_prime = numbers(side), numbers(side_prime)
-    if x is None or x_prime is None or not len(x) == len(x_prime) == len(side):
+    epsilon = min(epsilon_of(claim), UNKNOWN_EPSILON)
+    return 2 if epsilon == 0.0 else math.ceil(math.log(CHANCE) / math.log1p(-math.exp(-epsilon)))
+
+
+def beyond(side: list[Any], side_prime: list[Any]) -> int:
+    """Return how many of one side are below, or above, all of the other, at the place of an array where most are.
+
+    Of what is no array of numbers it is how many repeat others of their side, if none is on both.
+    """
+    x, x_prime = ([numbers(one) for one in outputs] for outputs in (side, side_prime))
+    sizes = {0 if one is None else one.size for one in (*x, *x_prime)}
+    if len(sizes) > 1 or 0 in sizes:
         texts = [{repr(one) for one in outputs} for outputs in (side, side_prime)]
-        return len(side) * (not texts[0] & texts[1] and min(map(len, texts)) <= len(side) / 4)
-    ways = (x < x_prime.min(), x > x_prime.max(), x_prime < x.min(), x_prime > x.max())
-    return int(max(way.sum() for way in ways))
+        return (len(side) - min(map(len, texts))) * texts[0].isdisjoint(texts[1])
+    first, other = np.array(x), np.array(x_prime)
+    ways = first < other.min(0), first > other.max(0), other < first.min(0), other > first.max(0)
+    return int(max(way.sum(0).max() for way in ways))
 
 
 def dominating(epsilon: float, delta: float) -> tuple[Any, Any]:
@@ -407,16 +401,6 @@ def dominating(epsilon: float, delta: float) -> tuple[Any, Any]:
     with np.errstate(divide="ignore"):
         logs = np.log([delta, (1.0 - delta) * share, (1.0 - delta) * (1.0 - share), 0.0])
     return FiniteLaw("abcd", logs), FiniteLaw("abcd", logs[::-1])
-
-
-def measured(loss: float, measure: str) -> Laws:
-    """Return a pair of laws that loses as much as a measure of OpenDP says."""
-    from epsaudit.mechanisms.laws import NormalLaw
-
-    if measure.startswith("MaxDivergence"):
-        return [dominating(loss, 0.0)]
-    concentrated = measure.startswith("ZeroConcentrated")
-    return [(NormalLaw(0.0, 1.0), NormalLaw(math.sqrt(2.0 * loss), 1.0))] if concentrated else []
 
 
 def parameter(claim: Claim, laws: Laws) -> float | None:
@@ -440,20 +424,13 @@ def parameter(claim: Claim, laws: Laws) -> float | None:
 
 
 def numbers(value: Any) -> Floats | None:
-    """Return the numbers of an input, None if it holds anything else."""
+    """Return the numbers, or bytes, of an input, None if it holds anything else."""
     if isinstance(value, dict):
-        value = float(value["float"]) if "float" in value else value.get("array")
+        value = list(bytes.fromhex(value["bytes"])) if "bytes" in value else value.get("array")
     if isinstance(value, list):
         parts = [one for one in map(numbers, value) if one is not None]
         return (np.concatenate(parts) if parts else np.empty(0)) if len(parts) == len(value) else None
     return np.array([float(value)]) if isinstance(value, int | float) else None
-
-
-def shape_of(value: Any) -> Any:
-    """Return how many parts an input has, None of one value."""
-    if not isinstance(value, dict):
-        return len(value) if isinstance(value, list) else None
-    return len(value["bytes"]) // 2 if "bytes" in value else tuple(value["shape"]) if "shape" in value else None
 
 
 def number_like(*values: Any) -> bool:
@@ -463,17 +440,14 @@ def number_like(*values: Any) -> bool:
 
 def equal(one: Any, other: Any) -> bool:
     """Whether two values are the same, but for the rounding of sums."""
-    if number_like(one, other):
-        return bool(one == other or abs(one - other) <= SAME * max(abs(one), abs(other)))
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
-    return type(one) is type(other) and bool(one == other)
+    close = number_like(one, other) and math.isclose(one, other, rel_tol=SAME)
+    return close or (type(one) is type(other) and bool(one == other or (one != one and other != other)))
 
 
 def shown(value: Any) -> str:
     """Write a value in a sentence."""
-    if isinstance(value, dict) and list(value) == ["float"]:
-        return str(value["float"])
     return clipped(f"{value:.6g}" if isinstance(value, float) else str(value), LONGEST)

@@ -106,18 +106,30 @@ def noisy_sums(sums, rng):
     return sums + rng.normal(size=2)
 
 
+@mechanism(input="total", sensitivity=1.0)
+def truncated(total, rng):  # as diffprivlib's are: a number of Python at the bound, else one of numpy
+    return 0.0 if total < 3.0 else np.float64(total + rng.laplace())
+
+
+def numbers_of_one_draw(data, rng):
+    noise = rng.laplace(np.zeros(2))
+    return [float(len(data) + noise[0]), float(1.0 + noise[1])]
+
+
 @pytest.mark.parametrize(
     ("function", "verdict"),
     [
         (lambda data, rng: noisy_sums(np.full(2, 0.7 * len(data)), rng), NOTHING_SEEN),  # 0.99 in l2, 1.4 in l1
         (lambda data, rng: noisy_sums(np.full(2, 0.8 * len(data)), rng), MOVES),
+        (lambda data, rng: truncated(len(data), rng), NOTHING_SEEN),
+        (numbers_of_one_draw, NOTHING_SEEN),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), NOTHING_SEEN),  # as x - noise < 2
         (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
         (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
         (lambda data, rng: (len(data) * np.eye(2) + 1.9 * rng.laplace(size=(2, 2))).tolist(), MOVES),
     ],
-    ids=["norm", "too far in it", "compared", "sizes", "raises", "table", "too large a table"],
+    ids=["norm", "too far in it", "truncated", "apart", "compared", "sizes", "raises", "table", "too large a table"],
 )
 def test_small_functions_have_their_verdict(function, verdict):
     assert trace(function, ONE_MORE, claim=PureDP(1.0)).verdict == verdict
@@ -189,6 +201,8 @@ def test_the_command_traces_a_file_in_a_process_of_its_own(tmp_path, monkeypatch
     assert main([*words[:2], "--pair", "[1]", "[0]", "--epsilon", "1", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
     assert (told["verdict"], told["suspicions"]) == (NOTHING_SEEN, [])
+    assert main(["trace", "mine.py:other", *words[2:]]) == 2
+    assert "mine.py has no 'other'" in capsys.readouterr().err
 
 
 def test_the_fixture_fails_with_the_sentence_and_its_control_without_one(pytester):
