@@ -6,6 +6,7 @@ a sentence with both values; of noise whose law is known the loss of the compone
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,7 +120,9 @@ class Judge:
         """Find draws of noise that one run makes and the other does not; what follows cannot be compared."""
         met = {one.order for one in self.primes}
         alone = [(place, one) for place, one in enumerate(self.events) if one.judged and place not in met]
-        alone += [(place, one) for place, one in enumerate(self.primes) if one.judged and one.order is None]
+        last = itertools.accumulate((one.order or 0 for one in self.primes), max)
+        both = zip(last, self.primes, strict=True)
+        alone += [(place + 1, one) for place, one in both if one.judged and one.order is None]
         if alone:
             order, one = min(alone, key=lambda each: each[0])
             counts = [sum(each.call == one.call for each in run) for run in (self.events, self.primes)]
@@ -315,8 +318,10 @@ class Judge:
         if x[RAISES] != x_prime[RAISES]:
             side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
             said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
-            if RAISES in still:
-                self.suspect(end, BRANCHES, said, raised["at"])
+            if RAISES in still:  # before what the other side alone draws after it
+                self.suspect(
+                    max((one.order or 0 for one, _ in self.pairs), default=-1) + 0.5, BRANCHES, said, raised["at"]
+                )
         elif still:
             was, now = (shown(side.get(still[0], "not there")) for side in (x, x_prime))
             self.suspect(end, RELEASED, f"output{still[0]} is {was} on x, {now} on x', whatever is drawn", at)

@@ -135,6 +135,16 @@ def test_small_functions_have_their_verdict(function, verdict):
     assert trace(function, ONE_MORE, claim=PureDP(1.0)).verdict == verdict
 
 
+def test_an_exception_is_named_before_the_draws_that_it_leaves_out():
+    def few(data, rng):
+        first = rng.laplace(scale=2.0) + len(data)
+        if len(data) < 3:
+            raise ValueError("too few")
+        return first + rng.laplace(scale=2.0)
+
+    assert "ValueError is raised on x alone (too few)" in trace(few, ONE_MORE, claim=PureDP(1.0)).sentence()
+
+
 class Adder:
     def add(self, value):
         return value + random.gauss(0.0, 1.0)
