@@ -130,7 +130,8 @@ def test_ordering_two_counts_after_they_were_seen_doubles_the_error():
 @pytest.mark.parametrize("law", ["nothing", "randomised response", "Laplace"])
 @pytest.mark.parametrize("name", [one.name for one in ESTIMATORS if one.valid])
 def test_bounds_cover(name, law):
-    assert drawn_above(name, law, 100, 60) <= most_chance(60)
+    """At 80 %, where fewer audits show what is wrong than at 95 %."""
+    assert drawn_above(name, law, 400, 100, 0.8) <= most_chance(100, 0.2)
 
 
 @pytest.mark.parametrize("name", [one.name for one in ESTIMATORS if one.valid])
