@@ -19,7 +19,7 @@ test: $(VENV)/installed
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-# Everything under results/ and the main table, within an hour on two cores; `make libraries` installs released libraries
+# Everything under results/ and the main table, in an hour and a half on two cores; `make libraries` installs released libraries
 # and audits and hunts them.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
