@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from epsaudit import PureDP
 from epsaudit.experiments import scores
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, TEXTS, thinned_p_value
 
@@ -18,7 +19,12 @@ PATIENCE = 1e-6
 TWO, ONE = {one.name: one for one in ESTIMATORS}, {one.name: one for one in ONE_RUN}
 SEQUENTIAL = {one.name: one for one in SEQUENTIAL_TESTS}
 SAME, RESPONSE_1, RESPONSE_3 = (0.5, 0.5), *((1 / (1 + math.exp(-e)), 1 / (1 + math.exp(e))) for e in (1, 3))
-LAWS = {law.name: law for law in scores.LAWS}
+SMALL = scores.Law(
+    "small response",
+    PureDP(0.4),
+    lambda rng, size: tuple((rng.random(size) < 1 / (1 + math.exp(e))).astype(float) for e in (-0.4, 0.4)),
+)
+LAWS = {law.name: law for law in (*scores.LAWS, SMALL)}
 
 
 def bits(ones, runs):
@@ -132,6 +138,17 @@ def test_ordering_two_counts_after_they_were_seen_doubles_the_error():
 def test_bounds_cover(name, law):
     """At 80 %, where fewer audits show what is wrong than at 95 %."""
     assert drawn_above(name, law, 400, 100, 0.8) <= most_chance(100, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("name", "law", "runs", "confidence"),
+    [
+        ("Clopper-Pearson, Bonferroni on a fixed grid", "nothing", 2_000, 0.5),
+        ("Rényi tester", "small response", 20_000, 0.95),
+    ],
+)
+def test_bounds_cover_where_they_would_not_without_their_corrections(name, law, runs, confidence):
+    assert drawn_above(name, law, runs, 60, confidence) <= most_chance(60, 1.0 - confidence)
 
 
 @pytest.mark.parametrize("name", [one.name for one in ESTIMATORS if one.valid])
