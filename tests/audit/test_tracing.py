@@ -1,6 +1,7 @@
 """Traces name the line at which a private value gets past the noise, and leave alone what is sound."""
 
 import json
+import math
 import os
 import random
 import threading
@@ -111,6 +112,11 @@ def truncated(total, rng):  # as diffprivlib's are: a number of Python at the bo
     return 0.0 if total < 3.0 else np.float64(total + rng.laplace())
 
 
+def difference(data, rng):
+    p = 1.0 - math.exp(-1.0)
+    return rng.geometric(p) - rng.geometric(p)
+
+
 def numbers_of_one_draw(data, rng):
     noise = rng.laplace(np.zeros(2))
     return [float(len(data) + noise[0]), float(1.0 + noise[1])]
@@ -123,13 +129,27 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: noisy_sums(np.full(2, 0.8 * len(data)), rng), MOVES),
         (lambda data, rng: truncated(len(data), rng), NOTHING_SEEN),
         (numbers_of_one_draw, NOTHING_SEEN),
+        (lambda data, rng: len(data) + difference(data, rng), NOTHING_SEEN),
+        (lambda data, rng: 2 * len(data) + difference(data, rng), MOVES),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), NOTHING_SEEN),  # as x - noise < 2
         (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
         (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
         (lambda data, rng: (len(data) * np.eye(2) + 1.9 * rng.laplace(size=(2, 2))).tolist(), MOVES),
     ],
-    ids=["norm", "too far in it", "truncated", "apart", "compared", "sizes", "raises", "table", "too large a table"],
+    ids=[
+        "norm",
+        "too far in it",
+        "truncated",
+        "apart",
+        "discrete",
+        "discrete by 2",
+        "compared",
+        "sizes",
+        "raises",
+        "table",
+        "too large a table",
+    ],
 )
 def test_small_functions_have_their_verdict(function, verdict):
     assert trace(function, ONE_MORE, claim=PureDP(1.0)).verdict == verdict
