@@ -375,8 +375,14 @@ def drawn(board: list[Row], most: float = 1.5) -> Figure:
         mine = [(k, r["share"], min(r[runs], most)) for k, r in enumerate(board, 1) if r["within"] is within]
         style = {"color": colour, "marker": marker, "linestyle": "none"}
         axes.plot(*np.array(mine).T[1:], label="within the tolerance" if within else "beyond it", **style)
-        for k, share, height in mine[: -1 if within else None]:  # the last is the audit of a mechanism
-            axes.annotate(str(k), (share, height), (4, 8 * (k % 3) - 8), textcoords="offset points", fontsize=7)
+        near: dict[tuple[float, float], list[tuple[int, float, float]]] = {}
+        for one in mine[: -1 if within else None]:  # the last is the audit of a mechanism
+            near.setdefault((round(one[1], 1), round(one[2], 1)), []).append(one)
+        for some in near.values():  # one label for points that all but cover one another
+            numbers, shares, heights = zip(*some, strict=True)
+            at = (statistics.mean(shares), max(heights))
+            said = ", ".join(map(str, numbers))
+            axes.annotate(said, at, (0, 4), textcoords="offset points", ha="center", fontsize=7)
     axes.axvline(1.0 - CONFIDENCE, color="black", linewidth=0.8, linestyle=":")
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xticks(ticks := (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), [f"{one:g}" for one in ticks])
