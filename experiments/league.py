@@ -4,7 +4,7 @@ Every estimator gets the same outputs. Which bounds at 95 % are above the truth 
 counted on ten laws; bounds are compared with an oracle's where laws are known. Incorrect variants get more runs step by
 step until a tool refutes the claim. Cases are rows of the public benchmark, outputs as systems have them, mechanisms of
 other auditors' tables, and the variants; where another bound is higher than ours the row stands first. Last, MST as
-Ganev, Annamalai and Kulynych (2026) audited it. Seconds stand in timings.json, for they are the machine's.
+Ganev, Annamalai and Kulynych (2026) audited it. Seconds stand in times.json, for they are the machine's.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     met = list(compared(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
     generator = list(generators(on_all_cores(audited_generator, range(seed, seed + (2 if quick else 20)))))
     parts = {"coverage": covered, "power": power, "refuted": refuted, "cases": met, "one-run": of_coins}
-    parts |= {"mst": generator, "timings": list(timed(climbed))}
+    parts |= {"mst": generator, "times": list(timed(climbed))}
     write_data(out, board, seed=seed, quick=quick, confidence=CONFIDENCE, sets=sets)
     for name, rows in parts.items():
         write_json(out / f"{name}.json", {"seed": seed, "confidence": CONFIDENCE, "rows": rows})
@@ -332,7 +332,7 @@ def plain_table(rows: Sequence[Row], text: str, numbers: str) -> str:
 
 def page(board: list[Row], parts: dict[str, list[Row]]) -> str:
     """The tables of results, and a paragraph an estimator."""
-    seconds = {row["estimator"]: row for row in parts["timings"]}
+    seconds = {row["estimator"]: row for row in parts["times"]}
     rows = [{**seconds[r["estimator"]], **r, "estimator": f"{k}. {r['estimator']}"} for k, r in enumerate(board, 1)]
     columns = (*COLUMNS, *(Column(f"after {s:g} s", f"after {s:g} s", "count") for s in SECONDS))
     lines = ["## Estimators\n", to_markdown(rows, columns)]

@@ -275,7 +275,7 @@ def _one_run(result: OneRunResult) -> Iterator[str]:
     if result.given and result.reproducible:
         yield "The coins and scores are said to have been given, and to follow from the seed."
     try:
-        GuessBound(result.claim, result.method, result.confidence, result.rule.decided_by_output)
+        GuessBound(result.tested, result.method, result.confidence, result.rule.decided_by_output)
     except AuditError as error:
         yield str(error)
     most = max(counts.canaries for counts in result.counts)

@@ -7,7 +7,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, OneRunResult, PureDP, audit_one_run, audit_scores
+from epsaudit import (
+    ZCDP,
+    ApproxDP,
+    ApproxZCDP,
+    AuditError,
+    GaussianDP,
+    OneRunResult,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    audit_one_run,
+    audit_scores,
+)
 from epsaudit.audits.one_run import (
     Bonferroni,
     Fixed,
@@ -79,6 +91,27 @@ class TestCoverage:
     )
     def test_at_most_one_bound_in_twenty_is_above_the_truth(self, mechanism, guesses, method):
         assert wrong(mechanism, guesses, method) <= ALLOWED
+
+    @pytest.mark.parametrize(
+        "claim",
+        [
+            ZCDP(0.125),
+            RenyiDP(4.0, 0.5),
+            ApproxZCDP(0.125, 1e-3),
+            TradeOff.of(GaussianDP(0.5).profile, np.linspace(0.0, 3.0, 9)),
+        ],
+        ids=lambda claim: type(claim).__name__,
+    )
+    def test_a_claim_without_a_theorem_is_tested_by_what_it_implies(self, claim):
+        """Gaussian noise satisfies all of these, with mu = 1/2, and none with a quarter of the noise."""
+        for mechanism, refuted in ((NoisyVectorSum(0.5, 300), range(8)), (NoisyVectorSum(2.0, 1000), range(45, 51))):
+            found = [audit_one_run(mechanism, claim=claim, seed=seed) for seed in range(50)]
+            assert sum(one.lower_bound > claim.parameter for one in found) in refuted
+            nothing = audit_scores(np.arange(400) % 2 == 0, np.random.default_rng(0).random(400), claim=claim)
+        assert nothing.lower_bound == 0.0
+        assert found[0].epsilon_lower is None
+        assert found[0].reach > claim.parameter
+        assert OneRunResult.from_dict(json.loads(json.dumps(found[0].to_dict()))).lower_bound == found[0].lower_bound
 
     def test_numbers_of_guesses_for_each_parameter_cost_nothing(self):
         # the claim is far below the truth, 1: the parameters above it are tested by numbers of their own
@@ -349,7 +382,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ({"claim": ZCDP(0.5)}, "PureDP, ApproxDP or GaussianDP"),
             ({"claim": None}, "The claim is None"),
             ({"guesses": "best"}, "guesses is 'best'"),
             ({"guesses": 0}, "give 1 to 500"),

@@ -586,7 +586,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
             ({"confidence": math.nan}, "confidence"),
             ({"reproducible": True}, "seed"),
             ({"claim": GaussianDP(1.0).to_dict()}, "whole curve"),
-            ({"claim": ZCDP(1.0).to_dict()}, "PureDP, ApproxDP or GaussianDP"),
+            ({"claim": ZCDP(1.0).to_dict(), "method": "trade-off"}, "lower_bound is stored"),
         ],
     )
     def test_numbers_that_do_not_fit_together(self, change, sentence):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.audits.one_run import bounds
-from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of
+from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of, tested
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
@@ -414,8 +414,8 @@ def terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: flo
     elif method not in METHODS:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
     decided = rule.decided_by_output
-    bound = GuessBound(claim, method, confidence, decided)  # type: ignore[arg-type]  # it refuses None
-    return {"claim": bound.claim, "rule": rule, "method": method, "confidence": confidence}
+    GuessBound(tested(claim, canaries, confidence), method, confidence, decided)  # type: ignore[arg-type]  # refuses None
+    return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
 
 
 def numbers(scores: Any, canaries: int) -> NDArray[Any]:
@@ -434,7 +434,8 @@ def result_of(name: str, included: Bools, scores: Any, seed: int, terms: dict[st
     canaries = len(included)
     values = numbers(scores, canaries)
     order, rule = places(canaries, seed), terms["rule"]
-    bound = GuessBound(terms["claim"], terms["method"], terms["confidence"], rule.decided_by_output)
+    claim = tested(terms["claim"], canaries, terms["confidence"])
+    bound = GuessBound(claim, terms["method"], terms["confidence"], rule.decided_by_output)
     counts = tuple(rule.count(included[order], values[order], bound))
     more |= {"seed": seed, "provenance": provenance(), **terms}
     return OneRunResult(mechanism=name, canaries=canaries, counts=counts, **more)
@@ -469,12 +470,23 @@ class OneRunResult(Result):
 
     @functools.cached_property
     def _certified(self) -> tuple[float, GuessCounts]:
-        return self.rule.certified(self.counts, self._bound(self.claim, self.confidence))
+        return self.rule.certified(self.counts, self._bound(self.tested, self.confidence))
+
+    @functools.cached_property
+    def tested(self) -> Claim:
+        """What the guesses test: the claim, or the (epsilon, delta)-DP that a claim without a theorem implies."""
+        return tested(self.claim, self.canaries, self.confidence)
+
+    def _of_claim(self, bound: float) -> float:
+        """The claim's least parameter where what is tested has no less than this; 0, which rejects nothing, stays 0."""
+        if self.tested == self.claim or bound == 0.0:
+            return bound
+        return float(self.claim.least_at(bound, delta_of(self.tested)))
 
     @property
     def lower_bound(self) -> float:
-        """Certified lower bound on the claim's parameter: epsilon or mu."""
-        return self._certified[0]
+        """Certified lower bound on the claim's parameter."""
+        return self._of_claim(self._certified[0])
 
     @property
     def best(self) -> GuessCounts:
@@ -491,12 +503,12 @@ class OneRunResult(Result):
     @property
     def epsilon_lower(self) -> float | None:
         """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
-        return None if isinstance(self.claim, GaussianDP) else self.lower_bound
+        return None if self.claim.claimed_point is None else self.lower_bound
 
     def epsilon_at(self, delta: float) -> float:
-        """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is Gaussian DP."""
-        if isinstance(self.claim, GaussianDP):
-            why = "that a mechanism is not mu-GDP bounds its epsilon at no single delta"
+        """Certified lower bound on epsilon at ``delta``; raises `AuditError` if the claim is about a whole curve."""
+        if self.claim.claimed_point is None:
+            why = "that a mechanism does not satisfy it bounds its epsilon at no single delta"
             advice = "Audit the claim claim.approximate(delta) to have a bound."
             raise AuditError(f"{self.claim} is about a whole curve: {why}. {advice}")
         bound = self._bound(ApproxDP(self.proven, delta) if delta > 0.0 else PureDP(self.proven))
@@ -507,7 +519,7 @@ class OneRunResult(Result):
 
         For comparison: the best of several methods' bounds does not hold at the confidence of each.
         """
-        GuessBound(self.claim, method, self.confidence, self.rule.decided_by_output)
+        GuessBound(self.tested, method, self.confidence, self.rule.decided_by_output)
         return replace(self, method=method)
 
     @property
@@ -522,13 +534,13 @@ class OneRunResult(Result):
     @property
     def reach(self) -> float:
         """The largest bound that so many canaries and this rule could have shown: what right guesses certify."""
-        bound = self._bound(self.claim, self.confidence)
+        bound = self._bound(self.tested, self.confidence)
         if isinstance(self.rule, Planned):
             sizes = [guesses for _, guesses in ladder(self.canaries, bound)]
             right = [GuessCounts(self.canaries, guesses, 0, guesses, 0) for guesses in sizes]
         else:
             right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self.counts]
-        return self.rule.certified(right, bound)[0]
+        return self._of_claim(self.rule.certified(right, bound)[0])
 
     @property
     def spent(self) -> int:
@@ -538,7 +550,7 @@ class OneRunResult(Result):
     def limits(self) -> str | None:
         """A sentence if not even right guesses throughout could have refuted the claim; else None."""
         all_right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self._sharing]
-        most = max(map(self._bound(self.claim).of, all_right))
+        most = self._of_claim(max(map(self._bound(self.tested).of, all_right)))
         if most > self.proven:
             return None
         return (
@@ -551,9 +563,11 @@ class OneRunResult(Result):
 
     def _how(self) -> dict[str, str]:
         method = self.describe_method()
+        if self.tested != self.claim:
+            method += f"; of {self.tested}, which the claim implies"
         if len(self._sharing) > 1:
             method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
-        elif self.rule.decided_by_output and bounds.delta_of(self.claim) > 0.0:
+        elif self.rule.decided_by_output and delta_of(self.tested) > 0.0:
             method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
         assumed = "fair coins, independent of each other; nothing of how canaries influence each other"
