@@ -214,7 +214,6 @@ class TestRefusals:
             ({"seconds": 3.0}, "of one run there is no such time"),
             ({"score": "los"}, "Did you mean 'loss'"),
             ({"iterates": "some"}, "must be 'last' or 'all'"),
-            ({"rho": 1.0}, "a one-run audit takes PureDP"),
             ({"fit": lambda features, targets, rng: 0, "epsilon": 1.0}, "is no ready trainer"),
             ({"fit": lambda features, targets, rng: 0}, "What is claimed"),
             ({"canaries": SINGLE, "runs": 9, "fit": lambda features, targets, rng: 0, "epsilon": 1.0, "score": None}, "takes no gradients="),  # noqa: E501
