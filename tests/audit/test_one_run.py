@@ -383,6 +383,7 @@ class TestErrors:
         ("arguments", "sentence"),
         [
             ({"claim": None}, "The claim is None"),
+            ({"claim": [1.0]}, r"The claim is \[1\.0\]"),
             ({"guesses": "best"}, "guesses is 'best'"),
             ({"guesses": 0}, "give 1 to 500"),
             ({"method": "f-dp"}, "method is 'f-dp'"),

@@ -414,7 +414,8 @@ def terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: flo
     elif method not in METHODS:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
     decided = rule.decided_by_output
-    GuessBound(tested(claim, canaries, confidence), method, confidence, decided)  # type: ignore[arg-type]  # refuses None
+    asked = tested(claim, canaries, confidence) if isinstance(claim, Claim) else claim
+    GuessBound(asked, method, confidence, decided)  # type: ignore[arg-type]  # it refuses what is no claim
     return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
 
 

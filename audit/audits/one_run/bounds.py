@@ -40,7 +40,7 @@ CURVE_SHARE = 16.0
 """[measured] Delta at which a claim about a curve is tested, in error probabilities a canary. Gaussian noise, mu 0.5 to
 2, 200 to 10,000 canaries: medians of rho are 0.67 to 1 of those of the best of 15 shares, and 0.58 to 0.88 at 1."""
 MOST_EPSILON = 100.0
-"""[formula] More than any number of canaries shows: e^-100 is below the chance of any count."""
+"""[formula] More than guesses show: if m of them are right, epsilon is at most log(m / alpha)."""
 LOOKS = 17
 """Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
 GRID = 65
@@ -98,7 +98,7 @@ class GuessBound:
         claim, decided = self.claim, self.decided_by_output
         if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
             advice = "Another definition implies one of them: claim.approximate(1e-5), for instance."
-            raise AuditError(f"The claim is {claim!r}; a one-run audit takes PureDP, ApproxDP or GaussianDP. {advice}")
+            raise AuditError(f"The claim is {claim!r}; guesses test PureDP, ApproxDP or GaussianDP. {advice}")
         if isinstance(claim, GaussianDP) and (self.method != "trade-off" or decided):
             advice = "give guesses='planned', 'bonferroni' or a number, and method='auto'"
             why = "which only the trade-off method bounds, with a number of guesses that the output does not decide"
@@ -128,7 +128,7 @@ def tested(claim: Claim, canaries: int, confidence: float) -> Claim:
     Delta is fixed before the run. If the implied claim is false with some epsilon, the claim is with every parameter
     less than ``claim.least_at(epsilon, delta)``.
     """
-    if not isinstance(claim, Claim) or isinstance(claim, PureDP | ApproxDP | GaussianDP):
+    if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
     # beside what is allowed at every epsilon
     return claim.approximate(min(claim.profile(MOST_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
