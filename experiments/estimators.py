@@ -59,10 +59,6 @@ class Method:
     settings: str
     valid: str
     fails: str
-    most: int = 10**9
-    """Samples of both sides, or canaries, that it takes in about ten seconds."""
-    slow: bool = False
-    """Whether a call with 500 samples of either side takes more than some milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +66,6 @@ class Estimator(Method):
     """``bound(x, x_prime, delta, confidence, rng)``: epsilon from outputs, shape (n,), n >= 4; 0 where none is."""
 
     bound: Bound
-    kind: str = "two samples"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +73,6 @@ class OneRun(Method):
     """``bound(scores, coins, delta, confidence)``: epsilon from the scores of canaries of one run and their coins."""
 
     bound: Callable[[Floats, Bools, float, float], float]
-    kind: str = "one run"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +80,6 @@ class SequentialTest(Method):
     """``runs_to_refute(draw, epsilon, delta, alpha, rng, most)``: runs on both datasets together, or None."""
 
     runs_to_refute: Callable[[Draw, float, float, float, Generator, int], int | None]
-    kind: str = "sequential"
 
 
 def log_ratio(p: Any, p_prime: Any, delta: float) -> float:

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
@@ -28,6 +27,8 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
 from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, mst_mu
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
+from epsaudit.experiments.power import on_all_cores
+from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
 from epsaudit.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.reporting.tables import Column, to_markdown
@@ -79,7 +80,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     for case in cases().values():
         groups[case.group].append(case.name)
     law, wrong = groups.pop("known law"), groups["incorrect variant"][:: 4 if quick else 1]
-    blocks = [(one.name, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
+    blocks = [(one, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
     covered, of_coins = (list(counted(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
     tasks = [(name, runs, one) for name in law for runs in (POWER[:1] if quick else POWER) for one in seeds]
     power = [
@@ -106,37 +107,34 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     return answer(board, met, generator)
 
 
-def on_all_cores(measure: Callable[..., Any], jobs: Iterable[Any]) -> list[Any]:
-    """Measure every job, on all cores."""
-    return list(joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(job) for job in jobs))
-
-
 def stream(seed: int, *places: int | str) -> np.random.Generator:
     """Random numbers of one place of the study."""
     return np.random.default_rng([seed, *(int.from_bytes(str(one).encode()) for one in places)])
 
 
-def coverage(job: tuple[str, int, range]) -> tuple[str, dict[str, list[float]]]:
+def coverage(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[float]]]:
     """Bounds of every estimator on sets of outputs of one law."""
-    law, found = next(law for law in LAWS if law.name == job[0]), {one.name: [] for one in ENTRANTS}  # type: ignore[var-annotated]
-    for number in job[2]:
-        x, x_prime = law.draw(stream(job[1], law.name, number), EACH)
+    law, seed, sets = job
+    found: dict[str, list[float]] = {one.name: [] for one in ENTRANTS}
+    for number in sets:
+        x, x_prime = law.draw(stream(seed, law.name, number), EACH)
         for one in ENTRANTS:
             if one.name not in SLOW or number < FEWER:
-                how = (law.claim.claimed_point or (0.0, 0.0))[1], CONFIDENCE, stream(job[1], number, one.name)
-                found[one.name].append(one.bound(x, x_prime, *how))
+                rng = stream(seed, number, one.name)
+                found[one.name].append(one.bound(x, x_prime, delta_of(law.claim), CONFIDENCE, rng))
     return law.name, found
 
 
-def coverage_of_one(job: tuple[str, int, range]) -> tuple[str, dict[str, list[float]]]:
+def coverage_of_one(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[float]]]:
     """Bounds from one run whose canaries score independently of one another."""
-    law, found = next(law for law in LAWS if law.name == job[0]), {one.name: [] for one in OF_COINS}  # type: ignore[var-annotated]
-    for number in job[2]:
-        rng = stream(job[1], law.name, "one run", number)
+    law, seed, sets = job
+    found: dict[str, list[float]] = {one.name: [] for one in OF_COINS}
+    for number in sets:
+        rng = stream(seed, law.name, "one run", number)
         coins = rng.random(CANARIES) < 0.5
         scores = np.where(coins, *law.draw(rng, CANARIES))
         for one in OF_COINS:
-            found[one.name].append(one.bound(scores, coins, (law.claim.claimed_point or (0.0, 0.0))[1], CONFIDENCE))
+            found[one.name].append(one.bound(scores, coins, delta_of(law.claim), CONFIDENCE))
     return law.name, found
 
 
