@@ -19,8 +19,8 @@ test: $(VENV)/installed
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-# Everything under results/ and the main table, in an hour and a half on two cores; `make libraries` installs released libraries
-# and audits and hunts them.
+# Everything under results/ and the main table, in an hour and a half on two cores; `make libraries` installs released
+# libraries and audits and hunts them.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
 	$(BIN)/epsaudit audit --seed $(SEED) --out results

@@ -85,7 +85,7 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
         try:
             for one in point.load()():
                 if isinstance(one, kind) and one.name not in found:  # type: ignore[attr-defined]  # both kinds have one
-                    found[one.name] = one  # type: ignore[attr-defined]
+                    found[one.name] = one  # type: ignore[attr-defined]  # as above
                 else:
                     wrong = f"{shorten(one)} is no {kind.__name__}, or its name is taken."
                     left_out(f"One of the {what} of {point.value} is", wrong, Unusable)

@@ -178,7 +178,7 @@ class ManyRunsResult(Result):
     )
 
     @property
-    def _when(self) -> str:  # type: ignore[override]
+    def _when(self) -> str:  # type: ignore[override]  # depends on what is assumed
         return ", if canaries are independent" if self.independent else ", from many runs"
 
     def to_dict(self) -> dict[str, Any]:

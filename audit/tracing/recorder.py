@@ -49,7 +49,7 @@ FEW_CALLS = 512
 """Calls of a mechanism of compiled code on each of two inputs, to see whether its outputs are apart: under 1-DP half of
 those on one side are among a fifth of those on the other, of which none is with probability 1e-45."""
 MOST_PLACES = 64
-"""Of an array with such noise that are looked at."""
+"""Of an array with such noise that are looked at. Set by hand: a longer one takes as much longer to send."""
 CALLS = 2048
 """Calls of a mechanism on each of two inputs, to see which bits it leaves: of Gaussian noise of scale 5 beside a step
 of 1 about 80 outputs are near 0."""

@@ -301,7 +301,6 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     if len(raw) <= FEW_LEVELS:  # where one side was never seen, the deviance from even odds tells the error better
         prior = (LEVEL + WALKS[-1]) * np.eye(len(raw))
         noise = np.where((seen.min(axis=0) == 0.5) & (pooled > 1.0), raw**2 / (2.0 * math.log(2.0) * pooled), noise)
-        inverse = _inverse(prior, noise)
     else:
         place, counts, correct = logit((total - pooled / 2.0) / total[-1]), pooled - 1.0, seen[0] - 0.5
         prior = _walk(place, START, math.inf)
@@ -311,7 +310,9 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
             share = expit(odds)
             noise = 1.0 / np.maximum(counts * share * (1.0 - share), 1e-9)
             raw = odds + noise * (correct - counts * share)
-        inverse = _inverse(_likeliest(place, raw, noise), noise)
+        prior = _likeliest(place, raw, noise)
+    inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
+    inverse += np.triu(inverse, 1).T
     share = expit(raw - noise * (inverse @ raw))
     correct, weights = np.cumsum(pooled * share), pooled * share * (1.0 - share)
     weighed = weights * noise
@@ -320,12 +321,6 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
     variance = np.cumsum(weights * weighed) - explained
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
     return logit(correct / total), error
-
-
-def _inverse(prior: Floats, noise: Floats) -> Floats:
-    """The inverse of a covariance with that of the noise."""
-    inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
-    return np.asarray(inverse + np.triu(inverse, 1).T)
 
 
 def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:
