@@ -70,6 +70,19 @@ def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
     assert abs(estimate[19] - 3.0) < 4.0 * error[19]
 
 
+@pytest.mark.parametrize("size", [300, 50_000, 10**8])
+@pytest.mark.parametrize("apart", [1, 12, 24])
+def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart):
+    """All of x is in the first levels and nothing of x', which is in the others."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(25))
+    shares = np.array([weights * (np.arange(25) < apart), weights * (np.arange(25) >= apart)])
+    tails = np.cumsum(np.rint(size * shares / shares.sum(axis=1, keepdims=True)), axis=1)
+    estimate, error = smoothed(tails)
+    assert np.all(np.isfinite(estimate))
+    assert np.all(np.isfinite(error[:-1]))
+    assert 0.5 * np.log(size) < estimate[0] < np.log(4.0 * size)
+
+
 def test_an_event_of_nearly_everything_promises_nothing():
     """Estimated rates of the two sides need not add up there, and the box would read their complements."""
     rng = np.random.default_rng(1)
