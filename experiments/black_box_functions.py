@@ -48,8 +48,6 @@ class Box:
         The expert's event: whether one output belongs to it.
     bits : tuple of two floats, optional
         Probability of the bit on either dataset, where the event does not read it off without error.
-    slow : bool
-        Whether a million runs take minutes.
     """
 
     name: str
@@ -58,7 +56,6 @@ class Box:
     hide: Callable[[Bits, Rng], Any]
     event: Callable[[Any], bool]
     bits: tuple[float, float] | None = None
-    slow: bool = False
 
     @property
     def leaks(self) -> bool:
@@ -449,7 +446,6 @@ def _(bits: Bits, rng: Rng) -> Any:
     lambda y: y[20:23, 11:14].sum() / 3 > SHIFT / 2,
     SHIFTED,
     bits=CERTAIN,
-    slow=True,
 )
 def _(bits: Bits, rng: Rng) -> Any:
     images = rng.standard_normal((len(bits), 28, 28), np.float32)
@@ -457,7 +453,7 @@ def _(bits: Bits, rng: Rng) -> Any:
     return images
 
 
-@box("row of an image", "array", lambda y: y[9].sum() / math.sqrt(28) > SHIFT / 2, SHIFTED, bits=CERTAIN, slow=True)
+@box("row of an image", "array", lambda y: y[9].sum() / math.sqrt(28) > SHIFT / 2, SHIFTED, bits=CERTAIN)
 def _(bits: Bits, rng: Rng) -> Any:
     images = rng.standard_normal((len(bits), 28, 28), np.float32)
     images[:, 9] += (SHIFT / math.sqrt(28) * bits)[:, None].astype(np.float32)
@@ -475,7 +471,7 @@ DIRECTION = np.random.default_rng(20).normal(size=400)
 DIRECTION /= np.linalg.norm(DIRECTION)
 
 
-@box("direction of an embedding", "array", lambda y: y @ DIRECTION > SHIFT / 2, SHIFTED, bits=CERTAIN, slow=True)
+@box("direction of an embedding", "array", lambda y: y @ DIRECTION > SHIFT / 2, SHIFTED, bits=CERTAIN)
 def _(bits: Bits, rng: Rng) -> Any:
     return rng.standard_normal((len(bits), 400)) + SHIFT * bits[:, None] * DIRECTION
 
@@ -510,7 +506,7 @@ def _(bits: Bits, rng: Rng) -> Any:
     return rng.standard_normal((len(bits), 128)) + parts[0][:, None] * np.cos(wave) + parts[1][:, None] * np.sin(wave)
 
 
-@box("bin of a histogram of 2,000", "array", lambda y: y[1500] % 2 == 1, slow=True)
+@box("bin of a histogram of 2,000", "array", lambda y: y[1500] % 2 == 1)
 def _(bits: Bits, rng: Rng) -> Any:
     counts = rng.integers(0, 50, (len(bits), 2000), dtype=np.int16)
     counts[:, 1500] = counts[:, 1500] // 2 * 2 + bits
@@ -520,7 +516,7 @@ def _(bits: Bits, rng: Rng) -> Any:
 BASES = np.random.default_rng(20).standard_normal((64, 20_000)).astype(np.float32)
 
 
-@box("weight of 20,000", "array", lambda y: y[12345] > 0, slow=True)
+@box("weight of 20,000", "array", lambda y: y[12345] > 0)
 def _(bits: Bits, rng: Rng) -> Any:
     rows = BASES[rng.integers(0, 64, len(bits))] + rng.random((len(bits), 1), np.float32)  # few draws, for speed
     rows[:, 12345] = np.where(bits, 1, -1) * rng.random(len(bits))
@@ -581,14 +577,14 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 # Other types
 
 
-@box("frame whose rows have names", "type", lambda y: int(y.loc["d", "n"]) % 2 == 1, slow=True)
+@box("frame whose rows have names", "type", lambda y: int(y.loc["d", "n"]) % 2 == 1)
 def _(bits: Bits, rng: Rng) -> list[Any]:
     numbers = rng.integers(0, 1000, (len(bits), 5))
     numbers[:, 3] = numbers[:, 3] // 2 * 2 + bits
     return [pd.DataFrame({"n": row, "k": row[::-1]}, index=list("abcde")) for row in numbers]
 
 
-@box("frame of pandas", "type", lambda y: int(y["n"][3]) % 2 == 1, slow=True)
+@box("frame of pandas", "type", lambda y: int(y["n"][3]) % 2 == 1)
 def _(bits: Bits, rng: Rng) -> list[Any]:
     numbers = rng.integers(0, 1000, (len(bits), 5))
     numbers[:, 3] = numbers[:, 3] // 2 * 2 + bits
@@ -606,7 +602,7 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
     return [stream(row[-length:]) for row, length in zip(rows.tolist(), lengths, strict=True)]
 
 
-@box("sparse matrix", "type", lambda y: y.toarray()[3, 5] > 0, slow=True)
+@box("sparse matrix", "type", lambda y: y.toarray()[3, 5] > 0)
 def _(bits: Bits, rng: Rng) -> list[Any]:
     rows = rng.random((len(bits), 6, 8)) * (rng.random((len(bits), 6, 8)) < 0.2)
     rows[:, 3, 5] = bits * 0.5

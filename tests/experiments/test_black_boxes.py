@@ -10,7 +10,7 @@ import pytest
 
 from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
-from epsaudit.experiments.black_boxes import CLAIM, RUNS, expert_bound, main, measure, wrong
+from epsaudit.experiments.black_boxes import CLAIM, expert_bound, main, measure, runs_of, wrong
 from epsaudit.outputs.normal_form import normal_array, pack
 from epsaudit.witnesses.encoding import Features
 
@@ -77,10 +77,10 @@ def test_leaky_boxes_are_refuted_and_their_sound_counterparts_are_not(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("box", [box for box in BOXES.values() if not box.slow], ids=lambda box: box.name)
+@pytest.mark.parametrize("box", BOXES.values(), ids=lambda box: box.name)
 def test_every_box_is_judged_rightly(box):
     """Where these runs suffice for an expert; a sound one is refuted with probability 1e-4 / 2 at most."""
-    runs = RUNS.get(box.kind, 50_000)
+    runs = runs_of(box)
     if 0.8 * expert_bound(box, runs) <= CLAIM.parameter and box.leaks:
         pytest.skip("needs more runs")
     assert not wrong(measure(box, runs, seed=1))
