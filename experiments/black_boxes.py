@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 
 from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
-from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
 from epsaudit.reporting.tables import Column, print_table
 
@@ -91,9 +90,9 @@ def measure(box: Box, runs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _measured(name: str, runs: int, seed: int) -> dict[str, Any]:
+def _measured(job: tuple[str, int, int]) -> dict[str, Any]:
     """The same in a process that has the boxes by name: their functions are no files' own."""
-    return measure(BOXES[name], runs, seed)
+    return measure(BOXES[job[0]], *job[1:])
 
 
 def wrong(row: dict[str, Any]) -> bool:
@@ -117,8 +116,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
         runs, only = 20_000, ("parity in a CSV line", "microsecond", "pixel of an image", "sound: microsecond")
     chosen = [box for box in BOXES.values() if not only or box.name in only]
     asked = [runs or runs_of(box) for box in chosen]
-    jobs = (joblib.delayed(_measured)(box.name, one, seed) for box, one in zip(chosen, asked, strict=True))
-    found = joblib.Parallel(n_jobs=-1)(jobs)
+    found = on_all_cores(_measured, [(box.name, one, seed) for box, one in zip(chosen, asked, strict=True)])
     print_table(found, (*COLUMNS, SECONDS), "Black boxes")
     folder = Path(out)
     times = {row["name"]: row.pop("seconds") for row in found}

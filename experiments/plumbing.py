@@ -11,11 +11,9 @@ import collections
 from pathlib import Path
 from typing import Any
 
-import joblib
-
 from epsaudit import AuditError, audit, audit_sequentially
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
 
 CONFIDENCE = 0.9999
@@ -56,7 +54,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     if quick:
         jobs = jobs[::7]
     seeds = range(seed, seed + (1 if quick else AUDITS))
-    verdicts = joblib.Parallel(n_jobs=-1)(joblib.delayed(verdict)(*job, number) for job in jobs for number in seeds)
+    verdicts = on_all_cores(lambda job: verdict(*job), [(*job, number) for job in jobs for number in seeds])
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
@@ -25,7 +24,7 @@ from epsaudit.adapters.functions import exact_parameter
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, repeated, runs_to_refute, tails_of
-from epsaudit.experiments.studies import write_data, write_figure, write_json, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.registry import entries
@@ -265,11 +264,6 @@ def objects() -> Any:
         return kinds[3 * truth + rng.integers(3)]
 
     return black_box(respond, claim=PureDP(1.0), name="objects")
-
-
-def on_all_cores(measure: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Measure every item, on all cores."""
-    return list(joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(item) for item in items))
 
 
 def answer(found: Rows, benchmark: Rows, wrong: dict[str, Any]) -> str:

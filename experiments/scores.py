@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
@@ -28,7 +27,7 @@ from epsaudit.audits.many_runs import TailCount, tail_bound
 from epsaudit.audits.scores import posterior_epsilon
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.definitions import lower_hull
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
 
 Floats = NDArray[np.float64]
@@ -237,7 +236,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         for first in range(0, sets[runs], 20)
         if law.claim.claimed_point is not None or first < SETS
     ]
-    found = joblib.Parallel(n_jobs=-1)(joblib.delayed(bounds)(law, runs, seed, seeds) for law, runs, seeds in jobs)
+    found = on_all_cores(lambda job: bounds(job[0], job[1], seed, job[2]), jobs)
     rows: dict[tuple[str, int, str], list[float]] = {}
     for (law, runs, _), parts in zip(jobs, found, strict=True):
         for tool, values in parts.items():

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit_sequentially
@@ -24,7 +23,7 @@ from epsaudit.audits.sequential import betting
 from epsaudit.experiments import stated_power
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.experiments.sequential_published import published
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
@@ -146,8 +145,9 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     seeds = [range(seed, seed + (2 if quick else case.seeds(alpha))) for case, alpha in asked]
     jobs = [(case, alpha, one) for (case, alpha), some in zip(asked, seeds, strict=True) for one in some]
     jobs.sort(key=lambda job: (not job[0].on_vectors, job[1]))  # the slowest first, so that no core waits for them
-    found = dict(zip(_keys(jobs), _in_parallel(joblib.delayed(runs_to_refute)(*job) for job in jobs), strict=True))
-    growths = _in_parallel(joblib.delayed(fastest_growth)(case) for case in (*ours, *others))
+    taken = on_all_cores(lambda job: runs_to_refute(*job), jobs)
+    found = {(case.name, alpha, one): runs for (case, alpha, one), runs in zip(jobs, taken, strict=True)}
+    growths = on_all_cores(fastest_growth, (*ours, *others))
     growth = dict(zip([case.name for case in (*ours, *others)], growths, strict=True))
     runs = [[found[case.name, alpha, one] for one in some] for (case, alpha), some in zip(asked, seeds, strict=True)]
     rows = [_row(*one, some, growth[one[0].name]) for one, some in zip(asked, runs, strict=True)]
@@ -156,10 +156,6 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
     write_figure(out / "path", sequential_path(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
     return f"{answer(rows)} {stated_power.measure(out, seed, quick)}"
-
-
-def _keys(jobs: Sequence[tuple[Case, float, int]]) -> list[tuple[str, float, int]]:
-    return [(case.name, alpha, seed) for case, alpha, seed in jobs]
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
@@ -205,7 +201,3 @@ def _path(case: Case, alpha: float, seed: int) -> tuple[str, SequentialResult]:
     return case.name, audit_sequentially(
         case.mechanism, case.pairs, claim=case.claim, trials=100_000, confidence=1 - alpha, seed=seed, n_jobs=1
     )
-
-
-def _in_parallel(tasks: Any) -> list[Any]:
-    return list(joblib.Parallel(n_jobs=-1)(tasks))

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import Claim, GaussianDP, Mechanism, SequentialResult, audit_sequentially
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.library_rules import Rule, rules
-from epsaudit.experiments.studies import write_figure, write_json, write_table
+from epsaudit.experiments.studies import on_all_cores, write_figure, write_json, write_table
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
@@ -100,14 +99,10 @@ def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
 
 def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> list[dict[str, Any]]:
     """Audit mechanisms that attain what audits of ``right`` seeds of right ones say that they would have caught."""
-    said = _in_parallel(joblib.delayed(statements)(kind, range(seed, seed + right)) for kind in kinds)
+    said = on_all_cores(lambda kind: statements(kind, range(seed, seed + right)), kinds)
     asked = [(kind, share, some[share]) for kind, some in zip(kinds, said, strict=True) for share in SHARES]
-    caught = _in_parallel(
-        joblib.delayed(_caught)(kind, parameter, seed + right + k)
-        for kind, _, parameter in asked
-        if parameter is not None
-        for k in range(audits)
-    )
+    jobs = [(kind, at, seed + right + k) for kind, _, at in asked if at is not None for k in range(audits)]
+    caught = on_all_cores(lambda job: audited(*job).violates_claim, jobs)
     found, rows = iter(caught), []
     for kind, share, parameter in asked:
         rejected = None if parameter is None else float(np.mean([next(found) for _ in range(audits)]))
@@ -116,15 +111,11 @@ def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> li
     return rows
 
 
-def _caught(kind: Kind, parameter: float, seed: int) -> bool:
-    return audited(kind, parameter, seed).violates_claim
-
-
 def rule_rows(ratios: Sequence[float], tests: int, seed: int) -> list[dict[str, Any]]:
     """Count how often each rule rejects too little noise, each ratio with the same streams."""
     found = rules(seed)
     jobs = [(place, ratio, k) for place in range(len(found)) for ratio in ratios for k in range(tests)]
-    rejected = _in_parallel(joblib.delayed(_rejects)(seed, *job) for job in jobs)
+    rejected = on_all_cores(lambda job: _rejects(seed, *job), jobs)
     rows = []
     for (place, ratio, _), first in zip(jobs[::tests], range(0, len(jobs), tests), strict=True):
         share = float(np.mean(rejected[first : first + tests]))
@@ -208,7 +199,3 @@ def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_xlabel("share of audits that caught what was stated")
     legend_below(figure, 1)
     return figure
-
-
-def _in_parallel(tasks: Any) -> list[Any]:
-    return list(joblib.Parallel(n_jobs=-1)(tasks))

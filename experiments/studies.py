@@ -11,10 +11,12 @@ import importlib
 import importlib.util
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import joblib
 
 from epsaudit.adapters.registry import collected
 from epsaudit.engine.provenance import execution, provenance, write_whole
@@ -121,6 +123,11 @@ def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str
     page = ["\nMore in [page.md](page.md)."] if (out / "page.md").exists() else []
     index = [f"- [{name}]({name}): {markdown(what)}" for name, what in (folders or {}).items()]
     write_whole(out / "README.md", "\n".join(lines + page + [""] * bool(index) + index) + "\n")
+
+
+def on_all_cores(measure: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """Measure every item, on all cores; what was found is in their order."""
+    return list(joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(item) for item in items))
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:

@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
@@ -27,7 +26,7 @@ from scipy.stats import binom
 from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_one_run, audit_scores
 from epsaudit.audits.one_run.bounds import epsilon_bound, parameter_bound
 from epsaudit.claims.conversions import gaussian_accuracy, root
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.mechanisms.dp_sgd import poisson_claim
 from epsaudit.mechanisms.one_run import NoisyVectorSum
 from epsaudit.reporting import figures
@@ -79,8 +78,8 @@ OTHERS = (
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Train and audit, compute what others print, and write data, two tables and a figure to ``out``."""
     runs, seeds = (200, 1) if quick else (1_000, 3)
-    jobs = [joblib.delayed(audited)(case, seed, 1 if case[-1] > runs else seeds) for case in grid(runs)]
-    trained = list(joblib.Parallel(n_jobs=-1)(reversed(jobs)))[::-1]  # the longest come last in the table
+    cases = [(case, seed, 1 if case[-1] > runs else seeds) for case in grid(runs)]
+    trained = on_all_cores(lambda case: audited(*case), reversed(cases))[::-1]  # the longest come last in the table
     theirs = list(others(seed, quick))
     refuted = list(declared(seed, 40 if quick else 400))
     rows = [{"part": "training", **row} for row in trained] + [{"part": "others", **row} for row in theirs]

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from scipy.stats import binom
 
@@ -35,7 +34,7 @@ from epsaudit import (
 from epsaudit.audits.one_run import Threshold, bounds
 from epsaudit.audits.sequential import betting
 from epsaudit.experiments.data import affairs
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
@@ -63,7 +62,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     rows: list[dict[str, Any]] = []
     for kind, case, claim, audits, is_above in cases():
         number = 8 if quick else audits
-        found = joblib.Parallel(n_jobs=-1)(joblib.delayed(is_above)(one) for one in range(seed, seed + number))
+        found = on_all_cores(is_above, range(seed, seed + number))
         tolerance = int(binom.isf(NEWS, number, 1.0 - CONFIDENCE))
         counted = {"audits": number, "above": sum(found), "tolerance": tolerance}
         rows.append({"kind": kind, "case": case, "claim": str(claim), **counted})
