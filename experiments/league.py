@@ -76,7 +76,7 @@ ENTRANTS, OF_COINS, WHOLE = (OURS, *ESTIMATORS), (OF_ONE, *ONE_RUN), "epsaudit, 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure all parts; JSON of each stands beside the rows of estimators."""
-    sets, repeats = (20, 1) if quick else (2_000, 3)
+    sets, repeats = (20, 1) if quick else (1_000, 3)
     seeds, groups = range(seed, seed + repeats), {case.group: [] for case in cases().values()}  # type: ignore[var-annotated]
     for case in cases().values():
         groups[case.group].append(case.name)

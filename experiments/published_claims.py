@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -29,6 +28,7 @@ from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
 from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.validity import Sampled
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
@@ -271,17 +271,6 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     }
 
 
-class _Sampled:
-    """A mechanism that shows its samples alone, so that audits of it compute no exact value each."""
-
-    def __init__(self, mechanism: Reference) -> None:
-        self.name, self.claim, self.adjacency = mechanism.name, mechanism.claim, mechanism.adjacency
-        self.mechanism, self.worst_pairs = mechanism, mechanism.worst_pairs
-
-    def __call__(self, dataset: Any) -> SimpleNamespace:
-        return SimpleNamespace(sample=self.mechanism(dataset).sample)
-
-
 def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
     """Exact value, of the stated parameter, of the corrected variant on the published pair; audits that refute it."""
     corrected, pair = finding.corrected, finding.pair
@@ -290,7 +279,7 @@ def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str,
     same = exact.delta(*laws, kept.epsilon) if delta else exact.exact_parameter(kept, *laws)  # type: ignore[attr-defined]
     how: Any = {"pairs": corrected.worst_pairs()[-1:], "claim": kept, "trials": trials, "confidence": 0.99, "n_jobs": 1}
     seeds = [_seed(seed, finding, str(number)) for number in range(audits)]
-    refuted = sum(audit(_Sampled(corrected), seed=one, **how).violates_claim for one in seeds)
+    refuted = sum(audit(Sampled(corrected), seed=one, **how).violates_claim for one in seeds)
     return {
         "corrected": corrected.name,
         "corrected claim": str(finding.kept),
