@@ -259,6 +259,28 @@ def noise_scaled_by_the_range(data, rng):
     return float(np.sum(np.clip(data, 0.0, 1.0))) + rng.standard_normal() * 2.0
 
 
+def float_under_discrete_noise(data, rng):
+    probability = 1.0 - math.exp(-1.0)
+    return 2.0 * len(data) + rng.geometric(probability) - rng.geometric(probability)  # leaks
+
+
+def float_under_enough_discrete_noise(data, rng):
+    probability = 1.0 - math.exp(-0.5)
+    return 2.0 * len(data) + rng.geometric(probability) - rng.geometric(probability)
+
+
+def noise_made_whole(data, rng):
+    return 3 * len(data) + int(rng.laplace())  # leaks
+
+
+def sum_made_whole(data, rng):
+    return int(3 * len(data) + rng.laplace(scale=3.0))
+
+
+def noise_rounded(data, rng):
+    return len(data) + round(rng.laplace())
+
+
 def exact_count_beside_a_noisy_sum(data, rng):
     return len(data), sum(min(value, 1.0) for value in data) + rng.laplace()  # leaks
 
@@ -379,6 +401,8 @@ TABLE: tuple[tuple[Any, ...], ...] = (
     ("missing values", ([1.0, 0.0], [1.0, math.nan]), ONE, nan_through_the_clip, nan_left_out),
     ("noise", SEEN, ONE, noise_of_one_draw, noise_for_each),
     ("noise", ADDED, ONE, noise_on_one_side, noise_on_both_sides),
+    ("noise", ADDED, ONE, float_under_discrete_noise, float_under_enough_discrete_noise),
+    ("noise", ADDED, ONE, noise_made_whole, sum_made_whole, noise_rounded),
     ("noise", ADDED, ZCDP(0.125), noise_scaled_by_a_standard_deviation, noise_scaled_by_the_range),
     ("without noise", ADDED, ONE, exact_count_beside_a_noisy_sum, noisy_count_beside_a_noisy_sum),
     ("selection", SEEN, ONE, noisy_max_too_little_noise_released, noisy_max),

@@ -9,6 +9,7 @@ without instrumenting the code.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import math
 import multiprocessing
@@ -240,6 +241,7 @@ def traces(
 
 def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any) -> None:
     """Record in a fork of this process, so that nothing of it is changed, or in that of another environment."""
+    gc.freeze()  # a collection would copy all that both share
     try:
         if not isinstance(asked, CommandMechanism):
             recorder.record_all(answers, _call(asked), [(one.x, one.x_prime) for one in pairs], **settings)

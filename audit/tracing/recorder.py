@@ -35,13 +35,13 @@ HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 STANDARD = os.path.dirname(os.__file__)
 INSIDE = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
 """Modules whose own lines are not where a draw is said to be."""
-NUDGES = (1e-6, 1.0, 2.0, -3.0, 5.0)
+NUDGES = (1e-6, 1e3, 2e3, -3e3)
 """By what an answer is moved to see whether the output is a number that follows it; a selection does not, neither by
 the first, for which it is too small, nor in proportion to the others."""
-SINGLE = 1e-4
-"""Relative error of multiples: a thousand times that of numbers of single precision."""
+EVEN = 2.0 / NUDGES[1]
+"""Relative error of multiples: whole numbers are rounded before and after a move."""
 MOST_NUDGED = 24
-"""Draws that are looked at so, five runs each; of the others it is said that they reach the output."""
+"""[time] Draws that are looked at so, four runs each; of the others it is said that they reach the output."""
 LOOKED_AT = 100
 """Further runs on each side, where numbers move that meet noise of no known law: of Laplace noise a fifth of the scale
 of a move, 100 outputs on one side are beyond all on the other, and half of them of noise as large as the move."""
@@ -199,9 +199,11 @@ def place() -> list[tuple[str, int, str]]:
     return found
 
 
-def is_standard(file: str) -> bool:
-    """Whether a file is Python's own."""
-    return file.startswith(STANDARD) and "-packages" not in file
+@functools.lru_cache(None)
+def is_audited(file: str) -> bool:
+    """Whether a file is neither Python's own nor ours."""
+    ours = file.startswith((os.path.dirname(HERE[:-1]) + os.sep, "<"))
+    return not ours and (not file.startswith(STANDARD) or "-packages" in file)
 
 
 def plain(value: Any) -> Any:
@@ -372,8 +374,10 @@ class Array(np.ndarray if np else object):  # type: ignore[misc]
 
 # what draws, replaced where it stands
 
-REPLACED: list[tuple[Any, Any]] = []
-"""Functions and what stands in their place, for modules that imported them by name."""
+REPLACED: dict[int, tuple[Any, Any]] = {}
+"""Functions and what stands in their place, by what id() says of them, for modules that imported them by name."""
+KNOWN: dict[int, dict[str, Any]] = {}
+"""Names of modules in which that is done."""
 GENERATORS: dict[Any, Any] = {}
 """Numpy's classes, and those that record."""
 Handler = Callable[[Recorder, Any, Any, Any], Any]
@@ -397,7 +401,7 @@ def put(owner: Any, name: str, handle: Handler) -> None:
     if (original := getattr(owner, name, None)) is not None:
         with contextlib.suppress(TypeError):  # of a class of C
             setattr(owner, name, call := wrapped(original, handle))
-            REPLACED.append((original, call))
+            REPLACED[id(original)] = original, call
 
 
 def sampler(what: str, law: str, words: str) -> Handler:
@@ -489,16 +493,23 @@ def replace_samplers() -> None:
         for kind in {one for name, one in names.items() if isinstance(one, type) and owner in (name, "*")}:
             if method in vars(kind):
                 put(kind, method, stating(where.partition(".")[0], method, read))
-    new = {id(old): one for old, one in (*REPLACED, *GENERATORS.items())}
-    for name, module in list(sys.modules.items()):  # that have functions by name, or hold generators
-        file = str(getattr(module, "__file__", None) or "")
-        if is_standard(file) or name.partition(".")[0] in (*INSIDE, "epsaudit") or not hasattr(module, "__dict__"):
+    REPLACED.update((id(old), (old, one)) for old, one in GENERATORS.items())
+
+
+def replace_names(names: dict[str, Any]) -> None:
+    """Replace functions that a module has by name, and its generators, and those of modules that it has imported.
+
+    It is done when code of it first runs: looking at all modules of a process takes longer than most functions.
+    """
+    if id(names) in KNOWN:
+        return
+    for held in (names, *(vars(one) for one in names.values() if type(one) is type(sys))):
+        outside = str(held.get("__name__")).partition(".")[0] in (*INSIDE, "epsaudit")
+        if id(held) in KNOWN or outside or not is_audited(str(held.get("__file__"))):
             continue
-        names = vars(module)
-        if {*new}.isdisjoint(map(id, names.values())) and {*GENERATORS}.isdisjoint(map(type, names.values())):
-            continue  # as of nearly all
-        for attribute, value in list(names.items()):
-            names[attribute] = new.get(id(value), traced_generator(value))
+        for name, value in list(held.items()):
+            _, held[name] = REPLACED.get(id(value), (None, traced_generator(value)))
+    KNOWN[id(names)] = names
 
 
 def traced_generator(known: Any) -> Any:
@@ -563,14 +574,14 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
     dataset = pickle.loads(data)
     returned: list[Any] = []
 
-    def returns(frame: Any, what: str, value: Any) -> None:
-        file = frame.f_code.co_filename  # the last one of the audited code is where it returned
-        outside = not file.startswith((os.path.dirname(HERE[:-1]) + os.sep, "<")) and not is_standard(file)
-        if what == "return" and outside:
-            returned[:] = [[file, frame.f_lineno, frame.f_code.co_name]]
+    def listens(frame: Any, what: str, value: Any) -> None:
+        if what == "call":
+            replace_names(frame.f_globals)
+        elif what == "return" and is_audited(frame.f_code.co_filename):  # the last one is where it returned
+            returned[:] = [[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]]
 
     Recorder.current = recorder
-    sys.setprofile(returns if recorder.frozen is FROZEN else None)  # of further runs nobody asks
+    sys.setprofile(listens if recorder.frozen is FROZEN else None)  # of further runs nobody asks
     try:
         output = call(dataset, rng, seed)
     except (Exception, SystemExit) as error:
@@ -620,7 +631,8 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
             if moved and event.kind == "add" and not before.states["known"]:
                 samples[event.order] = [], []
     drawn = any(event.kind in DRAWN for event in record.events + replay.events)
-    for number in range(2 * (LOOKED_AT if samples else free_runs if drawn else 1)):
+    runs = max(free_runs, LOOKED_AT * bool(samples)) if drawn else 1
+    for number in range(2 * runs):
         if still or samples:
             side, free = number % 2, Recorder(record, ())
             found = run(call, both[side], free, seed + 1 + number)["leaves"]
@@ -642,7 +654,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         "outcome": outcome,
         "outcome_prime": outcome_prime,
         "repeated": repeated["leaves"],
-        "still": still,
+        "still": still if free_runs or not drawn else [],
         "responses": [[one, _response(call, both[0], record, one, sides[0], seed)] for one in nudge[:MOST_NUDGED]],
         "samples": [[order, *made] for order, made in samples.items()],
         "bits": bits,
@@ -652,17 +664,24 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
 
 def _response(
     call: Call, data: bytes, record: Recorder, number: int, before: dict[str, Any], seed: int
-) -> dict[str, float]:
-    """Return by how much the numbers of the output move for a unit of an answer."""
+) -> dict[str, tuple[float, bool]]:
+    """Return by how much parts of the output move for a unit of an answer, and whether that is all they do.
+
+    A number that is rounded moves in proportion, but by nothing for the smallest move; a selection by 0, but moves.
+    """
     # after the nudged answer sums with it are made anew, so that only what is drawn is as recorded
     runs, found = [run(call, data, Recorder(record, DRAWN, (number, by)), seed)["leaves"] for by in NUDGES], {}
+    whole = type(record.results[number]) is int
     for name, value in before.items():
         after = [one.get(name) for one in runs]
         if all(type(one) in (int, float) for one in (value, *after)):
-            tiny, one, *more = (each - value for each in after)
-            steps = zip(more, (one * by for by in NUDGES[2:]))  # noqa: B905  # strict since 3.10
-            even = one and all(abs(step - whole) <= SINGLE * abs(whole) for step, whole in steps)
-            found[name] = one if even else tiny / NUDGES[0]
+            tiny, *far = (each - value for each in after)
+            slope = far[-1] / NUDGES[-1]
+            steps = zip(far, (slope * by for by in NUDGES[1:]))  # noqa: B905  # strict since 3.10
+            even = slope and all(abs(one - step) <= EVEN * abs(step) for one, step in steps)
+            found[name] = slope if even else tiny / NUDGES[0], bool(tiny) or (whole if even else not any(far))
+        elif after != [value] * len(after):
+            found[name] = 0.0, False
     return found
 
 

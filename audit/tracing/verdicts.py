@@ -22,7 +22,7 @@ from epsaudit.adapters.functions import exact_parameter
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, clipped
 from epsaudit.tracing.primitives import OPAQUE
-from epsaudit.tracing.recorder import RAISES, SINGLE, Event
+from epsaudit.tracing.recorder import EVEN, RAISES, Event
 
 BRANCHES = "branches on private data"
 PARAMETER = "a parameter depends on private data"
@@ -41,10 +41,13 @@ LONGEST = 60
 """Characters of a value in a sentence. Set by hand."""
 CHANCE = 1e-6
 """Probability at most that samples are said to be apart, or an output to be released as it is, under a true claim."""
-UNKNOWN_EPSILON = 3.0
-"""In place of a claim's epsilon that is greater or not known. Set by hand, for speed."""
+MOST_RUNS = 300
+"""[time] Further runs on each side at most, of outputs that may be drawn: above epsilon 3.1 they show nothing."""
 NEAR = 16
 """Outputs near 0 on each side from which on their bits are compared: if half have fine ones, none has with 2^-16."""
+
+STILL = [0.0, True]
+"""The response of an output that does not move."""
 
 Floats = NDArray[np.float64]
 Place = tuple[str, int, str]
@@ -93,8 +96,10 @@ class Judge:
         for number, one in enumerate(self.events):
             one.order = number
         self.pairs = [(self.events[one.order], one) for one in self.primes if one.order is not None]
-        self.responses: dict[Any, dict[str, float]] = dict(told["responses"])
+        self.responses: dict[Any, dict[str, Any]] = dict(told["responses"])
         self.found: list[tuple[float, Suspicion]] = []
+        self.aside: list[str] = []
+        """What moves and is not judged, as it is not known how it meets noise."""
 
     def suspect(self, order: Any, kind: str, said: str, at: Any, exact: float | None = None) -> None:
         self.found.append((order, Suspicion(kind, said, tuple(map(tuple, at)), exact)))
@@ -103,16 +108,22 @@ class Judge:
         """Return what is found, in the order of calls, once a place and kind."""
         moved = self.moved()
         # of others the output is no number that follows their answer
-        silent = {order for order, response in self.responses.items() if not any(response.values())}
-        out = [one for one in moved if one.kind == "mechanism" or one.order not in silent]
+        reached = [one for one in moved if one.kind == "mechanism" or self.reaches(one)]
         self.branches()
         self.parameters()
         self.mechanisms(moved)
-        self.reused(out)
-        self.spent(out)
-        self.outputs()
+        self.reused(reached)
+        self.spent([*reached, *self.outputs()])
         ordered = sorted(self.found, key=lambda one: one[0])
         return tuple({(one.kind, one.where): one for _, one in reversed(ordered)}.values())[::-1]
+
+    def reaches(self, one: Event) -> bool:
+        """Whether a number of the output follows what a call answers; if it does something else, it is not judged."""
+        response = self.responses.get(one.order, {"": [1.0, True]}).values()
+        follows = any(slope for slope, _ in response)
+        if not follows and any(each != STILL for each in response):
+            self.aside.append(f"{where(one)} {one.what}, by which the output is chosen")
+        return follows
 
     # what was called
 
@@ -195,9 +206,10 @@ class Judge:
         moves = {one.order: (before, one) for before, one in self.pairs}
         for order, *sides in self.told["samples"]:
             before, one = moves[order]
-            # under epsilon-DP each of the lowest is on x with probability e^epsilon / (1 + e^epsilon) at most
+            # under epsilon-DP each of the lowest is on x with probability 1 / (1 + e^-epsilon) at most
             lone = beyond(*sides)
-            if lone * math.log1p(math.exp(-epsilon_of(self.claim))) >= -math.log(CHANCE):
+            least = -math.log(math.expm1(-math.log(CHANCE) / max(lone, 1)))
+            if self.claim is not None and least >= 0.0 and not allows(self.claim, least):
                 said = f"{lone} of {len(sides[0])} outputs on one side are beyond all on the other"
                 self.suspect(order, MOVES, f"input of {one.what} moves, and {said}", one.at)
             if self.told["bits"] and number_like(before.input, one.input):
@@ -241,11 +253,14 @@ class Judge:
 
     def spent(self, moved: Sequence[Event]) -> None:
         """Find where the noise that reaches the output does not pay for the moves, alone or together."""
-        losses = [(one, laws) for one in moved if (laws := self.laws(one))]
+        losses = [(one, self.laws(one)) for one in moved]
         for one, laws in losses:
             self.overspent(MOVES, self.described(one), one, laws)
+            if (not laws and one.kind != "mechanism") or one.states.get("rounded"):
+                self.aside.append(f"{where(one)} {one.what}, which meets data in a way that is not seen")
+        losses = [(one, laws) for one, laws in losses if laws]
         if len(losses) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
-            lines = sorted({Suspicion("", "", tuple(one.at)).where for one, _ in losses})
+            lines = sorted({where(one) for one, _ in losses})
             said = f"{len(losses)} inputs move together ({clipped(', '.join(lines), LONGEST)})"
             self.overspent(BUDGET, said, losses[-1][0], [law for _, laws in losses for law in laws])
 
@@ -310,31 +325,39 @@ class Judge:
 
     # what comes out
 
-    def outputs(self) -> None:
-        """Find outputs that differ although all that was drawn was answered alike."""
+    def outputs(self) -> list[Event]:
+        """Find what differs although all that was drawn was answered alike.
+
+        Returned are draws that it follows though no sum of them with data was seen, and how far it moved.
+        """
         end, outcomes, still = len(self.events), (self.told["outcome"], self.told["outcome_prime"]), self.told["still"]
         (x, x_prime), again = (one["leaves"] for one in outcomes), self.told["repeated"]
-        at = outcomes[1]["at"] or outcomes[0]["at"]
-        if x[RAISES] != x_prime[RAISES]:
-            side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
-            said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
-            if RAISES in still:  # before what the other side alone draws after it
-                self.suspect(
-                    max((one.order or 0 for one, _ in self.pairs), default=-1) + 0.5, BRANCHES, said, raised["at"]
-                )
-        elif still:
-            was, now = (shown(side.get(still[0], "not there")) for side in (x, x_prime))
-            self.suspect(end, RELEASED, f"output{still[0]} is {was} on x, {now} on x', whatever is drawn", at)
-        elif not self.told["unseen"] and not self.unlisted() and x.keys() == x_prime.keys():
-            for name, value in x.items():
-                other = x_prime[name]
-                if not equal(value, other) and equal(value, again.get(name)) and not self.followed(name, value, other):
-                    said = f"output{name} is {shown(value)} on x, {shown(other)} on x' with all noise alike"
-                    self.suspect(end, RELEASED, f"{said}: a private value reaches it beside the noise", at)
-                    return
+        raises, varies = x[RAISES] != x_prime[RAISES], self.told["unseen"] or self.unlisted()
+        found: list[Event] = []
+        for name in [RAISES] if raises else still or {**x, **x_prime}:
+            value, other, same = (side.get(name, "not there") for side in (x, x_prime, again))
+            if name not in still:  # as far as was looked
+                if varies or equal(value, other) or not equal(value, same):
+                    continue
+                if one := self.followed(name, value, other):
+                    found.append(one)
+                    continue
+            at, order = outcomes[1]["at"] or outcomes[0]["at"], float(end)
+            said = f"output{name} is {shown(value)} on x, {shown(other)} on x'"
+            if raises:  # before what the other side alone draws after it
+                side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
+                said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
+                at, order = raised["at"], max((one.order or 0 for one, _ in self.pairs), default=-1) + 0.5
+            elif name in still:
+                said += ", whatever is drawn"
+            else:
+                said += " with all noise alike: a private value reaches it beside the noise"
+            self.suspect(order, BRANCHES if raises else RELEASED, said, at)
+            break
+        return found
 
-    def followed(self, name: str, value: Any, other: Any) -> bool:
-        """Whether an output follows a draw of which no sum was seen; how far it moves is then judged by its law."""
+    def followed(self, name: str, value: Any, other: Any) -> Event | None:
+        """Return the sum of draws that an output follows, and how far it moved; None if it reacts to none unseen."""
 
         def drawn(sums: Iterable[Event]) -> set[int]:
             return {draw for one in sums if one.kind == "add" and one.input is not None for draw, _ in one.draws}
@@ -344,17 +367,22 @@ class Judge:
         lost = {self.primes[draw].order for draw in drawn(one for one in self.primes if one.order is None)}
         lost |= drawn(one for one in self.events if one.order not in met)
         seen = drawn(one for one in self.events if one.order in met) - lost
-        slopes = [
-            (self.events[order], response[name])
+        reacts: list[Any] = [
+            (self.events[order], *response[name])
             for order, response in self.responses.items()
-            if self.events[order].kind == "draw" and order not in seen and response.get(name)
+            if self.events[order].kind == "draw" and order not in seen and response.get(name, STILL) != STILL
         ]
-        if len(slopes) == 1 and number_like(value, other):
-            event, slope = slopes[0]
-            far = abs((other - value) / slope) * (1.0 - SINGLE)
-            one = replace(event, draws=[[event.order, 1.0]], gaps=np.array([far]))
-            self.overspent(MOVES, self.described(one), one, self.laws(one))
-        return bool(slopes)
+        if not reacts:
+            return None
+        first: Event = reacts[0][0]
+        unit = reacts[0][1]
+        even = bool(unit) and number_like(value, other) and all(slope for _, slope, _ in reacts)
+        return replace(
+            first,
+            draws=[[event.order, slope / unit if even else 1.0] for event, slope, _ in reacts],
+            gaps=np.array([abs((other - value) / unit) * (1.0 - EVEN)]) if even else None,
+            states={**first.states, "rounded": not all(whole for *_, whole in reacts)},
+        )
 
     def unlisted(self) -> tuple[str, ...]:
         """Say what is drawn without a mechanism that is known: places, each with what is drawn there."""
@@ -362,25 +390,26 @@ class Judge:
         for one in self.events:
             drawn = one.kind == "sample" or (one.kind == "draw" and one.law not in KNOWN)
             if drawn or (one.kind == "mechanism" and one.norm in OPAQUE):
-                found[str(Suspicion("", one.what, tuple(one.at)))] = None
-        return tuple(found)
+                found[f"{where(one)} {one.what}"] = None
+        return tuple({**found, **dict.fromkeys(self.aside)})
 
 
-def epsilon_of(claim: Claim | None) -> float:
-    """Return the epsilon that a claim allows, but for a probability of `CHANCE`, or `UNKNOWN_EPSILON` of none."""
-    if claim is None:
-        return UNKNOWN_EPSILON
-    return claim.claimed_point[0] if claim.claimed_point else claim.approximate(CHANCE).epsilon
+def allows(claim: Claim, epsilon: float) -> bool:
+    """Whether a claim allows a greater epsilon than this, for a curve at the delta of `CHANCE`."""
+    point = claim.claimed_point
+    return point[0] > epsilon if point else bool(claim.least_at(epsilon, CHANCE) <= claim.parameter)
 
 
 def free_runs(claim: Claim | None) -> int:
-    """Return how many runs on each side show that a part of the output is drawn at all, under a true claim.
+    """Return how many runs on each side show that a part of the output is drawn at all; 0 if `MOST_RUNS` do not.
 
-    If it is A on x with probability a and B on x' with b, epsilon-DP leaves a <= 1 - e^-epsilon b, so that n runs on
-    each side are all alike with probability (1 - e^-epsilon)^n at most.
+    If it is A on x with probability a and B on x' with b, then a <= 1 - e^-epsilon b under epsilon-DP, so that n runs
+    on each side are all alike with probability (1 - e^-epsilon)^n at most.
     """
-    epsilon = min(epsilon_of(claim), UNKNOWN_EPSILON)
-    return 2 if epsilon == 0.0 else math.ceil(math.log(CHANCE) / math.log1p(-math.exp(-epsilon)))
+    if claim is not None and allows(claim, -math.log1p(-(CHANCE ** (1.0 / MOST_RUNS)))):
+        return 0
+    unlike = math.exp(-claim.claimed_point[0]) if claim is not None and claim.claimed_point else 0.0
+    return MOST_RUNS if not unlike else math.ceil(math.log(CHANCE) / math.log1p(-min(unlike, 1.0 - CHANCE)))
 
 
 def beyond(side: list[Any], side_prime: list[Any]) -> int:
@@ -436,6 +465,11 @@ def numbers(value: Any) -> Floats | None:
         parts = [one for one in map(numbers, value) if one is not None]
         return (np.concatenate(parts) if parts else np.empty(0)) if len(parts) == len(value) else None
     return np.array([float(value)]) if isinstance(value, int | float) else None
+
+
+def where(one: Event) -> str:
+    """Return file and line of a call."""
+    return Suspicion("", "", tuple(one.at)).where
 
 
 def number_like(*values: Any) -> bool:
