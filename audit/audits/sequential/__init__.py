@@ -112,7 +112,7 @@ def audit_sequentially(
     trials : int
         The most runs, on both datasets together; at least 100.
     seconds : float, optional
-        The most time: no round begins that would, at the pace so far, not end in time. After a restart it begins anew.
+        The most time: a round ends with it, and none begins half of which would not. After a restart it begins anew.
         What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
@@ -214,12 +214,14 @@ def certified_in_rounds(
         if runs >= trials:
             stopped = "runs"
             break
-        # a few runs to begin with, then half as many again as all before, and no round of a few runs at the end
+        # a few runs to begin with, then as many as all before, and no last round of less than half as many; 15 claims
+        # at 5 % and 1e-6, 12 seeds each, are refuted after 1,450 runs (1,570 by steps of a half, 1,580 by tripling)
         number, left = len(rounds), trials - runs
-        size = min(max(runs // 2, 8) if rounds else FIRST_ROUND * len(pairs), left)
-        size = left if left - size < 16 else size
+        size = min(FIRST_ROUND * len(pairs), left)
+        if rounds:
+            size = left if left < runs + runs // 2 else runs
         started = time.perf_counter()
-        if rounds and started + pace * size > until:
+        if rounds and started + pace * size / 2 > until:
             stopped = "seconds"
             break
         # learn; draw from the other pairs without betting; bet on the one with the greatest estimated growth
@@ -257,6 +259,8 @@ def certified_in_rounds(
                 stopped = "refuted"
             elif near is not None and accounts.bound >= claim.parameter - near:
                 stopped = "near"
+            elif (now := time.perf_counter()) + (now - started) / len(interim) > until:
+                stopped = "seconds"
             if stopped is not None:
                 break
         accounts.close(interim[-1])

@@ -104,12 +104,12 @@ LEAST_TO_CHOOSE = 64
 """Past runs from which the conservative strategy begins to choose. Set by hand."""
 MOST_FOR_AGGRESSIVE = 5_000
 """Past runs on each dataset that the aggressive strategy learns from."""
-LEARN_EVERY = 3
-"""Rounds from one choice of the conservative strategy's event to the next, in which past runs grow 3.4 times: half the
+LEARN_EVERY = 2
+"""Rounds from one choice of the conservative strategy's event to the next, in which past runs grow four times: half the
 processor time for hardly more runs."""
 ENOUGH_NUMBERS = 20_000
-"""Numbers of x from which the aggressive strategy learns of long vectors in two of three rounds, or in one of three
-while its last event does not grow. Features that old at any size would cost power."""
+"""Numbers of x from which the aggressive strategy learns of long vectors when the conservative one does. Features that
+old at any size would cost power."""
 SUMS = Classifiers(trees=False, curves=24)
 """Of long vectors with few curves: a fit takes the cube of their number."""
 
@@ -153,7 +153,7 @@ class Learner:
     """Plans the rounds of one pair, and remembers between them what need not be learnt anew.
 
     Both strategies read one table and share the learnt sums. The conservative one, with these ``families``, chooses its
-    event in every third round; the aggressive one, with simple ones and sums, in every round, or of long vectors less
+    event in every second round; the aggressive one, with simple ones and sums, in every round, or of long vectors less
     often. The bound may be wrong with probability ``alpha``. If ``middles``, both look at distances from the median.
     """
 
@@ -216,10 +216,8 @@ class Learner:
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
         many, turn = length_of(outputs) > MOST_PAIRED and outputs.size > ENOUGH_NUMBERS, self.made % LEARN_EVERY
-        if last is not None:
-            pause = many and (turn == 1 or (turn == 2 and last.growth == 0.0))
-            if last.past >= 2 * MOST_FOR_AGGRESSIVE or pause:
-                return plan_with(last.witness, claim, outputs, outputs_prime) if last.past else last
+        if last is not None and (last.past >= 2 * MOST_FOR_AGGRESSIVE or (many and turn)):
+            return plan_with(last.witness, claim, outputs, outputs_prime) if last.past else last
         size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
         if size < 4:
             return no_bet(claim)
