@@ -68,13 +68,14 @@ def noisy_count(language, scale=1.0):
 
 class TestLanguages:
     @pytest.mark.parametrize("language", LANGUAGES)
-    def test_half_the_noise_is_refuted_and_the_whole_is_not(self, language):
-        # a sound mechanism is called violated with probability at most 1e-6
-        sound, leaky = (
-            audit(noisy_count(language, scale), trials=20_000, seed=4, confidence=1 - 1e-6) for scale in (1.0, 0.5)
-        )
-        assert (sound.verdict, leaky.verdict) == ("consistent", "violated")
-        assert sound.reproducible is LANGUAGES[language][2]
+    def test_the_whole_noise_comes_through_and_is_not_refuted(self, language):
+        """A bound above 1 has probability 1e-6; 0.7 is nine standard errors below what 20,000 runs show of 1."""
+        sound = audit(noisy_count(language), trials=20_000, seed=4, confidence=1 - 1e-6)
+        assert 0.7 < sound.lower_bound <= 1.0
+        assert (sound.verdict, sound.reproducible) == ("consistent", LANGUAGES[language][2])
+
+    def test_half_the_noise_is_refuted(self):
+        assert audit(noisy_count("python", 0.5), trials=4_000, seed=4, confidence=1 - 1e-6).violates_claim
 
 
 ECHO = """
@@ -96,7 +97,7 @@ values = st.recursive(
 
 
 class TestOutputs:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=25)
     @given(st.lists(values, min_size=1, max_size=4))
     def test_every_kind_comes_back_as_itself(self, outputs):
         echo = command([sys.executable, "-c", ECHO])([to_json(normal(value)) for value in outputs])
@@ -223,7 +224,9 @@ class TestFaults:
         wait_until(lambda: running(marker) == [])
 
     @needs_proc
-    @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+    @pytest.mark.parametrize(
+        "how", [signal.SIGKILL, *(pytest.param(one, marks=pytest.mark.slow) for one in (signal.SIGTERM, signal.SIGINT))]
+    )
     def test_a_killed_audit_leaves_no_child(self, how, tmp_path):
         # the child ignores the end of its input: only the watchdog can end it
         marker = f"child-of-{os.getpid()}-{time.monotonic_ns()}"
@@ -368,19 +371,21 @@ SERVE = [sys.executable, serve.__file__]
     [pytest.param("mending.py:count", "mending.py", marks=pytest.mark.slow), ("mending:count", "helping.py")],
 )
 def test_a_mended_program_is_audited_as_it_is_now(function, file, tmp_path, monkeypatch):
-    """Half the noise is refuted; the whole is, by chance, with probability 1e-5, and not by a child of before."""
+    """Four times the noise loses 0.25, and more is certified with probability 1e-5; the whole loses 1, four times that.
+
+    No bound between the two is of a child of before. Neither is refuted, which would start many processes.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     mechanism = command([*SERVE, function], claim=PureDP(1.0), pairs=[PAIR], timeout=60.0)
-    verdicts, fingerprints = [], []
-    for scale in ("0.5", "1.0"):
+    whole, fingerprints = [], []
+    for scale in ("4.0", "1.0"):
         (tmp_path / "mending.py").write_text(LIBRARY.format(scale if file == "mending.py" else "1.0"))
         (tmp_path / "helping.py").write_text(HELPING.format(scale if file == "helping.py" else "1.0"))
-        for _ in range(1 if scale == "0.5" else 2):
-            result = audit(mechanism, trials=3_000, seed=1, n_jobs=1, confidence=1 - 1e-5)
-            verdicts.append(result.verdict)
+        for _ in range(1 if scale == "4.0" else 2):
+            whole.append(audit(mechanism, trials=3_000, seed=1, n_jobs=1, confidence=1 - 1e-5).lower_bound > 0.25)
             fingerprints.append(mechanism.fingerprint)
-    assert verdicts == ["violated", "consistent", "consistent"]
+    assert whole == [False, True, True]
     assert fingerprints[0] != fingerprints[1] == fingerprints[2]
 
 

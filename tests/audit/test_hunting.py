@@ -150,7 +150,7 @@ def test_the_blatant_is_found_beside_the_sound_in_the_domain_of_the_data():
     within, held = numbers(10, 11, beyond=False), []
     parameters = {"query": ["count", "none", "sum"]}
     listed = [one for one in candidates(within, parameters, AddRemove) if len(one.pair.x) < 2][::4]
-    asked = {"audits": 3, "trials": 2_000, "steps": 8}
+    asked = {"audits": 3, "trials": 2_000, "steps": 2}
     options = Options(
         **asked, adjacency=AddRemove, describe=within, seed=1, n_jobs=1, found=lambda *one: held.append(one)
     )
@@ -401,7 +401,7 @@ def served(tmp_path, monkeypatch):
 
 
 def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, capsys):
-    more = ["--parameters", '{"clip": 3}', "--out", "found"]
+    more = ["--parameters", '{"clip": 3}', "--trials", "2000", "--out", "found"]
     assert main([*served, "--pair", "[4, 2]", "[4, 2, 9]", "--adjacency", "add-remove", *more]) == 1
     (result,) = load(Path("found/refuted-1.json"))
     assert (result.x, result.x_prime) == ("[]", "[2]")
