@@ -2,13 +2,15 @@
 
 import itertools
 import math
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 from scipy.stats import kstwo
 
 from epsaudit import GaussianDP, PureDP
-from epsaudit.experiments import library_rules, medians, score_tools, scores, shuffled_learning, training
+from epsaudit.experiments import library_rules, medians, score_tools, scores, shuffled_learning, speed, training
 from epsaudit.experiments.down_sensitivity import CASES, coverage, mechanisms_for, prefixes
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, ROUTES, gaussian_budget
 from epsaudit.experiments.medians import CAUCHY, INVERSE, LAPLACE, SMOOTH, error_quantiles
@@ -225,3 +227,10 @@ def test_formulas_written_anew_give_what_the_released_tools_print(known, printed
     for name, bound in zip(("nothing", "Laplace", "discrete Laplace", "spilt response"), printed, strict=True):
         sides = scores.drawn(laws[name], 100, seed=0, number=0)
         assert scores.TOOLS[tool](*sides, laws[name].claim, 0) == pytest.approx(max(bound, 0.0), abs=rounded)
+
+
+def test_memory_is_that_of_the_process_that_measures_it():
+    held = np.ones(40_000_000)  # 320 MB
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        assert 20.0 < processes.submit(speed.greatest_memory).result() < held.nbytes / 2e6
+    assert speed.greatest_memory() > held.nbytes / 2**20
