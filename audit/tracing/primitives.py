@@ -81,6 +81,7 @@ SAMPLERS = {
         whole numbers: randint key size low high dtype
         choice: choice key a size replace p
         order: permutation key x"""),
+    "dpmm.models.base.utils": _table("laplace: laplace_noise scale size\nnormal: gaussian_noise sigma size"),
 }
 """Functions of modules, and methods of classes, which have the object before these arguments. Where several have the
 same ones the last names them. It is not seen what is done with draws of torch and jax."""
@@ -180,11 +181,20 @@ def _of_step(optimizer: Any, _: Any) -> Stated:
     return Stated(sums, {"sensitivity": clip, "scale": noise * clip}, fixed, "l2")
 
 
+def _of_smartnoise(owner: Any, values: Any) -> Stated:
+    """Of sums, of which a person is in so many of one."""
+    fixed = attributes(owner, "epsilon", "delta", "lower", "upper", "max_contrib", "scale")
+    law = {"laplace": "laplace", "gaussian": "normal"}.get(owner.mechanism.name)
+    reach = max(abs(owner.lower), abs(owner.upper)) * owner.max_contrib
+    return Stated(values, {"sensitivity": reach, "law": law, "scale": owner.scale}, fixed)
+
+
 MECHANISMS: list[tuple[str, str, str, Any]] = [
     ("diffprivlib.mechanisms", "*", "randomise", _of_diffprivlib),
     ("opendp.mod", "Measurement", "__call__", _of_measurement),
     ("opendp.mod", "Measurement", "invoke", _of_measurement),
     ("opacus.optimizers.optimizer", "DPOptimizer", "add_noise", _of_step),
+    ("snsql.sql._mechanisms.base", "AdditiveNoiseMechanism", "release", _of_smartnoise),
     ("pydp.algorithms._algorithm", "MetaAlgorithm", "quick_result", lambda _, value: Stated(value, norm="records")),
     (
         "pydp.algorithms.numerical_mechanisms", "*", "add_noise",
@@ -195,5 +205,5 @@ MECHANISMS: list[tuple[str, str, str, Any]] = [
         lambda _, event: Stated(None, {}, {"event": repr(event)}, "event"),
     ),
 ]  # fmt: skip
-"""Mechanisms of libraries: module, class ('*' for all that have the method), method, and what reads a call of (self,
-argument). One of your own joins by `epsaudit.tracing.mechanism`."""
+"""Mechanisms of libraries: module, class with those that derive from it ('*' for all that have the method), method,
+and what reads a call of (self, argument). One of your own joins by `epsaudit.tracing.mechanism`."""

@@ -490,7 +490,9 @@ def replace_samplers() -> None:
                 put(owner, name, sampler(f"{paths[-1]}.{name}", law, own + words))
     for where, owner, method, read in primitives.MECHANISMS:
         names = vars(sys.modules[where]) if where in sys.modules else {}
-        for kind in {one for name, one in names.items() if isinstance(one, type) and owner in (name, "*")}:
+        kinds: list[Any] = [one for name, one in names.items() if isinstance(one, type) and owner in (name, "*")]
+        for kind in kinds:
+            kinds += [one for one in kind.__subclasses__() if one not in kinds]
             if method in vars(kind):
                 put(kind, method, stating(where.partition(".")[0], method, read))
     REPLACED.update((id(old), (old, one)) for old, one in GENERATORS.items())
