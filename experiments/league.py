@@ -220,15 +220,17 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
 
     tools: dict[str, Callable[[int, float], float]] = {one.name: partial(bound, one) for one in ENTRANTS}
     tools[WHOLE] = lambda runs, confidence: whole(case, runs, seed, confidence)
+    asked = dict.fromkeys(tools, sizes)
     for alpha in ALPHAS:
         for name, tool in tools.items():
             row = {"case": case.name, "tool": name, "alpha": alpha, "runs": math.inf, "seconds": math.inf}
-            for runs in sizes:
+            for runs in asked[name]:
                 started = time.process_time()
                 if tool(runs, 1.0 - alpha) > epsilon:
                     row |= {"runs": runs, "seconds": time.process_time() - started + each * runs * (name != WHOLE)}
                     break
             rows.append(row)
+            asked[name] = [runs for runs in sizes if runs >= row["runs"]]  # a stricter level takes no fewer
         how = {"claim": case.claim, "trials": SEQUENTIAL_RUNS, "confidence": 1.0 - alpha, "seed": seed, "n_jobs": 1}
         found = audit_sequentially(case.mechanism, [case.pair], **how)
         taken: dict[str, float | None] = {"epsaudit, sequential": found.runs if found.violates_claim else None}
