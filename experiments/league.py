@@ -41,8 +41,6 @@ CONFIDENCE, NEWS = 0.95, 1e-6
 """Of bounds; and how rarely an estimator that keeps it is above the truth more often than the tolerance."""
 EACH, CANARIES, BLOCK = 250, 500, 50
 """Runs of either dataset for coverage; canaries of one run; sets of one job."""
-OF_COINS_SETS = 500
-"""Of one run: the best of many numbers of guesses, which takes 0.02 seconds, is above the truth in 18 % of them."""
 SLOW, FEWER = ("joint-Beta", "Gaussian-DP curve", "Gaussian fit of outputs"), 300
 """No bounds, which take 0.02 seconds each, and how many sets they get."""
 POWER, LADDER = (10_000, 100_000, 1_000_000), [int(k * 10**n) for n in (2, 3, 4, 5) for k in (1, 3)] + [1_000_000]
@@ -76,14 +74,13 @@ ENTRANTS, OF_COINS, WHOLE = (OURS, *ESTIMATORS), (OF_ONE, *ONE_RUN), "epsaudit, 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure all parts; JSON of each stands beside the rows of estimators."""
-    sets, repeats = (20, 1) if quick else (1_000, 3)
+    sets, repeats = (20, 1) if quick else (500, 3)
     seeds, groups = range(seed, seed + repeats), {case.group: [] for case in cases().values()}  # type: ignore[var-annotated]
     for case in cases().values():
         groups[case.group].append(case.name)
     law, wrong = groups.pop("known law"), groups["incorrect variant"][:: 4 if quick else 1]
     blocks = [(one, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
-    covered = list(counted(on_all_cores(coverage, blocks)))
-    of_coins = list(counted(on_all_cores(coverage_of_one, [one for one in blocks if one[2].start < OF_COINS_SETS])))
+    covered, of_coins = (list(counted(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
     tasks = [(name, runs, one) for name in law for runs in (POWER[:1] if quick else POWER) for one in seeds]
     power = [
         {**first, "estimator": name, "bound": bound, "share": bound / first["oracle"]}
