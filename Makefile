@@ -15,9 +15,9 @@ test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
 	$(BIN)/python -m pytest -n auto --dist worksteal  # a worker has whole modules, and sets up what their tests share once
 
-# What takes long and rarely breaks, whole: once a week and before a release.
+# What takes long and rarely breaks, whole, and what draws examples with many of them: once a week and before a release.
 slow: $(VENV)/installed
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not libraries" --hypothesis-profile=weekly
 
 # Everything under results/ and the main table, in an hour and a half on two cores; `make libraries` installs released
 # libraries and audits and hunts them.

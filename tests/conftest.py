@@ -19,8 +19,9 @@ os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):  # read when numpy is first imported
     os.environ.setdefault(variable, "1")
 # a busy machine is late, and nothing is wrong; every day draws other examples
-settings.register_profile("untimed", deadline=None, max_examples=50)
-settings.load_profile("untimed")
+settings.register_profile("daily", deadline=None, max_examples=20)
+settings.register_profile("weekly", deadline=None, max_examples=300)
+settings.load_profile("daily")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -87,10 +87,10 @@ LISTS = st.tuples(st.lists(st.integers(0, 1000), min_size=5, max_size=9), st.int
 def test_the_worst_loss_is_found_in_every_seed_by_boundary_cases_alone(monkeypatch):
     def losses():
         """The exact loss on the worst pair of each of some seeds."""
-        drawn_ = [drawn(LISTS, seed=seed, adjacency=Substitution()) for seed in range(3)]
+        drawn_ = [drawn(LISTS, seed=seed, adjacency=Substitution()) for seed in range(2)]
         return [max(abs(np.mean(p.x) - np.mean(p.x_prime)) * (len(p.x) + 1) / 1000 for p in pairs) for pairs in drawn_]
 
-    assert losses() == pytest.approx([1.2] * 3)
+    assert losses() == pytest.approx([1.2] * 2)
     monkeypatch.setattr("epsaudit.data.candidates._extremes", lambda pairs, adjacency: [])
     assert np.median(losses()) < 1.1  # from boundary cases alone does the worst loss come in every seed
 

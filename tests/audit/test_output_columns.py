@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit.outputs.normal_form import columns_of, normal, pack
@@ -32,7 +32,6 @@ FEATURES = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
 @given(one_shape)
 def test_columns_say_what_outputs_say(values):
     outputs = pack([*values, "of another shape"])[:-1]

@@ -182,7 +182,7 @@ def test_no_strategy_gets_more_than_a_budget_with_a_delta(guard):
         assert exact_parameter(analyst, guard) <= guard.claim.parameter * (1 + 1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**9), st.sampled_from(FILTERS))
 def test_no_table_of_choices_gets_more_than_the_budget(seed, guard):
     """Strategies drawn at random among all: a choice for every history, refusals included."""
@@ -305,7 +305,7 @@ def test_the_curve_is_that_of_optimal_composition(epsilon, copies):
     assert exactly(mechanism.claim, mechanism) == pytest.approx(1.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(0.05, 0.5), st.floats(0.05, 0.5), st.integers(2, 4))
 def test_no_adaptive_composition_goes_beyond_the_curve(cheap, dear, copies):
     curve = RepeatedResponse(0.5, copies).claim

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import DatasetPair
@@ -92,7 +92,6 @@ def test_good_subsets_are_the_largest_by_enumeration(d, seed):
         assert good == set(np.flatnonzero(fit.difference_levels <= level).tolist())
 
 
-@settings(max_examples=150, deadline=None)
 @given(pairs)
 def test_levels_move_by_one_but_for_the_changed_point(case):
     """Lemma 1: S_l without the changed point lies in the neighbour's S_(l+1); a level past 2 k counts as 2 k + 1."""
@@ -104,7 +103,6 @@ def test_levels_move_by_one_but_for_the_changed_point(case):
         assert np.abs(x.record_levels - x_prime.record_levels)[same].max() <= 1
 
 
-@settings(max_examples=150, deadline=None)
 @given(pairs)
 def test_scores_have_sensitivity_two(case):
     x, x_prime, _ = fits(case)
@@ -124,7 +122,6 @@ def test_scores_of_any_levels_have_sensitivity_two():
     assert reached == {-2, -1, 0, 1, 2}
 
 
-@settings(max_examples=200, deadline=None)
 @given(pairs)
 def test_covariances_and_means_are_close_where_both_scores_are_below_k(case):
     """Lemmas 2 and 4: eigenvalues within gamma, their sums too, and means within Delta."""
@@ -218,7 +215,6 @@ def test_laws_on_different_subspaces_are_told_apart_surely_and_on_one_are_not():
     assert on_line.log_density(np.array([[0.3, 0.1]])) == -math.inf
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(0, 10**6), st.integers(1, 2))
 def test_exact_delta_holds_on_adversarial_neighbours(kind, seed, d):
     """Theorem 1, with as few records as it allows."""

@@ -55,7 +55,6 @@ def tree(mechanism, dataset):
 
 @pytest.mark.parametrize("search", SEARCHES)
 @given(size=st.integers(2, 40), dataset=DATA)
-@settings(max_examples=40)
 def test_a_search_has_the_law_and_the_depth_of_the_pseudocode(search, size, dataset):
     mechanism = search.calibrated(Maximum(range(size)), 1.0, beta=0.5)
     chances, deepest = tree(mechanism, dataset)
@@ -86,7 +85,6 @@ def test_all_small_neighbours_respect_every_claim(mechanism):
     [ShiftedInverseSensitivity, LaplaceBinarySearch.calibrated_to_rho, *[search.calibrated for search in SEARCHES[:2]]],
 )
 @given(dataset=DATA, beta=st.floats(0.01, 0.5), size=st.integers(2, 25))
-@settings(max_examples=40)
 def test_accuracy(calibrated, dataset, beta, size):
     """f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability 1 - beta: source 000, Theorems 4 and 5."""
     query = Maximum(tuple(range(size)))
@@ -136,7 +134,7 @@ def test_pieces_and_lists_of_beliefs_agree(rounds, size):
 
 
 @given(st.lists(st.sampled_from((0, 1, 2)), max_size=8).map(tuple), st.sampled_from((0, 1, 2)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_neighbours_respect_every_claim(dataset, joining):
     mechanism = TolerantSearch(THREE, 2.0, 2.0, 9, 0.35)
     law, law_prime = mechanism(dataset), mechanism((*dataset, joining))
@@ -216,7 +214,6 @@ def test_some_point_of_the_best_block_is_good_at_every_good_scale(counts):
 
 
 @given(COUNTS, st.integers(0, 15))
-@settings(max_examples=60, deadline=None)
 def test_neighbours_respect_the_claim(counts, joining):
     dataset = holders(counts)
     law, law_prime = SMALL(dataset), SMALL((*dataset, joining))

@@ -79,7 +79,6 @@ def test_answers_are_the_function_rounded_up(case):
 
 
 @given(datasets())
-@settings(max_examples=60, deadline=None)
 def test_both_losses_are_the_fewest_removals(case):
     name, x = case
     query = CASES[name][0]
@@ -125,7 +124,6 @@ def test_the_repaired_loss(case, tau):
 
 
 @given(datasets(most=4), st.integers(0, 2))
-@settings(max_examples=40, deadline=None)
 def test_sensitivities_are_those_of_enumeration(case, k):
     name, x = case
     query, records, _ = CASES[name]
@@ -236,7 +234,6 @@ def test_losses_under_add_remove_count_additions_and_removals():
     assert total.losses((1, 1))[:5].tolist() == [2, 1, 0, 1, 2]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=15), st.data())
 def test_lemma_1_for_the_median(records, data):
     place, record = data.draw(st.integers(0, len(records) - 1)), data.draw(st.integers(0, 9))
@@ -245,7 +242,7 @@ def test_lemma_1_for_the_median(records, data):
     assert np.max(np.abs(losses.losses(records) - losses.losses(neighbour))) <= 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([AddRemove(), Substitution()]))
 def test_lemma_1_for_random_functions(seed, relation):
     values = np.random.default_rng(seed)
@@ -326,7 +323,6 @@ def test_losses_are_those_of_enumeration(size):
             assert QUERY.local_sensitivity(dataset, k) == enumerated.local_sensitivity(dataset, k)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(POINTS, min_size=1, max_size=12), POINTS, st.data())
 def test_lemma_1_and_the_fit(records, joining, data):
     place = data.draw(st.integers(0, len(records) - 1))

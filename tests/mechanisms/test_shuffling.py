@@ -97,7 +97,7 @@ def test_golden_values():
     assert closed_form(1.0, 10_000, 1e-6) == pytest.approx(by_hand)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.floats(0.1, 3.0), st.sampled_from([200, 2000]), st.sampled_from([1e-3, 1e-6]), st.data())
 def test_exact_values_are_below_the_numeric_bound_and_that_below_the_closed_forms(epsilon, users, delta, data):
     ones = data.draw(st.integers(0, users - 1))
