@@ -26,7 +26,7 @@ from epsaudit.adapters.external import CommandMechanism, dataset_to_json, in_tur
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, mechanism_of
 from epsaudit.adapters.served import Served
 from epsaudit.audits.fixed import Question, begun, families_of
-from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.sequential import MORE_CALLS, RUNS_A_CALL, RUNS_A_STREAM, SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
@@ -296,6 +296,7 @@ class _Hunting:
     made: dict[str, Mechanism] = field(default_factory=dict)  # by parameters: a child or a cache belongs to it
     runs: int = 0
     certified: int = 0
+    took: float = 0.0  # seconds of the last certification, which those that follow take, too
     interrupted: bool = False
 
     def in_order(self, name: str, make: Callable[[], list[_Screened]]) -> list[_Screened]:
@@ -461,12 +462,11 @@ class _Hunting:
             result, finding, failure, stage, program = None, None, "", "its audit was done", False
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
-                mechanism = self.mechanism(candidate, chosen.pace)
-                if program := isinstance(mechanism, CommandMechanism):
-                    mechanism = dataclasses.replace(mechanism, restarts=False)  # which certification makes
-                # the most promising ones are first; half of the time for the last
+                mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
+                program = isinstance(mechanism, CommandMechanism)
+                # the most promising ones are first; half of the time for the last, and for what a trace suspects
                 last = number == self.options.audits or not (waiting or more)
-                share = 0.5 if last else 1.0 / max(4, len(others))
+                share = 0.5 if last else 1.0 / max(2 if more else 4, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
                 audited = self.audit(mechanism, candidate, confidence, trials, name, seconds)
@@ -498,13 +498,13 @@ class _Hunting:
 
         def certified(candidate: Candidate, pace: float, steps: int = 0) -> Finding | None:
             for attempt in range(TRIES):
-                if (attempt or steps) and self.left() <= 0.0:
+                if (attempt or steps) and self.left() <= self.took:
                     break
-                self.certified += 1
+                started, self.certified = time.perf_counter(), self.certified + 1
                 self.options.say(f"certifying {candidate.pair}")
                 certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4**attempt)
                 result = self.once(f"certify {self.certified}", AuditResult, certify)
-                self.runs += result.trials
+                self.runs, self.took = self.runs + result.trials, time.perf_counter() - started
                 if result.violates_claim:
                     return Finding(result, candidate, steps)
             return None
@@ -530,7 +530,7 @@ class _Hunting:
     def shrunk(self, number: int, refuted: Candidate, first: SequentialResult) -> tuple[Candidate, int]:
         """Return the simplest candidate that is found, and how many tests that took."""
         trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
-        steps, end = 0, time.perf_counter() + self.left(0.5)
+        steps, end = 0, time.perf_counter() + (self.left() - self.took) / 2.0
 
         def still(one: Candidate) -> float:
             nonlocal steps
@@ -578,6 +578,8 @@ class _Hunting:
             run = begun(question, seed, options.n_jobs, Section())
             sides = run.sides[0]
             size = int(min(max(4 * least, most // 4), TO_LEARN // 2, affordable / 4.0))
+            if isinstance(mechanism, CommandMechanism):  # so many show whether its runs depend on one another
+                size = max(size, MORE_CALLS * (RUNS_A_STREAM if pace > LONG else RUNS_A_CALL))
             outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
             run.look.at(sides, outputs)
             scores = list(candidate_scores(question.families, *outputs))
@@ -595,9 +597,7 @@ class _Hunting:
         counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
         chosen = ["the pair and the event were chosen by earlier runs, none of which counts"]
         with contextlib.suppress(AuditError):
-            chosen += [
-                *(f"a trace names {one.sentence()}" for one in self.traces([candidate]) if one and one.suspicious)
-            ]
+            chosen += (f"a trace names {one.sentence()}" for one in self.traces([candidate]) if one and one.suspicious)
         shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, *chosen])
         result = AuditResult(
             **{**shared, "trials": 2 * size + runs, "seed": seed},
@@ -614,7 +614,6 @@ class _Hunting:
     def audit(
         self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float
     ) -> SequentialResult:
-        say = self.options.say
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
@@ -628,7 +627,7 @@ class _Hunting:
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.options.n_jobs,
                 witnesses=self.options.witnesses,
-                progress=lambda done: say(f"{name}: {done.runs_done:,} of at most {done.runs_total:,} runs"),
+                progress=lambda at: self.options.say(f"{name}: {at.runs_done:,} of at most {at.runs_total:,} runs"),
             )
             result = self.once(name, SequentialResult, audited)
         self.runs += result.runs
