@@ -71,3 +71,12 @@ def test_fits_of_mst_have_gaussian_noise_of_the_implied_mu():
         shown = np.sum(mst(data, 20_000, np.random.default_rng(3))[:, 1::2], axis=1)
         assert kstest(shown, norm(mean, 3.0 / mst_mu()).cdf).pvalue > 1e-6
         assert kstest(shown, norm(mean, 3.0 / 0.6).cdf).pvalue < 1e-6
+
+
+@pytest.mark.slow
+def test_a_stricter_level_is_asked_from_the_runs_on_that_refuted_at_the_first():
+    runs = {(row["tool"], row["alpha"]): row["runs"] for row in league.climb(("laplace half noise", [100, 300], 0))}
+    first, strict = ({tool: n for (tool, alpha), n in runs.items() if alpha == one} for one in league.ALPHAS)
+    assert all(strict[tool] >= n for tool, n in first.items())
+    assert first["histogram ratio"] == strict["histogram ratio"] == 100  # it knows no level
+    assert (first["Rényi tester"], strict["Rényi tester"]) == (math.inf, math.inf)
