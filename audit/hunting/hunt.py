@@ -464,9 +464,9 @@ class _Hunting:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
                 program = isinstance(mechanism, CommandMechanism)
-                # the most promising ones are first; half of the time for the last, and for what a trace suspects
+                # the most promising ones are first; half of the time for the last
                 last = number == self.options.audits or not (waiting or more)
-                share = 0.5 if last else 1.0 / max(2 if more else 4, len(others))
+                share = 0.5 if last else 1.0 / max(4, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
                 audited = self.audit(mechanism, candidate, confidence, trials, name, seconds)
