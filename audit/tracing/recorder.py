@@ -40,16 +40,16 @@ NUDGES = (1e-6, 1e3, 2e3, -3e3)
 the first, for which it is too small, nor in proportion to the others."""
 EVEN = 2.0 / NUDGES[1]
 """Relative error of multiples: whole numbers are rounded before and after a move."""
-MOST_NUDGED = 24
-"""[time] Draws that are looked at so, four runs each; of the others it is said that they reach the output."""
 LOOKED_AT = 100
 """Further runs on each side, where numbers move that meet noise of no known law: of Laplace noise a fifth of the scale
 of a move, 100 outputs on one side are beyond all on the other, and half of them of noise as large as the move."""
+MOST_NUDGED = LOOKED_AT // 4
+"""[time] Draws whose answers are moved, four runs each; of the others it is said that they reach the output."""
 FEW_CALLS = 512
 """Calls of a mechanism of compiled code on each of two inputs, to see whether its outputs are apart: under 1-DP half of
 those on one side are among a fifth of those on the other, of which none is with probability 1e-45."""
 MOST_PLACES = 64
-"""Of an array with such noise that are looked at. Set by hand: a longer one takes as much longer to send."""
+"""[time] Of an array with such noise that are looked at: to send all runs of 64 takes 17 ms, of 10,000 2.6 s."""
 CALLS = 2048
 """Calls of a mechanism on each of two inputs, to see which bits it leaves: of Gaussian noise of scale 5 beside a step
 of 1 about 80 outputs are near 0."""

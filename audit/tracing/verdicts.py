@@ -40,7 +40,7 @@ EXCESS = 1e-6
 LONGEST = 60
 """Characters of a value in a sentence. Set by hand."""
 CHANCE = 1e-6
-"""Probability at most that samples are said to be apart, or an output to be released as it is, under a true claim."""
+"""[chosen] Probability at most that samples are said to be apart, or an output released, under a true claim."""
 MOST_RUNS = 300
 """[time] Further runs on each side at most, of outputs that may be drawn: above epsilon 3.1 they show nothing."""
 NEAR = 16

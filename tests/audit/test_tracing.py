@@ -5,6 +5,7 @@ import math
 import os
 import random
 import threading
+from random import gauss
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from epsaudit import AuditError, PureDP, trace
 from epsaudit.cli.main import main
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.tracing import mechanism, primitives
-from epsaudit.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, UNLISTED
+from epsaudit.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
 
 pytest_plugins = ["pytester"]
+GENERATOR = np.random.default_rng(0)
 ONE_MORE = ([1.0, 0.0], [1.0, 0.0, 1.0])
 
 
@@ -131,6 +133,12 @@ def numbers_of_one_draw(data, rng):
         (numbers_of_one_draw, NOTHING_SEEN),
         (lambda data, rng: len(data) + difference(data, rng), NOTHING_SEEN),
         (lambda data, rng: 2 * len(data) + difference(data, rng), MOVES),
+        (lambda data, rng: (len(data), rng.random()), RELEASED),
+        (lambda data: 2.0 * len(data) + GENERATOR.laplace(), MOVES),
+        (lambda data: len(data) + gauss(0.0, 1.0), MOVES),
+        (lambda data, rng: len(data) + round(rng.laplace()), UNLISTED),
+        (lambda data, rng: len(data) + int(rng.laplace()), UNLISTED),  # which loses 1.7, as 0 is of two sides
+        (lambda data, rng: f"{len(data) + rng.laplace():.3f}", UNLISTED),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), NOTHING_SEEN),  # as x - noise < 2
         (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
@@ -144,6 +152,12 @@ def numbers_of_one_draw(data, rng):
         "apart",
         "discrete",
         "discrete by 2",
+        "beside what is sampled",
+        "generator of a module",
+        "imported by name",
+        "rounded",
+        "made whole",
+        "as text",
         "compared",
         "sizes",
         "raises",
