@@ -451,7 +451,7 @@ class _Hunting:
         waiting = [one for one in ordered if not one.failure and (limited or one.kept)]
         while self.options.audits is None or len(self.attempts) < self.options.audits:
             waiting = [one for one in waiting if not self.known(one.candidate)]
-            if not waiting or self.left() <= 0.0:
+            if not waiting or self.left() <= self.took:  # to certify what it would refute
                 return
             number, times = len(self.attempts) + 1, self.times
             chosen = min(waiting, key=lambda one: min(times[aspect] for aspect in aspects_of(one.candidate)))
