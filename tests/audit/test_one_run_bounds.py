@@ -74,6 +74,7 @@ class TestPublishedBinomial:
         # printed with three digits, rounded to nearest or down
         assert bounds.epsilon_bound(*numbers, delta, 0.95, "binomial") == pytest.approx(golden, abs=1e-3)
 
+    @settings(max_examples=60, deadline=None)
     @given(st.integers(1, 60), st.data(), st.floats(0.0, 4.0), st.floats(0.0, 0.1))
     def test_it_is_the_published_sum(self, r, data, epsilon, delta):
         v = data.draw(st.integers(1, r))
@@ -141,6 +142,7 @@ class TestSharp:
 
 @pytest.mark.parametrize("method", ["sharp", "binomial"])
 class TestInverses:
+    @settings(max_examples=40, deadline=None)
     @given(r=st.integers(20, 400), share=st.floats(0.6, 1.0), delta=st.sampled_from([0.0, 1e-5, 1e-3]))
     def test_the_bound_is_where_the_p_value_crosses(self, method, r, share, delta):
         v = int(share * r)
@@ -177,7 +179,7 @@ class TestOutputsThatDecideHowManyToGuess:
 
 
 class TestTradeoff:
-    @settings(max_examples=25)
+    @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 80), st.data(), st.floats(0.05, 3.0))
     def test_it_is_the_published_recursion(self, guesses, data, mu):
         correct = data.draw(st.integers(1, guesses))

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
@@ -50,6 +50,7 @@ def untruthful(data, rng):
 
 
 @given(st.floats(0.0, 6.0), st.floats(0.0, 1.0), st.sampled_from([1, 2]), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+@settings(max_examples=300, deadline=None)
 def test_no_bet_gains_on_average_where_the_inequality_holds(epsilon, delta, events, share, guessing):
     wrong = guessing * share / (1.0 + math.exp(epsilon))
     correct = min(math.exp(epsilon) * wrong + events * delta / 2.0, 1.0 - wrong)
@@ -60,6 +61,7 @@ def test_no_bet_gains_on_average_where_the_inequality_holds(epsilon, delta, even
 
 
 @given(st.floats(0.5, 0.99), st.floats(0.1, 1.0), st.floats(0.0, 2.0))
+@settings(max_examples=100, deadline=None)
 def test_growth_is_relative_entropy_where_delta_is_zero(odds, guesses, epsilon):
     """Agrees with P[guess] KL(odds || claim) to 2 %, the grid's loss, where the best bet is inside the grid."""
     claimed = 1.0 / (1.0 + math.exp(-epsilon))
@@ -88,6 +90,7 @@ def test_points_of_the_grid_never_claim_less_than_they_imply(claim):
 
 
 @given(st.integers(0, 1000), st.sampled_from([(), (3,)]))
+@settings(max_examples=50, deadline=None)
 def test_dividing_moves_wealth_and_makes_none(seed, parameters):
     """Each parameter's accounts are its own, whatever the shares; nobody keeps less than what is not divided."""
     rng = np.random.default_rng(seed)
