@@ -21,10 +21,12 @@ from epsaudit.errors import AuditError
 APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
+DAMAGED = "The checkpoint {path} is damaged ({error}); restore it, or give another file."
 FAILURES = {
     "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
     "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
-    "SQLITE_CORRUPT": "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
+    "SQLITE_CORRUPT": DAMAGED,
+    "SQLITE_ERROR": DAMAGED,  # a name of its table is not what was written
     "SQLITE_READONLY": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
     "SQLITE_CANTOPEN": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
     "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "

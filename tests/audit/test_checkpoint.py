@@ -356,6 +356,11 @@ class TestRefusals:
         with pytest.raises(AuditError, match=r"version of epsaudit \(0\.0\.9 there, .* here\)"):
             audit(count(), **OPTIONS, checkpoint=path)
 
+    def test_a_damaged_name_of_a_column(self, path, finished):
+        path.write_bytes(path.read_bytes().replace(b"checksum", b"checksun", 1))
+        with pytest.raises(AuditError, match=r"is damaged \(no such column: checksum\)"):
+            audit(count(), **OPTIONS, checkpoint=path)
+
     @pytest.mark.parametrize("times", [8, pytest.param(60, marks=pytest.mark.slow)])
     def test_damage_anywhere_is_a_sentence_or_changes_nothing(self, times, path, finished, found):
         content = path.read_bytes()
