@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import re
 import resource
 import sys
 import time
@@ -191,9 +192,8 @@ def greatest_memory() -> float:
     """Most memory that this process has had, in MB; getrusage of Linux counts that of the one that began it, too."""
     status = Path("/proc/self/status")
     if status.exists():
-        return (
-            float(next(line for line in status.read_text().splitlines() if line.startswith("VmHWM")).split()[1]) / 2**10
-        )
+        (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
+        return int(peak) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 

@@ -21,18 +21,19 @@ from epsaudit.errors import AuditError
 APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
-DAMAGED = "The checkpoint {path} is damaged ({error}); restore it, or give another file."
-FAILURES = {
+FAILURES: dict[str | tuple[str, ...], str] = {
     "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
     "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
-    "SQLITE_CORRUPT": DAMAGED,
-    "SQLITE_ERROR": DAMAGED,  # a name of its table is not what was written
-    "SQLITE_READONLY": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
-    "SQLITE_CANTOPEN": "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
+    # the second where a name of its table is not what was written
+    ("SQLITE_CORRUPT", "SQLITE_ERROR"): "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
+    (
+        "SQLITE_READONLY",
+        "SQLITE_CANTOPEN",
+    ): "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
     "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "
     "go on from them.",
 }
-"""What to say of an error of SQLite, by the beginning of its name."""
+"""What to say of an error of SQLite, by the beginnings of its name."""
 Identity = Mapping[str, Any]
 
 

@@ -566,7 +566,8 @@ class _Hunting:
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, a readable one if any suffices, on runs of their own; certify most of what it shows."""
-        mechanism = self.mechanism(candidate, pace)
+        mechanism = self.mechanism(candidate)
+        mechanism = in_turns(mechanism) if pace > LONG else mechanism
         affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)
@@ -633,7 +634,7 @@ class _Hunting:
         self.runs += result.runs
         return result
 
-    def mechanism(self, candidate: Candidate, pace: float = 0.0) -> Mechanism:
+    def mechanism(self, candidate: Candidate) -> Mechanism:
         parameters = dict(candidate.parameters)
         if (key := digest(parameters)) not in self.made:  # repr cuts long arrays
             if isinstance(self.function, Served):
@@ -646,7 +647,7 @@ class _Hunting:
             if isinstance(made, FunctionMechanism | CommandMechanism):
                 made = dataclasses.replace(made, adjacency=AsChecked())
             self.made[key] = made
-        return in_turns(self.made[key]) if pace > LONG else self.made[key]
+        return self.made[key]
 
     def claim(self, candidate: Candidate) -> Claim:
         if isinstance(self.claimed, Claim):

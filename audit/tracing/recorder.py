@@ -36,8 +36,8 @@ STANDARD = os.path.dirname(os.__file__)
 INSIDE = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
 """Modules whose own lines are not where a draw is said to be."""
 NUDGES = (1e-6, 1e3, 2e3, -3e3)
-"""By what an answer is moved to see whether the output is a number that follows it; a selection does not, neither by
-the first, for which it is too small, nor in proportion to the others."""
+"""By what an answer is moved, little and far beyond what rounds (`EVEN`), to see whether the output is a number that
+follows it; a selection does not, neither by the first, for which it is too small, nor in proportion to the others."""
 EVEN = 2.0 / NUDGES[1]
 """Relative error of multiples: whole numbers are rounded before and after a move."""
 LOOKED_AT = 100
