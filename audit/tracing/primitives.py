@@ -13,18 +13,18 @@ import importlib
 import math
 from typing import Any, NamedTuple
 
-SAMPLING = frozenset(["uniform", "whole numbers", "bits", "choice", "order", "counts"])
-"""Laws of draws by which records are sampled, shuffled or answered at random: a proof may allow as many as there are
-records, so that their number and their parameters are listed and not judged."""
+SAMPLED = "sampled"
+"""The law, as it is listed below, of draws by which records are sampled, shuffled or answered at random: a proof may
+allow as many as there are records, so that their number and their parameters are listed and not judged."""
 
 
 def _table(text: str) -> dict[str, tuple[str, str]]:
     """Read lines of a law and the calls that draw from it, each with the names of its arguments by position."""
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        law, _, calls = line.partition(":")
-        for call in calls.split(","):
-            name, _, words = call.strip().partition(" ")
+        law, _, calls = line.partition(": ")
+        for call in calls.split(", "):
+            name, _, words = call.partition(" ")
             found[name] = law, words
     return found
 
@@ -35,56 +35,44 @@ SAMPLERS = {
         normal: normal loc scale size, standard_normal size dtype out, randn *
         exponential: exponential scale size, standard_exponential size dtype method out
         geometric: geometric p size
-        gumbel: gumbel loc scale size
-        logistic: logistic loc scale size
-        gamma: gamma shape scale size, standard_gamma shape size dtype out
-        poisson: poisson lam size
-        Student: standard_t df size, standard_cauchy size
-        normal vectors: multivariate_normal mean cov size
-        others: dirichlet alpha size, beta a b size, chisquare df size
-        uniform: uniform low high size, random size dtype out, random_sample size, rand *
-        whole numbers: integers low high size dtype endpoint, randint low high size dtype
-        bits: bytes length
-        counts: binomial n p size, multinomial n pvals size, hypergeometric ngood nbad nsample size
-        choice: choice a size replace p axis shuffle
-        order: permutation x axis, permuted x axis, shuffle x axis"""),
+        other: gumbel loc scale size, logistic loc scale size, gamma shape scale size, standard_gamma shape size dtype out
+        other: poisson lam size, standard_t df size, standard_cauchy size, multivariate_normal mean cov size
+        other: dirichlet alpha size, beta alpha beta size, chisquare df size
+        sampled: uniform low high size, random size dtype out, random_sample size, rand *, bytes length
+        sampled: integers low high size dtype endpoint, randint low high size dtype, binomial n p size
+        sampled: multinomial n pvals size, hypergeometric ngood nbad nsample size
+        sampled: choice a size replace p axis shuffle, permutation x axis, permuted x axis, shuffle x axis"""),
     "random.Random random.SystemRandom random": _table("""
         normal: gauss mu sigma, normalvariate mu sigma
         exponential: expovariate lambd
-        gamma: gammavariate alpha beta
-        uniform: random, uniform a b
-        bits: getrandbits k, randbytes n
-        whole numbers: randrange start stop step, randint a b
-        choice: choice a, choices a p
-        order: sample x k, shuffle x"""),
-    "secrets": _table("bits: randbits k, token_bytes n\nwhole numbers: randbelow n"),
-    "os": _table("bits: urandom n"),
+        other: gammavariate alpha beta
+        sampled: random, uniform low high, getrandbits k, randbytes n, randrange start stop step, randint low high
+        sampled: choice a, choices a p, sample x k, shuffle x"""),
+    "secrets": _table("sampled: randbits k, token_bytes n, randbelow n"),
+    "os": _table("sampled: urandom n"),
     "scipy.stats.laplace": _table("laplace: rvs loc scale size"),
     "scipy.stats.norm": _table("normal: rvs loc scale size"),
     "scipy.stats.expon": _table("exponential: rvs loc scale size"),
     "torch": _table("""
         normal: normal mean std size, randn *, randn_like like
-        uniform: rand *, rand_like like, bernoulli p
-        whole numbers: randint low high size
-        order: randperm n"""),
+        sampled: rand *, rand_like like, bernoulli p, randint low high size, randperm n"""),
     "torch.Tensor": _table("""
         normal: normal_ mean std
         exponential: exponential_ lambd
-        uniform: uniform_ low high, bernoulli_ p"""),
+        sampled: uniform_ low high, bernoulli_ p"""),
     "torch.distributions.Laplace": _table("laplace: sample shape, rsample shape"),
     "jax.random": _table("""
         normal: normal key size dtype
         laplace: laplace key size dtype
         exponential: exponential key size dtype
-        gumbel: gumbel key size dtype
-        uniform: uniform key size dtype low high, bernoulli key p size
-        whole numbers: randint key size low high dtype
-        choice: choice key a size replace p
-        order: permutation key x"""),
+        other: gumbel key size dtype
+        sampled: uniform key size dtype low high, bernoulli key p size, randint key size low high dtype
+        sampled: choice key a size replace p, permutation key x"""),
     "dpmm.models.base.utils": _table("laplace: laplace_noise scale size\nnormal: gaussian_noise sigma size"),
 }
 """Functions of modules, and methods of classes, which have the object before these arguments. Where several have the
-same ones the last names them. It is not seen what is done with draws of torch and jax."""
+same ones the last names them. An argument 'a' or 'x' is a population that is taken from. Of other laws no loss is
+computed, and it is not seen what is done with draws of torch and jax."""
 
 
 class Stated(NamedTuple):

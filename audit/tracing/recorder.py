@@ -413,27 +413,22 @@ def sampler(what: str, law: str, words: str) -> Handler:
         if "*" in names:
             named = {**keywords, "size": list(arguments[len(names) - 1 :])}
         make = functools.partial(original, *arguments, **keywords)
-        if law in ("choice", "order") and {"a", "x"} & {*names}:
-            return chosen(recorder, make, what, law, named)
+        if {"a", "x"} & {*names}:  # a population, which may be private; with probabilities it must not be
+            if "numpy" not in what or named.get("p") is None:
+                return recorder.answer("sample", what, make, states={"live": True})
+            fixed = {"options": named["a"], "size": named.get("size")}
+            return recorder.answer("draw", what, make, stripped(named["p"]), {"law": "finite"}, fixed)
         for name in {"sigma", "std", "lambd"} & {*named}:
             value: Any = named.pop(name)
             named["scale"] = 1.0 / value if name == "lambd" else value
         centre = next((named.pop(name) for name in ("loc", "mu", "mean") if name in named), None)
         aside, filled = ("out", "self", "key", "random_state"), what.endswith("_")  # a tensor
         fixed = {name: value for name, value in named.items() if value is not None and name not in aside}
-        kind = "sample" if law in primitives.SAMPLING else "draw"
+        kind = "sample" if law == primitives.SAMPLED else "draw"
         answer = recorder.drawn(kind, what, (lambda: make().clone()) if filled else make, centre, {"law": law}, fixed)
         return arguments[0].data.copy_(answer) if filled else answer
 
     return handle
-
-
-def chosen(recorder: Recorder, make: Any, what: str, law: str, named: Any) -> Any:
-    """Answer what takes from a population, which may be private; with probabilities it must not be."""
-    if "numpy" not in what or named.get("p") is None:
-        return recorder.answer("sample", what, make, None, {"law": law, "live": True})
-    fixed = {"options": named["a"], "size": named.get("size")}
-    return recorder.answer("draw", what, make, stripped(named["p"]), {"law": "finite"}, fixed)
 
 
 def of_function(recorder: Recorder, original: Any, arguments: Any, keywords: Any) -> Any:
@@ -620,21 +615,15 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
     sides = outcome["leaves"], outcome_prime["leaves"]
     # what is the same in all runs of a side, and another on the other
     still = [name for name in {**sides[0], **sides[1]} if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)]
-    differs = bool(still)
-    nudge: list[int] = []
-    samples: dict[int, Any] = {}
-    """Of what moves and meets noise of no known law, what it makes on both sides, in runs that are not alike."""
-    for event in replay.events:
-        if event.order is not None:
-            before = record.events[event.order]
-            moved = event.input != before.input
-            if (event.kind == "draw" and (moved or differs)) or (event.kind == "add" and moved):
-                nudge.append(event.order)
-            if moved and event.kind == "add" and not before.states["known"]:
-                samples[event.order] = [], []
+    matched = {one.order: one for one in replay.events if one.order is not None}
+    moved = {order: record.events[order] for order, one in matched.items() if one.input != record.events[order].input}
+    follow = {"add": moved, "draw": matched if still else moved}
+    nudged = [order for order, one in matched.items() if order in follow.get(one.kind, ())]
+    # of what moves and meets noise of no known law, what it makes on both sides, in runs that are not alike
+    unknown = [order for order, one in moved.items() if one.kind == "add" and not one.states["known"]]
+    samples: dict[int, Any] = {order: ([], []) for order in unknown}
     drawn = any(event.kind in DRAWN for event in record.events + replay.events)
-    runs = max(free_runs, LOOKED_AT * bool(samples)) if drawn else 1
-    for number in range(2 * runs):
+    for number in range(2 * max(free_runs, LOOKED_AT * bool(samples)) if drawn else 2):
         if still or samples:
             side, free = number % 2, Recorder(record, ())
             found = run(call, both[side], free, seed + 1 + number)["leaves"]
@@ -645,11 +634,10 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
                     some = made.ravel()[:MOST_PLACES] if hasattr(made, "ravel") else made
                     samples[event.order][side].append(plain(some))
     for number, make in replay.repeats.items():
-        event, order = replay.events[number], cast(int, replay.events[number].order)
-        moved = order is not None and event.input != record.events[order].input
-        if moved and (bits or event.norm in primitives.OPAQUE):
-            both_ways, many = (record.repeats[order], make), CALLS if bits else FEW_CALLS
-            samples[order] = [[plain(again()) for _ in range(many)] for again in both_ways]
+        event, order = replay.events[number], replay.events[number].order
+        if order is not None and order in moved and (bits or event.norm in primitives.OPAQUE):
+            calls = range(CALLS if bits else FEW_CALLS)
+            samples[order] = [[plain(again()) for _ in calls] for again in (record.repeats[order], make)]
     return {
         "events": [vars(event) for event in record.events],
         "events_prime": [vars(event) for event in replay.events],
@@ -657,7 +645,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         "outcome_prime": outcome_prime,
         "repeated": repeated["leaves"],
         "still": still if free_runs or not drawn else [],
-        "responses": [[one, _response(call, both[0], record, one, sides[0], seed)] for one in nudge[:MOST_NUDGED]],
+        "responses": [[one, _response(call, both[0], record, one, sides[0], seed)] for one in nudged[:MOST_NUDGED]],
         "samples": [[order, *made] for order, made in samples.items()],
         "bits": bits,
         "unseen": sorted({*record.unseen, *replay.unseen}),
@@ -677,11 +665,10 @@ def _response(
     for name, value in before.items():
         after = [one.get(name) for one in runs]
         if all(type(one) in (int, float) for one in (value, *after)):
-            tiny, *far = (each - value for each in after)
-            slope = far[-1] / NUDGES[-1]
-            steps = zip(far, (slope * by for by in NUDGES[1:]))  # noqa: B905  # strict since 3.10
-            even = slope and all(abs(one - step) <= EVEN * abs(step) for one, step in steps)
-            found[name] = slope if even else tiny / NUDGES[0], bool(tiny) or (whole if even else not any(far))
+            tiny, *far = ((one - value) / by for one, by in zip(after, NUDGES))  # noqa: B905  # strict since 3.10
+            slope = far[-1]
+            even = slope and all(abs(one - slope) <= EVEN * abs(slope) for one in far)
+            found[name] = slope if even else tiny, bool(tiny) or (whole if even else not any(far))
         elif after != [value] * len(after):
             found[name] = 0.0, False
     return found

@@ -107,8 +107,7 @@ class Judge:
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Return what is found, in the order of calls, once a place and kind."""
         moved = self.moved()
-        # of others the output is no number that follows their answer
-        reached = [one for one in moved if one.kind == "mechanism" or self.reaches(one)]
+        reached = [one for one in moved if self.reaches(one)]
         self.branches()
         self.parameters()
         self.mechanisms(moved)
@@ -118,11 +117,11 @@ class Judge:
         return tuple({(one.kind, one.where): one for _, one in reversed(ordered)}.values())[::-1]
 
     def reaches(self, one: Event) -> bool:
-        """Whether a number of the output follows what a call answers; if it does something else, it is not judged."""
+        """Whether a number of the output follows what a call answers; if none does, it is not judged, but listed."""
         response = self.responses.get(one.order, {"": [1.0, True]}).values()
-        follows = any(slope for slope, _ in response)
-        if not follows and any(each != STILL for each in response):
-            self.aside.append(f"{where(one)} {one.what}, by which the output is chosen")
+        follows = one.kind != "compare" and any(slope for slope, _ in response)
+        if not follows:
+            self.aside.append(f"{where(one)} {one.what}, by which the output may be chosen")
         return follows
 
     # what was called
@@ -131,9 +130,7 @@ class Judge:
         """Find draws of noise that one run makes and the other does not; what follows cannot be compared."""
         met = {one.order for one in self.primes}
         alone = [(place, one) for place, one in enumerate(self.events) if one.judged and place not in met]
-        last = itertools.accumulate((one.order or 0 for one in self.primes), max)
-        both = zip(last, self.primes, strict=True)
-        alone += [(place + 1, one) for place, one in both if one.judged and one.order is None]
+        alone += [(place, one) for place, one in enumerate(self.primes) if one.judged and one.order is None]
         if alone:
             order, one = min(alone, key=lambda each: each[0])
             counts = [sum(each.call == one.call for each in run) for run in (self.events, self.primes)]
@@ -174,7 +171,7 @@ class Judge:
     def moved(self) -> list[Event]:
         found = []
         for before, one in self.pairs:
-            counts = (one.judged or one.kind == "add") and not one.states.get("live")
+            counts = one.kind in ("draw", "mechanism", "add", "compare") and not one.states.get("live")
             if not counts or equal(before.input, one.input):
                 continue
             draws: Any = [[one.order, 1.0]] if one.judged else before.draws

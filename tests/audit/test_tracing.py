@@ -139,7 +139,8 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: len(data) + round(rng.laplace()), UNLISTED),
         (lambda data, rng: len(data) + int(rng.laplace()), UNLISTED),  # which loses 1.7, as 0 is of two sides
         (lambda data, rng: f"{len(data) + rng.laplace():.3f}", UNLISTED),
-        (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), NOTHING_SEEN),  # as x - noise < 2
+        (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), UNLISTED),  # as x - noise < 2
+        (lambda data, rng: int((np.eye(4)[0] * len(data) + rng.laplace(size=4)).argmax()), UNLISTED),
         (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
         (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
@@ -159,6 +160,7 @@ def numbers_of_one_draw(data, rng):
         "made whole",
         "as text",
         "compared",
+        "greatest of an array",
         "sizes",
         "raises",
         "table",
