@@ -250,16 +250,17 @@ class Judge:
 
     def spent(self, moved: Sequence[Event]) -> None:
         """Find where the noise that reaches the output does not pay for the moves, alone or together."""
-        losses = [(one, self.laws(one)) for one in moved]
-        for one, laws in losses:
-            self.overspent(MOVES, self.described(one), one, laws)
+        known: list[tuple[Event, Laws]] = []
+        for one in moved:
+            said, laws = self.laws(one)
+            self.overspent(MOVES, said, one, laws)
+            known += [(one, laws)] if laws else []
             if (not laws and one.kind != "mechanism") or one.states.get("rounded"):
                 self.aside.append(f"{where(one)} {one.what}, which meets data in a way that is not seen")
-        losses = [(one, laws) for one, laws in losses if laws]
-        if len(losses) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
-            lines = sorted({where(one) for one, _ in losses})
-            said = f"{len(losses)} inputs move together ({clipped(', '.join(lines), LONGEST)})"
-            self.overspent(BUDGET, said, losses[-1][0], [law for _, laws in losses for law in laws])
+        if len(known) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
+            lines = sorted({where(one) for one, _ in known})
+            said = f"{len(known)} inputs move together ({clipped(', '.join(lines), LONGEST)})"
+            self.overspent(BUDGET, said, known[-1][0], [law for _, laws in known for law in laws])
 
     def overspent(self, kind: str, said: str, one: Event, laws: Laws) -> None:
         """Suspect a call if laws attain more than the claim; of sums with noise that is exact."""
@@ -267,13 +268,6 @@ class Judge:
         if spent is not None and self.claim is not None and spent > self.claim.parameter * (1.0 + EXCESS):
             said = f"{said}: it loses {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
             self.suspect(one.order, kind, said, one.at, spent if one.kind == "add" else None)
-
-    def described(self, one: Event) -> str:
-        law, scale = self.noise(one)
-        if scale is None or one.gaps is None:
-            return f"input of {one.what} moves"
-        width = float(np.ravel(scale)[0])
-        return f"input moves by {one.gaps.max(initial=0.0):.6g} where {law} noise of scale {width:.6g} is added"
 
     def noise(self, one: Event) -> tuple[str, Any]:
         """Return law and scale, weights counted, of the noise that an input meets; None where these are not known."""
@@ -294,31 +288,31 @@ class Judge:
             return "discrete laplace", -1.0 / math.log1p(-event.fixed["p"])
         return "laplace", scale * abs(weight) if law == "exponential" else None
 
-    def laws(self, one: Event) -> Laws:
-        """Return what a noisy number, or several, are drawn from; none where that is not known."""
+    def laws(self, one: Event) -> tuple[str, Laws]:
+        """Say how an input moves, and return what the noisy numbers are drawn from; nothing where that is not known."""
         from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 
-        law, scale = self.noise(one)
+        (law, scale), said, epsilon = self.noise(one), f"input of {one.what} moves", one.states.get("epsilon")
         if law == "finite":
             with np.errstate(divide="ignore"):
                 logs = [np.log(numbers(each.input)) for each in (self.events[one.order or 0], one)]  # type: ignore[arg-type]
             x, x_prime = (FiniteLaw(range(len(side)), side) for side in logs)
-            return [(x, x_prime)] * (len(logs[0]) == len(logs[1]))
-        epsilon = one.states.get("epsilon")
+            return said, [(x, x_prime)] * (len(logs[0]) == len(logs[1]))
         if scale is None and one.kind == "mechanism" and epsilon is not None:
-            return [dominating(float(epsilon), float(one.states.get("delta") or 0.0))]
-        if scale is None or one.gaps is None or np.size(scale) not in (1, one.gaps.size):
-            return []
-        kinds: Any = {"laplace": LaplaceLaw, "normal": NormalLaw, "discrete laplace": DiscreteLaplaceLaw}
+            return said, [dominating(float(epsilon), float(one.states.get("delta") or 0.0))]
+        if scale is None or one.gaps is None:
+            return said, []
         found: Laws = []
-        widths = np.broadcast_to(np.ravel(scale), one.gaps.shape)
-        for far, width in zip(one.gaps.tolist(), widths.tolist(), strict=True):
+        kinds: Any = {"laplace": LaplaceLaw, "normal": NormalLaw, "discrete laplace": DiscreteLaplaceLaw}
+        widths = np.resize(np.ravel(scale), one.gaps.shape) if np.size(scale) in (1, one.gaps.size) else []
+        for far, width in zip(one.gaps.tolist(), widths, strict=False):
             if far and (math.isinf(far) or not 0.0 < width < math.inf or law == "exponential"):
                 found.append(dominating(math.inf, 0.0))
             elif far:
                 far = math.ceil(far) if law == "discrete laplace" else far
                 found.append((kinds[law](0, width), kinds[law](far, width)))
-        return found
+        far, width = one.gaps.max(initial=0.0), float(np.ravel(scale)[0])
+        return f"input moves by {far:.6g} where {law} noise of scale {width:.6g} is added", found
 
     # what comes out
 
@@ -364,21 +358,20 @@ class Judge:
         lost = {self.primes[draw].order for draw in drawn(one for one in self.primes if one.order is None)}
         lost |= drawn(one for one in self.events if one.order not in met)
         seen = drawn(one for one in self.events if one.order in met) - lost
-        reacts: list[Any] = [
-            (self.events[order], *response[name])
+        reacts = {
+            order: response[name]
             for order, response in self.responses.items()
             if self.events[order].kind == "draw" and order not in seen and response.get(name, STILL) != STILL
-        ]
+        }
         if not reacts:
             return None
-        first: Event = reacts[0][0]
-        unit = reacts[0][1]
-        even = bool(unit) and number_like(value, other) and all(slope for _, slope, _ in reacts)
+        order, (unit, _) = next(iter(reacts.items()))
+        even = bool(unit) and number_like(value, other) and all(slope for slope, _ in reacts.values())
         return replace(
-            first,
-            draws=[[event.order, slope / unit if even else 1.0] for event, slope, _ in reacts],
+            first := self.events[order],
+            draws=[[draw, slope / unit if even else 1.0] for draw, (slope, _) in reacts.items()],
             gaps=np.array([abs((other - value) / unit) * (1.0 - EVEN)]) if even else None,
-            states={**first.states, "rounded": not all(whole for *_, whole in reacts)},
+            states={**first.states, "rounded": not all(whole for _, whole in reacts.values())},
         )
 
     def unlisted(self) -> tuple[str, ...]:
