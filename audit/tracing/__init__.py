@@ -33,8 +33,8 @@ from epsaudit.engine.provenance import entropy
 from epsaudit.errors import AuditError, seconds_of
 from epsaudit.text import lower
 from epsaudit.tracing import recorder
-from epsaudit.tracing.recorder import RAISES, mechanism
-from epsaudit.tracing.verdicts import NOTHING_SEEN, UNLISTED, Judge, Suspicion, equal, free_runs
+from epsaudit.tracing.recorder import mechanism
+from epsaudit.tracing.verdicts import NOTHING_SEEN, UNLISTED, Judge, Suspicion, free_runs
 
 __all__ = ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
@@ -76,20 +76,19 @@ class Trace:
 
     @property
     def exact(self) -> float | None:
-        """The greatest exact loss of a component, in the claim's parameter; None where none is known."""
+        """The greatest exact loss of a component, in the claim's parameter, which it exceeds; None if none is known."""
         return max((one.exact for one in self.suspicions if one.exact is not None), default=None)
 
     @property
     def loss(self) -> float:
         """How large what is suspected is, in claims, to order pairs by: infinite where no exact loss is known."""
-        worst = self.suspicions and (self.claim is None or any(one.exact is None for one in self.suspicions))
-        return math.inf if worst else (self.exact or 0.0) / (self.claim.parameter or 1.0 if self.claim else 1.0)
+        worst = max((math.inf if one.exact is None else one.exact for one in self.suspicions), default=0.0)
+        return worst / (self.claim.parameter or 1.0 if self.claim else 1.0)
 
     @property
     def refuted(self) -> bool:
         """Whether a certificate refutes the claim: the exact loss of what is released, or a statistical audit."""
-        exact = self.claim is not None and self.exact is not None and self.exact > self.claim.parameter
-        return exact or (self.certificate is not None and self.certificate.violates_claim)
+        return self.exact is not None or (self.certificate is not None and self.certificate.violates_claim)
 
     @property
     def verdict(self) -> str:
@@ -101,9 +100,9 @@ class Trace:
         """Say the verdict in one sentence, with file and line where there is something to point at."""
         if self.suspicions:
             return str(self.suspicions[0])
-        if self.verdict == NOTHING_SEEN:
-            return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
-        return f"{UNLISTED}, which are not judged: {'; '.join([*self.unlisted[:3], *self.unseen])}"
+        if aside := [*self.unlisted[:3], *self.unseen]:
+            return f"{UNLISTED}, which are not judged: {'; '.join(aside)}"
+        return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
 
     def lines(self) -> list[tuple[str, str]]:
         """Return labelled lines of all that is known."""
@@ -111,16 +110,14 @@ class Trace:
         for one in self.suspicions:
             found += [("at", str(one)), *(("in", f"{file}:{line}, {name}") for file, line, name in one.stack)]
         found += [*(("not judged", one) for one in self.unlisted), *(("not seen", one) for one in self.unseen)]
+        said = "nothing: this is a suspicion"
         if self.exact is not None and self.claim is not None:
             said = f"{self.claim.symbol} = {self.exact:.6g} of the component on its two inputs, from its law; no runs"
-            found.append(("exact", said))
         elif (known := self.certificate) is not None:
             bound = f"{known.claim.symbol} >= {lower(known.lower_bound)} in {known.runs:,} runs, end to end"
-            said = "refuted" if known.violates_claim else "not refuted"
-            found.append(("certified", f"{bound}; the claim of {known.claim} is {said}"))
-        elif self.suspicions:
-            found.append(("certified", "nothing: this is a suspicion"))
-        return found
+            said = f"{bound}; the claim of {known.claim} is {'' if known.violates_claim else 'not '}refuted"
+        shows = self.suspicions or self.certificate
+        return [*found, ("certified" if self.exact is None else "exact", said)] if shows else found
 
     def __str__(self) -> str:
         return "\n".join([f"{self.name}: {self.sentence()}", *(f"  {name:<10}  {said}" for name, said in self.lines())])
@@ -129,7 +126,7 @@ class Trace:
         same = "name", "verdict", "calls", "seconds", "seed", "exact", "refuted", "unlisted", "unseen"
         told = {name: getattr(self, name) for name in same}
         told |= {"claim": None if self.claim is None else str(self.claim), "sentence": self.sentence()}
-        told["suspicions"] = [one.to_dict() for one in self.suspicions]
+        told["suspicions"] = [{**vars(one), "file": one.file, "line": one.line} for one in self.suspicions]
         return {**told, "certificate": None if self.certificate is None else self.certificate.to_dict()}
 
 
@@ -151,14 +148,12 @@ def trace(
     Parameters
     ----------
     function : callable or Mechanism
-        As for `epsaudit.black_box`. Numpy's generators, `random`, `secrets`, `os.urandom`, scipy, torch and jax are
-        seen where they are used, and mechanisms of libraries as a whole; yours join by `mechanism`. It runs in a child
-        process, in which these are replaced. What `epsaudit.adapters.served.Served` makes runs in its environment.
+        As for `epsaudit.black_box`. It runs in a child process, in which what draws random numbers is replaced; what
+        `epsaudit.adapters.served.Served` makes runs in its environment.
     pair : DatasetPair or (x, x_prime)
         Neighbouring datasets.
     claim : Claim, optional
-        What the noise is to pay for. Without it only what depends on the data, and what a mechanism itself states, is
-        judged.
+        What the noise is to pay for; without it what depends on data, and what a mechanism states, is judged.
     bits : bool
         Also call each mechanism of a library 2,048 times on both inputs, and look at the last bits of its outputs.
     certify : bool
@@ -227,7 +222,11 @@ def traces(
             if not ours.poll(timeout):
                 raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
             told = serve.decoded(json.loads(ours.recv_bytes()))
-            yield told if isinstance(told, str) else _judged(asked.name, pair, claim, told, seed, started)
+            if not isinstance(told, str):
+                judge = Judge(told, claim)
+                found = judge.suspicions(), judge.unlisted(), judge.unseen(), len(judge.events)
+                told = Trace(asked.name, pair, claim, *found, time.perf_counter() - started, seed)
+            yield told
             started = time.perf_counter()
     except (EOFError, ConnectionError):
         child.join()
@@ -274,14 +273,3 @@ def _call(asked: Mechanism) -> recorder.Call:
         return takes.of(asked.function() if asked.fresh else asked.function)(data, *size, *[source] * bool(takes.what))
 
     return call
-
-
-def _judged(name: str, pair: DatasetPair, claim: Claim | None, told: Any, seed: int, started: float) -> Trace:
-    judge = Judge(told, claim)
-    suspicions, unlisted, unseen = judge.suspicions(), judge.unlisted(), list(told["unseen"])
-    if not equal(told["outcome"]["leaves"], told["repeated"]):
-        unseen.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
-    if all(raised := [told[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]):
-        unseen.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: nothing after that is seen")
-    seconds = time.perf_counter() - started
-    return Trace(name, pair, claim, suspicions, unlisted, tuple(unseen), len(judge.events), seconds, seed)

@@ -35,7 +35,7 @@ SAMPLERS = {
         normal: normal loc scale size, standard_normal size dtype out, randn *
         exponential: exponential scale size, standard_exponential size dtype method out
         geometric: geometric p size
-        other: gumbel loc scale size, logistic loc scale size, gamma shape scale size, standard_gamma shape size dtype out
+        other: gumbel loc scale size, logistic loc scale size, gamma shape scale size, standard_gamma shape size
         other: poisson lam size, standard_t df size, standard_cauchy size, multivariate_normal mean cov size
         other: dirichlet alpha size, beta alpha beta size, chisquare df size
         sampled: uniform low high size, random size dtype out, random_sample size, rand *, bytes length
@@ -108,22 +108,16 @@ def attributes(owner: Any, *names: str) -> dict[str, Any]:
 
 
 def _of_diffprivlib(owner: Any, value: Any) -> Stated:
-    if callable(value):
-        return _of_objective(owner)
     known = attributes(owner, *NOISE)
-    states = known
+    if callable(value):  # an objective: how much a record may bend the loss, and alpha, how much all of them must
+        bend = float(owner.function_sensitivity) * float(owner.data_sensitivity)
+        known.update(attributes(owner, "alpha", "dimension"))
+        return Stated(None, {**known, "sensitivity": bend}, known, "linf", functools.partial(_probed, owner))
+    states = dict(known)
     if type(owner).__name__ == "Laplace" and known.get("epsilon") and not known.get("delta"):
-        states = {**known, "law": "laplace", "scale": known["sensitivity"] / known["epsilon"]}
+        states.update(law="laplace", scale=known["sensitivity"] / known["epsilon"])
     fixed = {**known, **attributes(owner, *BOUNDS)}
     return Stated(attributes(owner, "utility").get("utility", value), states, fixed, "linf of a utility")
-
-
-def _of_objective(owner: Any) -> Stated:
-    """Objective perturbation: how much a record may bend the loss, and alpha, how much all of them must."""
-    bend = float(owner.function_sensitivity) * float(owner.data_sensitivity)
-    known = attributes(owner, "epsilon", "alpha")
-    fixed, after = {**known, **attributes(owner, "dimension")}, functools.partial(_probed, owner)
-    return Stated(None, {**known, "sensitivity": bend}, fixed, "linf", after)
 
 
 def _probed(owner: Any, function: Any, event: Any) -> Any:

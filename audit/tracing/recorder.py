@@ -25,7 +25,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from epsaudit import serve
 from epsaudit.tracing import primitives
@@ -55,13 +55,12 @@ CALLS = 2048
 of 1 about 80 outputs are near 0."""
 RAISES = ".exception"
 """The name of the part of an outcome that says what was raised."""
-NOTHING = object()
 DRAWN = ("draw", "sample", "mechanism")
 """Kinds of events whose answers are drawn."""
 FROZEN = (*DRAWN, "add", "compare")
 """Those that a replay answers as recorded; what is multiplied, or composed, is made anew."""
-Call = Any
-"""What calls the audited function with a dataset, a generator or None, and a seed."""
+Call = Callable[[Any, Any, int], Any]
+"""Of the audited function, with a dataset, a generator or None, and a seed."""
 
 
 @dataclasses.dataclass
@@ -614,7 +613,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
     outcome_prime = run(call, both[1], replay, seed)
     sides = outcome["leaves"], outcome_prime["leaves"]
     # what is the same in all runs of a side, and another on the other
-    still = [name for name in {**sides[0], **sides[1]} if sides[0].get(name, NOTHING) != sides[1].get(name, NOTHING)]
+    still = [name for name in {**sides[0], **sides[1]} if sides[0].get(name, ...) != sides[1].get(name, ...)]
     matched = {one.order: one for one in replay.events if one.order is not None}
     moved = {order: record.events[order] for order, one in matched.items() if one.input != record.events[order].input}
     follow = {"add": moved, "draw": matched if still else moved}
@@ -627,7 +626,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         if still or samples:
             side, free = number % 2, Recorder(record, ())
             found = run(call, both[side], free, seed + 1 + number)["leaves"]
-            still = [name for name in still if found.get(name, NOTHING) == sides[side].get(name, NOTHING)]
+            still = [name for name in still if found.get(name, ...) == sides[side].get(name, ...)]
             for place, event in enumerate(free.events):
                 if event.order in samples:
                     made: Any = free.results.get(place)

@@ -6,7 +6,6 @@ a sentence with both values; of noise whose law is known the loss of the compone
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,10 +80,6 @@ class Suspicion:
 
     def __str__(self) -> str:
         return f"{self.where} {self.sentence}"
-
-    def to_dict(self) -> dict[str, Any]:
-        told = {name: getattr(self, name) for name in ("kind", "sentence", "file", "line", "exact")}
-        return {**told, "stack": [list(one) for one in self.stack]}
 
 
 class Judge:
@@ -181,8 +176,8 @@ class Judge:
             x, x_prime, gaps = numbers(before.input), numbers(one.input), None
             if x is not None and x_prime is not None and x.shape == x_prime.shape:
                 with np.errstate(invalid="ignore"):
-                    gaps = np.nan_to_num(np.abs(x - x_prime), nan=np.inf, posinf=np.inf)
-                gaps[(x == x_prime) | (np.isnan(x) & np.isnan(x_prime))] = 0.0
+                    gaps = np.where(np.isclose(x, x_prime, 0.0, 0.0, True), 0.0, np.abs(x - x_prime))
+                gaps[np.isnan(gaps)] = np.inf
             found.append(replace(one, draws=draws, gaps=gaps))
         return found
 
@@ -304,7 +299,7 @@ class Judge:
             return said, []
         found: Laws = []
         kinds: Any = {"laplace": LaplaceLaw, "normal": NormalLaw, "discrete laplace": DiscreteLaplaceLaw}
-        widths = np.resize(np.ravel(scale), one.gaps.shape) if np.size(scale) in (1, one.gaps.size) else []
+        widths = np.resize(scale, one.gaps.shape).tolist() if np.size(scale) in (1, one.gaps.size) else []
         for far, width in zip(one.gaps.tolist(), widths, strict=False):
             if far and (math.isinf(far) or not 0.0 < width < math.inf or law == "exponential"):
                 found.append(dominating(math.inf, 0.0))
@@ -367,12 +362,13 @@ class Judge:
             return None
         order, (unit, _) = next(iter(reacts.items()))
         even = bool(unit) and number_like(value, other) and all(slope for slope, _ in reacts.values())
-        return replace(
-            first := self.events[order],
+        first: Event = replace(
+            self.events[order],
             draws=[[draw, slope / unit if even else 1.0] for draw, (slope, _) in reacts.items()],
             gaps=np.array([abs((other - value) / unit) * (1.0 - EVEN)]) if even else None,
-            states={**first.states, "rounded": not all(whole for _, whole in reacts.values())},
+            states={**self.events[order].states, "rounded": not all(whole for _, whole in reacts.values())},
         )
+        return first
 
     def unlisted(self) -> tuple[str, ...]:
         """Say what is drawn without a mechanism that is known: places, each with what is drawn there."""
@@ -382,6 +378,15 @@ class Judge:
             if drawn or (one.kind == "mechanism" and one.norm in OPAQUE):
                 found[f"{where(one)} {one.what}"] = None
         return tuple({**found, **dict.fromkeys(self.aside)})
+
+    def unseen(self) -> tuple[str, ...]:
+        """Say what was not seen."""
+        found = list(self.told["unseen"])
+        if not equal(self.told["outcome"]["leaves"], self.told["repeated"]):
+            found.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
+        if all(raised := [self.told[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]):
+            found.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: nothing after that is seen")
+        return tuple(found)
 
 
 def allows(claim: Claim, epsilon: float) -> bool:
