@@ -7,21 +7,13 @@ import json
 import numpy as np
 import pytest
 from scipy.stats import binom
+from small import noisy
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.certificates import Box, Counts, MembershipGame
 from epsaudit.cli.main import main
 from epsaudit.results.compare import compare, p_value, recount
 from epsaudit.results.result import save
-
-
-def noisy(scale, claim=None):
-    return vectorized(
-        lambda data, size, rng: data + rng.laplace(scale=scale, size=size),
-        claim=claim or PureDP(1.0),
-        name="noisy",
-        pairs=[DatasetPair(0, 1)],
-    )
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,15 +114,3 @@ def test_gaussian_dp_and_back(mu, delta):
     if epsilon > 0.0:
         assert float(approximate_to_gaussian(epsilon, delta)) == pytest.approx(mu, rel=1e-6)
         assert float(gaussian_to_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [0.2, 1.0])
-def test_pure_profiles_are_those_of_dp_accounting(epsilon):
-    response = privacy_loss_distribution.from_privacy_parameters(
-        privacy_loss_distribution.common.DifferentialPrivacyParameters(epsilon, 0.0), value_discretization_interval=1e-4
-    )
-    laplace = privacy_loss_distribution.from_laplace_mechanism(1.0 / epsilon, value_discretization_interval=1e-4)
-    noisy = LaplaceLaw(0.0, 1.0 / epsilon), LaplaceLaw(1.0, 1.0 / epsilon)
-    for at in (0.0, 0.3 * epsilon, 0.9 * epsilon):
-        assert PureDP(epsilon).profile(at) == pytest.approx(response.get_delta_for_epsilon(at), abs=1e-6)
-        assert exact.delta(*noisy, at) == pytest.approx(laplace.get_delta_for_epsilon(at), abs=1e-6)

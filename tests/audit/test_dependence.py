@@ -10,7 +10,6 @@ from epsaudit.experiments import plumbing
 
 RUNS = [audit, audit_sequentially]
 PAIRS = [DatasetPair(0, 1)]
-KEPT = {}
 
 LAWS = {
     "continuous": lambda rng: rng.laplace(size=300),
@@ -88,10 +87,6 @@ class TestPower:
 
 
 # functions whose single release is exactly 1-DP; all but the last two were refuted at 99.99 %
-
-
-def remembered(data, rng):
-    return KEPT.setdefault(data, data + rng.laplace())
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])

@@ -204,19 +204,6 @@ def test_post_processing_never_costs_privacy(pair, names, claim):
     assert exact_parameter(claim, *merged) <= exact_parameter(claim, law, law_prime) * (1 + 1e-9) + 1e-6
 
 
-@pytest.mark.parametrize("eps", EPSILONS)
-def test_randomised_response_attains_the_tight_renyi_curve_of_pure_dp(eps):
-    """Catalogue section E; Bun and Steinke (2016), Proposition 3.3, sharpened."""
-    pair = randomised_response(eps)
-    for a in (1.5, 2.0, 10.0, 50.0):
-        tight = math.log((math.sinh(a * eps) - math.sinh((a - 1) * eps)) / math.sinh(eps)) / (a - 1)
-        assert renyi(*pair, a) == pytest.approx(tight, rel=1e-11)
-    assert renyi(*pair, 1.0) == pytest.approx(eps * math.tanh(eps / 2), rel=1e-12)
-    assert exact_parameter(ZCDP(1.0), *pair) == pytest.approx(eps * math.tanh(eps / 2), rel=1e-10)
-    for e in (0.0, eps / 3, eps / 2):
-        assert delta(*pair, e) == pytest.approx(PureDP(eps).profile(e), rel=1e-12)
-
-
 def test_name_and_shame_attains_its_approximate_claim():
     """Kairouz, Oh and Viswanath (2015): the pair that attains (epsilon, delta)-DP."""
     eps, rare = 1.0, 1e-6

@@ -5,7 +5,6 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 
 PAIR = DatasetPair(0, 1)
-pytest_plugins = ["pytester"]
 
 
 class SpeechlessError(Exception):

@@ -8,10 +8,9 @@ import math
 import types
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.engine.independence import unevenness_of_copies
 from epsaudit.engine.sampling import COPIED
 
@@ -59,15 +58,8 @@ def repeats_at_a_distance(data, size, rng):
     return np.where(uniform < TRUE, data, 1 - data)
 
 
-def keeps_it_in_a_cache():
-    noise = functools.lru_cache(lambda data: np.random.laplace())  # noqa: NPY002
-    return lambda data, rng: data + noise(data) + rng.normal(scale=0.01)
-
-
 DEPENDENT = {
     "a draw beside jitter": (lambda: black_box(keeps_its_draw(), claim=PureDP(1.0)), COUNTS),
-    "an answer": (lambda: black_box(caches_its_answer(), claim=PureDP(1.0)), COUNTS),
-    "a draw in a cache": (lambda: black_box(keeps_it_in_a_cache(), claim=PureDP(1.0)), COUNTS),
     "draws used again in a call": (lambda: vectorized(repeats_at_a_distance, claim=PureDP(1.0)), BITS),
 }
 
@@ -171,12 +163,9 @@ class Leaky(Rappor):
 @pytest.mark.parametrize("run", [audit, audit_sequentially])
 def test_a_fresh_object_for_each_run_makes_a_client_right_whatever_it_keeps(run):
     """Half of these were refuted, as one object answered every run; at 1 - 1e-4 a sound one is, once in 10,000."""
-    for seed in range(3):
-        result = run(fresh=Rappor, pairs=BITS, claim=PureDP(1.0), trials=8_000, seed=seed, n_jobs=1, confidence=0.9999)
-        assert not result.violates_claim
-        assert result.lower_bound > 0.4
-    result = run(fresh=Leaky, pairs=BITS, claim=PureDP(1.0), trials=8_000, seed=0, n_jobs=1, confidence=0.9999)
-    assert result.violates_claim
+    asked = {"pairs": BITS, "claim": PureDP(1.0), "trials": 8_000, "seed": 0, "n_jobs": 1, "confidence": 0.9999}
+    assert 0.4 < run(fresh=Rappor, **asked).lower_bound <= 1.0
+    assert run(fresh=Leaky, **asked).violates_claim
 
 
 @pytest.mark.parametrize("left", [50, 2_532])
@@ -300,46 +289,9 @@ def test_draws_that_a_class_keeps_are_refused(run, function):
         audited(run, function)
 
 
-RUNS = [audit, audit_sequentially]
-
-
 def add_to_array(data, rng):
     data += rng.laplace()
     return float(data[0])
-
-
-def add_to_frame(data, rng):
-    data["v"] = data["v"] + rng.laplace()
-    return float(data["v"].iloc[0])
-
-
-def eat(data, rng):
-    count = 0
-    while data:
-        data.pop()
-        count += 1
-    return count + rng.laplace()
-
-
-CHANGERS = {
-    "array": (add_to_array, np.array([0.0]), np.array([1.0])),
-    "frame": (add_to_frame, pd.DataFrame({"v": [0.0, 5.0]}), pd.DataFrame({"v": [1.0, 5.0]})),
-    "consumed": (eat, [1, 2], [1, 2, 3]),
-}
-
-
-@pytest.mark.parametrize(
-    ("run", "changer"), [(audit, "array"), (audit, "consumed"), (audit_sequentially, "array"), (audit, "frame")]
-)
-def test_who_changes_its_dataset_is_audited_as_if_it_did_not(run, changer):
-    """Refuted, or with bound 0 where the first run had used the data up, while runs shared their dataset."""
-    function, x, x_prime = CHANGERS[changer]
-    mechanism = black_box(function, claim=PureDP(1.0), pairs=[DatasetPair(x, x_prime)])
-    result = run(mechanism, trials=6_000, confidence=0.9999, seed=3, n_jobs=1)
-    assert 0.6 < result.lower_bound <= 1.0
-    assert COPIED in result.notes
-    assert COPIED in str(result)
-    assert type(result).from_dict(result.to_dict()).notes == result.notes
 
 
 def test_the_bound_is_that_of_who_copies():
@@ -354,6 +306,8 @@ def test_the_bound_is_that_of_who_copies():
     ]
     assert len({result.counts for result in results}) == 1
     assert [COPIED in result.notes for result in results] == [True, False]
+    assert COPIED in str(results[0])
+    assert AuditResult.from_dict(results[0].to_dict()).notes == results[0].notes
 
 
 class Late:
@@ -400,15 +354,3 @@ def test_the_users_own_dataset_is_never_touched():
     x, x_prime = np.array([0.0]), np.array([1.0])
     audit(black_box(add_to_array, claim=PureDP(1.0)), DatasetPair(x, x_prime), trials=2_000, seed=1, n_jobs=1)
     assert (x[0], x_prime[0]) == (0.0, 1.0)
-
-
-def test_every_call_of_a_vectorised_function_sees_the_dataset_as_given():
-    def shifting(data, size, rng):
-        data += 1.0
-        return data[0] + rng.laplace(size=size)
-
-    mechanism = vectorized(shifting, claim=PureDP(1.0), pairs=[DatasetPair(np.array([0.0]), np.array([1.0]))])
-    for run in RUNS:
-        result = run(mechanism, trials=20_000, confidence=0.9999, seed=1)
-        assert 0.8 < result.lower_bound <= 1.0
-        assert COPIED in result.notes

@@ -48,12 +48,6 @@ def test_what_is_not_known_is_a_sentence():
         ((1.0, 0.0), {"epsilon": 1.0}),
         ((1.0, 1e-6), {"epsilon": 1.0, "delta": 1e-6}),
         ({"rho": 1}, {"rho": 1.0}),
-        (measurement("MaxDivergence", lambda d: 0.5 * d), {"epsilon": 0.5}),
-        ((measurement("ZeroConcentratedDivergence", lambda d: d / 8), 4), {"rho": 0.5}),
-        (
-            (measurement("SmoothedMaxDivergence", lambda d: Thing(epsilon=lambda delta: d * delta)), 1, 0.5),
-            {"epsilon": 0.5, "delta": 0.5},
-        ),
     ],
 )
 def test_what_a_library_states_is_read_by_what_it_is(said, numbers):

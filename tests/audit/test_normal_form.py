@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epsaudit.outputs.normal_form import (
+    Raised,
+    TimedOut,
     block_from_json,
     block_to_json,
     from_json,
@@ -38,7 +40,8 @@ numbers = st.one_of(
     st.integers(-9, 9),
     st.floats(-3, 3),
 )
-scalars = st.one_of(numbers, st.none(), st.text("ab", max_size=2), st.binary(max_size=1), st.just(date(2020, 1, 1)))
+others = st.sampled_from([None, date(2020, 1, 1), TimedOut(), Raised("KeyError")])
+scalars = st.one_of(numbers, others, st.text("ab", max_size=2), st.binary(max_size=1))
 arrays = st.sampled_from(
     [np.zeros(2), np.array([1, 2]), np.array([2**60 + 1, 0]), np.eye(2), np.eye(2, dtype=int), np.array([0.5, np.nan])]
 )
@@ -85,6 +88,7 @@ def normal_form_does_not_depend_on_the_block(values):
         assert same(alone, normal(alone))
         assert same(alone, from_json(json.loads(json.dumps(to_json(alone)))))
     again = block_from_json(json.loads(json.dumps(block_to_json(pack(values)))))
+    assert again.dtype == pack(values).dtype
     assert list(map(repr, values_of(again))) == list(map(repr, together))
     assert kinds_of(pack(values)) == [kinds_of(pack([value]))[0] for value in values]
 

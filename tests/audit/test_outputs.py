@@ -1,7 +1,7 @@
 """Outputs are values of their own, of any kind and dtype, whatever stands beside them or a function does later.
 
-Each sound function releases what is exactly 1-DP; at 99.99 % an audit refutes it by chance once in 10,000. Each
-leaky one has half of the noise that its claim needs, and hides it in memory that it uses again.
+Each sound function releases what is exactly 1-DP; at 99.99 % an audit refutes it by chance once in 10,000. The leaky
+one has half of the noise that its claim needs, and hides it in memory that it uses again.
 """
 
 import datetime
@@ -31,7 +31,6 @@ from epsaudit import (
 from epsaudit.audits.verify import recompute
 from epsaudit.outputs.normal_form import (
     Array,
-    describe_atoms,
     from_json,
     join,
     normal,
@@ -60,49 +59,13 @@ def test_numbers_of_two_types_in_one_block():
     assert audit_sequentially(sound, trials=20_000, confidence=1 - 1e-6, seed=0, n_jobs=1).stopped != "refuted"
 
 
-def short_floats_beside_refusals(data, rng):
-    return None if rng.random() < 0.01 else np.float32(data + rng.laplace())
-
-
-def long_integers_beside_floats(data, rng):
-    return 0.5 if rng.random() < 0.01 else int(2**60 * (8 + data + rng.laplace()))
-
-
-@pytest.mark.parametrize("function", [short_floats_beside_refusals, long_integers_beside_floats])
-def test_numbers_that_a_block_could_round(function):
-    sound = black_box(function, claim=CLAIM, pairs=[PAIR])
-    for seed in range(2):
-        assert not audit(sound, trials=20_000, confidence=0.9999, seed=seed, n_jobs=1).violates_claim
-
-
-def leaky(make):
-    """A function with half of the noise that writes its answer into memory of its own."""
-    kept = make()
-
+@pytest.mark.parametrize("kept", [np.zeros(1), [0.0], {}], ids=["array", "list", "mapping"])
+def test_an_object_that_is_filled_again_for_every_run_is_another_output_in_each(kept):
     def function(data, rng):
-        kept[0] = data + 0.5 * rng.laplace()
+        kept[0] = rng.laplace()
         return kept
 
-    return function
-
-
-def leaky_mapping():
-    kept = {}
-
-    def function(data, rng):
-        kept["answer"] = data + 0.5 * rng.laplace()
-        return kept
-
-    return function
-
-
-@pytest.mark.parametrize(
-    "function", [leaky(lambda: np.zeros(1)), leaky(lambda: [0.0]), leaky_mapping()], ids=["array", "list", "mapping"]
-)
-def test_an_object_that_is_filled_again_for_every_run(function):
-    mechanism = black_box(function, claim=CLAIM, pairs=[PAIR])
-    assert audit(mechanism, trials=8_000, confidence=0.9999, seed=1, n_jobs=1).violates_claim
-    assert audit_sequentially(mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1).stopped == "refuted"
+    assert len({*values_of(black_box(function)(0).sample(9, np.random.default_rng(0)))}) == 9
 
 
 @pytest.mark.parametrize("dtype", [float, np.float32, object])
@@ -232,15 +195,6 @@ def test_a_saved_witness_is_the_witness(kind):
     fresh = mechanism(0).sample(1_000, np.random.default_rng(2))
     assert 300 < sum(result.witness.count(fresh)) < 700
     assert AuditResult.from_dict(stored).witness.count(fresh) == result.witness.count(fresh)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_atoms_are_written_with_their_type(kind):
-    for atom in pack([*KINDS[kind], None]).tolist():
-        again = from_json(json.loads(json.dumps(to_json(atom))))
-        assert {again} == {atom}  # of one object for NaN
-        assert type(again) is type(atom)
-        assert describe_atoms("", [again]) == describe_atoms("", [atom])
 
 
 @pytest.mark.parametrize(

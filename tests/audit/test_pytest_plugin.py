@@ -1,5 +1,7 @@
 """The privacy_audit fixture: it fails for what leaks, passes for what does not, and says what a person needs.
 
+That is also what a check says when it could not have failed, takes long, or is asked wrongly; and who may ask.
+
 Every run inside is seeded by its test's name; a right mechanism fails one of these with probability 1e-6 at most.
 """
 
@@ -7,11 +9,14 @@ import json
 import re
 
 import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
+import hypothesis
 import pytest
 import scipy.stats  # noqa: F401
 import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.fixed  # noqa: F401
+from epsaudit.audits.verify import load
+from epsaudit.cli.main import main
 from epsaudit.testing import fixture
 from epsaudit.testing.fixture import Terms, plain, seed_of
 
@@ -19,7 +24,7 @@ pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
-    from epsaudit import AuditError, DatasetPair, PowerWarning, PureDP, black_box
+    from hypothesis import given, settings, strategies as st
     from epsaudit.testing.fixture import terms_of
     from epsaudit.testing.plugin import ASKER, RUNS
 
@@ -29,19 +34,29 @@ NOISY = """
         return count
 
     PAIRS = [((), (7,))]
+
+    def count(people, size, rng):
+        return len(people) + rng.laplace(size=size)
+
+    def leak(people, size, rng):
+        return len(people) + rng.laplace(scale=0.4, size=size)
+
+    PAIR = ([1], [1, 2])
 """
 
 
 @pytest.fixture
 def suite(pytester):
-    """Function that writes a test module below `NOISY` and runs it with the given options."""
+    """Function that writes a test module below `NOISY` and runs it in this process, hypothesis as users have it."""
 
-    def run(body, *options, inprocess=True):
+    def run(body, *options):
         pytester.makepyfile(test_leaks=NOISY + body)
-        run_ = pytester.runpytest_inprocess if inprocess else pytester.runpytest_subprocess
-        return run_("-p", "no:cacheprovider", "--strict-markers", *options)
+        return pytester.runpytest_inprocess("-p", "no:cacheprovider", "--strict-markers", *options)
 
-    return run
+    hypothesis.settings.register_profile("ours", hypothesis.settings.default)
+    hypothesis.settings.load_profile("default")
+    yield run
+    hypothesis.settings.load_profile("ours")
 
 
 def test_a_leak_fails_with_all_that_is_needed(suite):
@@ -126,21 +141,6 @@ def test_a_failing_pair_of_a_strategy_is_made_simpler(suite, monkeypatch):
     assert sizes == [2, 2], "as few records as the strategy has"
 
 
-def test_a_check_that_ended_at_its_limit_is_said_to_have(suite):
-    result = suite("""
-    import time
-
-    @pytest.mark.filterwarnings("ignore::epsaudit.PowerWarning")
-    def test_slow(privacy_audit):
-        def slow(people, rng):
-            time.sleep(0.01)
-            return len(people) + rng.laplace()
-        privacy_audit.check(slow, epsilon=1.0, pairs=PAIRS, seconds=0.3)
-    """)
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["1 of them ended at the limit of seconds, with fewer runs than were allowed."])
-
-
 def test_positive_controls(suite):
     result = suite("""
     def test_bad(privacy_audit):
@@ -203,18 +203,6 @@ def test_terms_from_the_ini_file(suite, pytester):
     assert "Terms(runs=20000, seconds=60.0, test_false_alarm=1e-05" in suite(TERMS, "-rP").stdout.str()
 
 
-def test_checks_need_not_be_counted(suite):
-    # 1/2 + 1/6 + 1/12 + ... = 1
-    suite("""
-    def test_many(privacy_audit):
-        spent = sum(
-            1 - privacy_audit.check(noisy(1.0), epsilon=1.0, pairs=PAIRS, runs=100, seconds=1e-9).confidence
-            for _ in range(5)
-        )
-        assert 0.8e-6 < spent <= 5 / 6 * 1e-6
-    """).assert_outcomes(passed=1)
-
-
 @pytest.mark.parametrize("alarm", [0.3, 1e-6, 1e-12, 3.3e-15])
 def test_no_more_false_alarms_than_allowed(alarm):
     assert 0.9 * alarm < 1.0 - Terms(100, 1.0, alarm, alarm, 0).confidence <= alarm
@@ -230,7 +218,7 @@ def test_no_more_false_alarms_than_allowed(alarm):
     ],
 )
 def test_what_an_option_cannot_be_is_said_before_any_test(suite, option, words):
-    result = suite(TERMS, option, inprocess=True)
+    result = suite(TERMS, option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert f"ERROR: {words}" in result.stderr.str()
 
@@ -250,3 +238,210 @@ def test_seeds_belong_to_names():
         len({seed_of("a.py::b", 1, 0), seed_of("a.py::b", 2, 0), seed_of("a.py::b", 1, 1), seed_of("a.py::c", 1, 0)})
         == 4
     )
+
+
+def test_a_check_that_could_not_have_failed_warns_at_the_users_line(suite):
+    body = """
+    def test_weak(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=150)
+
+    def test_strong(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=2_000)
+
+    def test_no_time(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, seconds=1e-9)
+
+    def test_control(privacy_audit):
+        privacy_audit.must_fail(leak, PAIR, epsilon=1.0)
+    """
+    result = suite(body)
+    result.assert_outcomes(passed=4, warnings=2)
+    said = result.stdout.str()
+    assert (
+        "PowerWarning: The check of count passed, but could hardly have failed: 150 runs do not show epsilon = 2 where "
+        "1-DP is claimed. It would " in said
+    )
+    assert "privacy_audit.check(count, PAIR, epsilon=1.0, runs=150)" in said
+    assert "16 runs, all that fitted into 1e-09 seconds, do not show" in said
+    strict = suite(body, "-W", "error::epsaudit.PowerWarning", "-k", "strong or no_time")
+    strict.assert_outcomes(passed=1, failed=1, deselected=2)
+
+
+def test_a_check_is_limited(suite, pytester):
+    body = """
+    import time
+
+    def test_slow(privacy_audit):
+        def slow(people, rng):
+            time.sleep(0.005)
+            return len(people) + rng.laplace()
+
+        result = privacy_audit.check(slow, PAIR, epsilon=1.0)
+        assert result.stopped == "seconds" and 24 < result.runs < 200
+    """
+    result = suite(body, "--privacy-seconds=0.5")
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["1 of them ended at the limit of seconds, with fewer runs than were allowed."])
+    assert "(default 60)" in pytester.runpytest_inprocess("--help").stdout.str()
+
+
+def test_under_given_examples_share_the_false_alarms_and_repeat_themselves(suite):
+    result = suite("""
+    def drift(number, size, rng):
+        return number + rng.laplace(size=size)
+
+    @given(st.integers(1, 3))
+    @settings(max_examples=5, database=None)
+    def test_leak(privacy_audit, number):
+        privacy_audit.check(drift, (0, number), epsilon=1.0, runs=2_000)
+
+    SPENT = []
+
+    @given(number=st.integers(0, 1))
+    def test_right(privacy_audit, number):
+        result = privacy_audit.check(drift, (number, 1 - number), epsilon=1.0, runs=200)
+        SPENT.append(1 - result.confidence)
+
+    def test_what_was_spent():
+        assert sorted(SPENT) == pytest.approx([1e-6 / 6, 1e-6 / 2])
+
+    class TestMethods:
+        @given(number=st.just(1))
+        def test_right(self, privacy_audit, number):
+            privacy_audit.check(drift, (0, number), epsilon=1.0, runs=200)
+    """)
+    result.assert_outcomes(passed=3, failed=1)
+    text = result.stdout.str()
+    assert "drift leaks more than its claim of 1-DP." in text
+    assert "x = 0, x' = 2" in text
+    for word in ("Flaky", "HealthCheck", "Deadline"):
+        assert word not in text
+
+
+def test_what_is_asked_wrongly_is_one_sentence_below_the_users_line(suite):
+    result = suite("""
+    def unbound(people, epsilon):
+        return len(people) + 1 / epsilon
+
+    def turned(rng, people):
+        return len(people) + rng.laplace()
+
+    def many(people, epsilon, rng):
+        return len(people) + rng.laplace(scale=1 / epsilon)
+
+    def unpacked(people, bounds, rng):
+        low, high = bounds
+        return len(people) + rng.laplace()
+
+    def silent(people, rng):
+        return people["age"] + rng.laplace()
+
+    @pytest.mark.parametrize("function", [unbound, turned, many, unpacked, silent])
+    def test_calls(privacy_audit, function):
+        privacy_audit.check(function, PAIR, epsilon=1.0)  # mine
+
+    def test_pairs(privacy_audit):
+        privacy_audit.must_fail(count, 3, epsilon=1.0)  # mine
+    """)
+    result.assert_outcomes(failed=6)
+    text = result.stdout.str()
+    assert len(re.findall(r"# mine\n(?: +\^+\n)?E +epsaudit\.errors\.(?:AuditError|OwnCodeError): ", text)) == 6
+    for words in (
+        "It was called as unbound(people=x, epsilon=rng); bind what differs, as functools.partial(unbound, ...=...).",
+        "It was called as turned(rng=x, people=rng); ",
+        "It was called as many(people=x, epsilon=size, rng=rng); ",
+        "It was called as unpacked(people=x, bounds=size, rng=rng); ",
+        ">       low, high = bounds",
+        "raised TypeError: list indices must be integers or slices, not str.\n",
+        ">       return len(people) + 1 / epsilon",
+        "pairs is 3; write (x, x_prime)",
+    ):
+        assert words in text
+    assert "epsaudit/" not in text.replace("\\", "/")
+
+
+def test_a_session_writes_what_it_certified_and_two_are_compared(suite, pytester, capsys):
+    """A test's name gives its seed: the same code gives the same counts."""
+    body = """
+    def test_count(privacy_audit):
+        privacy_audit.check(leak, PAIR, epsilon=1.0, runs=1_000)
+    """
+    for name, scale in (("old", 0.4), ("same", 0.4), ("less", 1.0)):
+        suite(
+            body.replace("leak", f"lambda people, size, rng: len(people) + rng.laplace(scale={scale}, size=size)"),
+            f"--privacy-report={name}.json",
+        )
+    (result,) = load(pytester.path / "old.json")
+    assert (result.mechanism, result.verdict) == ("test_leaks.py::test_count", "violated")
+    assert result.execution["command"].startswith("pytest test_leaks.py::test_count --privacy-runs=1000")
+    capsys.readouterr()
+    assert main(["compare", "old.json", "same.json"]) == 0
+    assert "no, the same runs" in capsys.readouterr().out
+    main(["compare", "old.json", "less.json"])
+    assert "other counts: the same seed and budget gave other counts than before" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+FROZEN = """
+    from epsaudit.testing import frozen
+
+    @pytest.fixture(scope="module")
+    def witness(tmp_path_factory):
+        path = tmp_path_factory.mktemp("frozen") / "witness.json"
+        frozen.freeze(count, PAIR, epsilon=1.0, trials=12_000, runs=4_000, seed=1).save(path)
+        return path
+"""
+
+
+def test_a_frozen_test_is_counted_under_the_terms_of_the_test(suite):
+    body = """
+    def test_right(privacy_audit, witness):
+        assert privacy_audit.check(count, witness=witness).runs == 4_000
+
+    @pytest.mark.privacy_audit(runs=300)
+    def test_terms_of_the_marker(privacy_audit, witness):
+        assert privacy_audit.check(count, witness=witness, false_alarm=1e-9).runs == 300
+
+    def test_leak(privacy_audit, witness):
+        privacy_audit.check(leak, PAIR, witness=witness)
+    """
+    result = suite(FROZEN + body, "-rP", "--privacy-false-alarm=1e-4")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "The frozen test witness.json is failed.",
+            "    certified  the claim does not hold, wrong with probability 5e-05",
+            "    reproduce  pytest *::test_leak --privacy-runs=4000 --privacy-false-alarm=0.0001",
+            "*::test_right: witness.json, 4,000 runs, seed *, false alarms 5e-05: passed",
+            "*::test_terms_of_the_marker: witness.json, 300 runs, seed *, false alarms 5e-10: passed",
+        ]
+    )
+
+
+def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
+    result = suite("""
+    @pytest.fixture
+    def checked(privacy_audit):
+        privacy_audit.check(leak, PAIR, epsilon=1.0)
+
+    def test_fixture(checked):
+        pass
+
+    def test_skipped(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        pytest.skip("the rest")
+
+    @pytest.fixture
+    def checked_after(privacy_audit):
+        yield
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+
+    def test_after(checked_after):
+        pass
+
+    def test_passed(privacy_audit):
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+    """)
+    result.assert_outcomes(passed=2, skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["4 privacy audits; *", "The suite's total false-alarm probability is at most 2e-06."])

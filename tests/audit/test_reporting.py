@@ -9,16 +9,18 @@ import shutil
 import subprocess
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import small
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit
-from epsaudit.adapters.registry import Entry, registered
+from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import load
@@ -254,6 +256,7 @@ class TestAllowed:
             assert gain == pytest.approx(claim.profile(epsilon), abs=2e-4)
 
 
+@cache
 def result(mechanism, claim=None, **changes):
     return audit(mechanism, claim=claim, trials=50_000, seed=1, n_jobs=1, **changes)
 
@@ -343,13 +346,10 @@ class TestStudies:
         assert abs(greys[0] - greys[1]) > 0.05
 
 
-NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
-
-
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "audit.json"
-    save(run([registered()[name] for name in NAMES], trials=20_000, n_jobs=1), path)
+    save(small.suite(), path)
     return path
 
 
@@ -384,7 +384,7 @@ def test_only_some_results_keep_the_confidence_of_all(file, capsys):
 
 
 @pytest.mark.parametrize("kind", ["profile", "trade-off"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", small.NAMES)
 def test_curves_of_one_result(file, tmp_path, kind, name):
     path = tmp_path / "curve.svg"
     assert main(["report", str(file), "--only", name, "--figure", str(path), "--kind", kind]) == 0

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small import kinds
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_scores, audit_sequentially, codec, vectorized
+from epsaudit import AuditError, PureDP, codec
 from epsaudit.audits.sequential import StrategyRecord
 from epsaudit.audits.verify import load
 from epsaudit.certificates import Box, Counts, MembershipGame
@@ -54,17 +55,10 @@ def test_stored_results_are_read_and_follow_from_their_counts():
 @pytest.fixture(scope="module")
 def found():
     """The JSON objects of a result of each kind of audit, of one event and of two."""
-    noisy = vectorized(
-        lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(0.5), name="noisy", pairs=[DatasetPair(0, 1)]
-    )
-    rng = np.random.default_rng(1)
-    coins = rng.random(1_000) < 0.5
-    results = {
-        "fixed": audit(noisy, trials=4_000, seed=1, n_jobs=1),
-        "sequential": audit_sequentially(noisy, trials=2_000, seed=1, n_jobs=1),
-        "one run": audit_scores(coins, coins + rng.laplace(size=1_000), claim=PureDP(1.0), name="mine", seed=3),
+    names = ("fixed", "sequential", "one run")
+    return {
+        name: json.loads(json.dumps(result.to_dict())) for name, result in zip(names, kinds().values(), strict=True)
     }
-    return {kind: json.loads(json.dumps(result.to_dict())) for kind, result in results.items()}
 
 
 def written(folder, *items):
@@ -88,8 +82,7 @@ def changed(item, path, value):
 
 
 def test_files_that_are_written_now_are_as_their_schemas_say(found, tmp_path):
-    noisy = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)])
-    save([audit(noisy, trials=2_000, seed=1, n_jobs=1)], tmp_path / "audit.json")
+    save(kinds().values(), tmp_path / "audit.json")
     write_data(tmp_path, [{"runs": 3, "bound": np.inf}], seed=0, confidence=0.95)
     stamp(tmp_path, {"seed": 1, **provenance()}, 1.0)
     for path in tmp_path.glob("*.json"):

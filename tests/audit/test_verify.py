@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from small import noisy, suite
 
 from epsaudit import (
     ZCDP,
@@ -36,13 +37,6 @@ from epsaudit.witnesses import Interval, Region, Witness
 from epsaudit.witnesses.events import Coordinate, Deviation, Value
 
 PAIRS = [DatasetPair(0, 1)]
-
-
-def noisy(scale=1.0):
-    def draw(data, size, rng):
-        return data + rng.laplace(scale=scale, size=size)
-
-    return vectorized(draw, claim=PureDP(1.0), pairs=PAIRS, name="noisy")
 
 
 @pytest.fixture(scope="module")
@@ -331,8 +325,7 @@ class TestRerun:
 class TestCommand:
     @pytest.fixture
     def file(self, tmp_path):
-        names = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
-        save(run([registered()[name] for name in names], trials=20_000, n_jobs=1), tmp_path / "audit.json")
+        save(suite(), tmp_path / "audit.json")
         return tmp_path / "audit.json"
 
     def test_a_sound_file_passes_recomputed_and_run_again(self, file, capsys):
@@ -385,30 +378,6 @@ class TestCommand:
         file.write_text(json.dumps(data))
         assert main(["verify", str(file), "laplace"]) == 0
         assert main(["verify", str(file), "laplace", "--rerun", "--jobs", "1"]) == 1
-
-
-class TestOtherKinds:
-    def test_sequential_results(self, tmp_path, capsys):
-        result = audit_sequentially(noisy(0.5), trials=20_000, seed=1, n_jobs=1)
-        save([result], tmp_path / "result.json")
-        assert main(["verify", str(tmp_path / "result.json")]) == 0
-        stored = json.loads((tmp_path / "result.json").read_text())["results"][0]
-        assert {"started", "machine", "command", "seconds"} == set(stored["execution"])
-        for strategy in stored["rounds"][-1]["strategies"]:
-            strategy["counts"]["guess_x_on_x"] += 50
-        counts = stored["rounds"][-1]["strategies"][0]["counts"]
-        seen = f"seen {counts['guess_x_on_x']} and {counts['guess_x_prime_on_x']} times in {counts['runs_x']} runs"
-        assert seen in recompute(stored).differences[0]
-
-    def test_one_run_results(self, tmp_path, capsys):
-        rng = np.random.default_rng(1)
-        coins = rng.random(2_000) < 0.5
-        result = audit_scores(coins, coins + rng.laplace(size=2_000), claim=PureDP(1.0), guesses=200)
-        save([result], tmp_path / "result.json")
-        assert main(["verify", str(tmp_path / "result.json")]) == 0
-        stored = result.to_dict()
-        stored["lower_bound"] += 0.1
-        assert "lower_bound" in recompute(stored).differences[0]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsaudit import vectorized
 from epsaudit.mechanisms.laws import FiniteLaw
 
 
@@ -45,15 +44,3 @@ def aligned():
         return tuple(FiniteLaw(support, one.log_density(support)) for one in (law, law_prime))
 
     return on_one_support
-
-
-@pytest.fixture
-def drawn():
-    """Function of a mechanism that returns one that shows its draws and not its law: no audit computes a slow value."""
-
-    def only_drawn(mechanism):
-        return vectorized(
-            lambda x, size, rng: mechanism(x).sample(size, rng), adjacency=mechanism.adjacency, name=mechanism.name
-        )
-
-    return only_drawn

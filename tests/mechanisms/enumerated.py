@@ -2,36 +2,28 @@
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
+from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.mechanisms.inverse_sensitivity import Losses
 
 
 @dataclass(frozen=True)
 class EnumeratedLosses(Losses):
-    """Losses of any function on all multisets of a few records: distances to the datasets that have each answer.
-
-    Sensitivities are those among the datasets that are enumerated: a few records in either direction of one that is far
-    from the greatest size.
-    """
+    """Losses of any function on all multisets of so many records: fewest changes to a dataset that has each answer."""
 
     function: object  # ``function(dataset) -> number``, blind to the order of the records
     universe: tuple  # all possible records
-    size: int  # number of records: exactly, under substitution, or at most, under add/remove
-    relation: Adjacency = field(default_factory=Substitution)  # or `AddRemove`
-
-    @property
-    def adjacency(self):
-        return self.relation
+    size: int
+    adjacency: ClassVar = Substitution()
 
     @cached_property
     def datasets(self):
-        sizes = range(0 if isinstance(self.relation, AddRemove) else self.size, self.size + 1)
-        return tuple(d for n in sizes for d in itertools.combinations_with_replacement(self.universe, n))
+        return tuple(itertools.combinations_with_replacement(self.universe, self.size))
 
     @cached_property
     def values(self):
@@ -56,8 +48,7 @@ class EnumeratedLosses(Losses):
     def distances(self, dataset):
         """Fewest changes from a dataset to each of `datasets`, shape (datasets,)."""
         counts = np.array([[Counter(d)[record] for record in self.universe] for d in (dataset, *self.datasets)])
-        gaps = np.abs(counts[1:] - counts[0]).sum(axis=1)
-        return gaps if isinstance(self.relation, AddRemove) else gaps // 2
+        return np.abs(counts[1:] - counts[0]).sum(axis=1) // 2
 
     def value(self, dataset):
         return self.function(tuple(dataset))
@@ -68,8 +59,3 @@ class EnumeratedLosses(Losses):
 
     def local_sensitivity(self, dataset, changes):
         return float(np.abs(np.array(self.values)[self.distances(dataset) <= changes] - self.value(dataset)).max())
-
-    def at_distance(self, dataset, changes):
-        """Greatest local sensitivity of a dataset within that many changes."""
-        near = self.distances(dataset) <= changes
-        return max(self.local_sensitivity(x, 1) for x, reached in zip(self.datasets, near, strict=True) if reached)

@@ -12,7 +12,6 @@ from epsaudit import audit
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.down_sensitivity import (
     BoundedSearchCountedOnce,
-    InteriorPointUntested,
     PublishedBinarySearch,
 )
 from epsaudit.mechanisms.down_sensitivity import (
@@ -26,10 +25,8 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw
-from epsaudit.mechanisms.quasi_concave import _Table
 from epsaudit.mechanisms.queries import KthLargest, Maximum, Total
-from epsaudit.mechanisms.registry import entries
-from epsaudit.mechanisms.search import ListedTolerantLaw, _Beliefs
+from epsaudit.mechanisms.search import ListedTolerantLaw
 
 SEARCHES = [LaplaceBinarySearch, GaussianBinarySearch, PublishedBinarySearch]
 DATA = st.lists(st.integers(0, 20), max_size=12).map(tuple)
@@ -120,19 +117,6 @@ def test_draws_follow_the_enumerated_law_and_not_its_variant(grid, rounds, fit):
     assert fit(law(2.3), draws) < 1e-6
 
 
-@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.integers(2, 40))
-def test_pieces_and_lists_of_beliefs_agree(rounds, size):
-    pieces, listed = _Beliefs.uniform(1, size), _Beliefs.listed(1, size)
-    for earlier, left in rounds:
-        median, below, at = listed.median()
-        assert pieces.median()[0] == median
-        assert np.allclose(pieces.median()[1:], (below, at))
-        place = median - np.uint64(earlier and median[0] > 0)
-        informative = place < size - 1
-        for beliefs in (pieces, listed):
-            beliefs.update(np.where(informative, place, 0), np.array([left]), informative, 0.3)
-
-
 @given(st.lists(st.sampled_from((0, 1, 2)), max_size=8).map(tuple), st.sampled_from((0, 1, 2)))
 @settings(max_examples=25)
 def test_neighbours_respect_every_claim(dataset, joining):
@@ -201,32 +185,12 @@ def holders(counts):
     return tuple(value for value, count in enumerate(counts) for _ in range(count))
 
 
-@given(COUNTS)
-def test_some_point_of_the_best_block_is_good_at_every_good_scale(counts):
-    stage, levels = SMALL.stage, SMALL(holders(counts)).levels
-    scales = stage.scale_levels(levels).at(np.arange(5, dtype=np.uint64))
-    offsets = np.arange(stage.blocks)
-    for scale in np.flatnonzero(scales >= 1):
-        table = _Table.of(stage, levels, np.full(stage.blocks, scale), offsets)
-        assert np.all(levels.at(table.points).max(axis=1) > stage.low)
-        # all cuts but two leave a lead that passes but for beta / 4
-        assert np.sum(np.exp(table.log_pass) < 1 - 0.5 / 4) <= 2
-
-
 @given(COUNTS, st.integers(0, 15))
 def test_neighbours_respect_the_claim(counts, joining):
     dataset = holders(counts)
     law, law_prime = SMALL(dataset), SMALL((*dataset, joining))
     assert exact.delta(law, law_prime, 4.0) <= 0.01
     assert exact.delta(law_prime, law, 4.0) <= 0.01
-
-
-def test_the_untested_variant_breaks_the_claim_where_the_sound_one_keeps_it():
-    entry = next(entry for entry in entries() if isinstance(entry.mechanism, InteriorPointUntested))
-    (pair,), variant = entry.pairs, entry.mechanism
-    sound = InteriorPoint(variant.query, variant.epsilon, variant.delta, variant.beta)
-    assert exact.delta(variant(pair.x), variant(pair.x_prime), variant.epsilon) > 10 * variant.delta
-    assert exact.delta(sound(pair.x), sound(pair.x_prime), variant.epsilon) <= variant.delta
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -240,14 +204,6 @@ def test_exact_accuracy_on_boundary_datasets(depth, beta):
         law = mechanism(dataset)
         inside = [output is not None and least <= output <= answer for output in law.support]
         assert np.exp(law.log_probabilities)[inside].sum() >= 1 - beta
-
-
-@pytest.mark.parametrize("gaps", [range(60)])
-def test_the_distance_has_sensitivity_1_where_the_gap_has_2(gaps):
-    for gap, other in itertools.product(gaps, gaps):
-        if abs(gap - other) <= 2:
-            assert abs(SMALL.stage.distance(np.array(gap)) - SMALL.stage.distance(np.array(other))) <= 1
-    assert SMALL.stage.distance(np.array([0, 1, 2, 3])).tolist() == [0, 0, 0, 1]
 
 
 PREFIX_COUNTS = st.lists(st.integers(0, 2), min_size=16, max_size=16)
