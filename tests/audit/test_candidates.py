@@ -48,6 +48,7 @@ def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows(names, tri
     assert not audit(mechanism, flat, trials=trials, seed=1, n_jobs=1).violates_claim
 
 
+@pytest.mark.slow
 def test_a_search_over_a_strategy_finds_the_one_number_that_leaks():
     """Noise is scaled to a range of 0 to 10, but 7 counts as 70."""
 
@@ -84,15 +85,15 @@ def one_replaced(drawn_):
 LISTS = st.tuples(st.lists(st.integers(0, 1000), min_size=5, max_size=9), st.integers(0, 1000)).map(one_replaced)
 
 
-def test_the_worst_loss_is_found_in_every_seed_by_boundary_cases_alone(monkeypatch):
-    def losses():
-        """The exact loss on the worst pair of each of some seeds."""
-        drawn_ = [drawn(LISTS, seed=seed, adjacency=Substitution()) for seed in range(2)]
-        return [max(abs(np.mean(p.x) - np.mean(p.x_prime)) * (len(p.x) + 1) / 1000 for p in pairs) for pairs in drawn_]
+def test_the_worst_loss_is_found_by_boundary_cases_alone(monkeypatch):
+    def loss():
+        """The exact loss on the worst pair."""
+        pairs = drawn(LISTS, adjacency=Substitution())
+        return max(abs(np.mean(one.x) - np.mean(one.x_prime)) * (len(one.x) + 1) / 1000 for one in pairs)
 
-    assert losses() == pytest.approx([1.2] * 2)
+    assert loss() == pytest.approx(1.2)
     monkeypatch.setattr("epsaudit.data.candidates._extremes", lambda pairs, adjacency: [])
-    assert np.median(losses()) < 1.1  # from boundary cases alone does the worst loss come in every seed
+    assert loss() < 1.1
 
 
 def test_the_same_seed_draws_the_same_pairs():

@@ -61,7 +61,7 @@ def test_randomised_response_is_a_binomial(copies):
     assert np.maximum(p - math.exp(bound) * q, 0.0).sum() == pytest.approx(delta, rel=1e-6)
 
 
-@pytest.mark.parametrize(("copies", "delta"), [(2, 1e-2), (32, 1e-6)])
+@pytest.mark.parametrize(("copies", "delta"), [(2, 1e-2), pytest.param(32, 1e-6, marks=pytest.mark.slow)])
 def test_gaussian_parts_have_the_closed_form(copies, delta):
     value = exact.epsilon(*product(NORMAL, copies), delta)
     assert value == pytest.approx(GaussianDP(math.sqrt(copies) / 10.0).approximate(delta).epsilon, rel=1e-6)

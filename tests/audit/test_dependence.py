@@ -7,6 +7,7 @@ from scipy.stats import binom, hypergeom
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.engine.independence import CONSTANT, LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
 from epsaudit.experiments import plumbing
+from epsaudit.experiments.plumbing_functions import FRESH
 
 RUNS = [audit, audit_sequentially]
 PAIRS = [DatasetPair(0, 1)]
@@ -23,7 +24,10 @@ LAWS = {
 class TestLevel:
     """Simulated at 5 %, where it can be seen; false alarm below 1e-6 a line, by the binomial quantile."""
 
-    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize(
+        "law",
+        [pytest.param(law, marks=pytest.mark.slow if law in ("counts", "vectors") else ()) for law in LAWS],
+    )
     def test_independent_outputs_are_found_no_more_often_than_the_level_says(self, law):
         rng = np.random.default_rng(7)
         found = sum(
@@ -124,6 +128,7 @@ def test_dependence_that_begins_in_certification_is_refused(tmp_path):
 
 
 SLOW = {"column of a frame changed", "database made in every run", "noise from a thread"}
+SLOW |= {f"{kind}, fresh" for kind in FRESH} - {"permanent answers, fresh"}
 """A second and more; the leaky ones of these are looked at daily."""
 
 

@@ -200,9 +200,9 @@ def test_a_few_hundred_runs_refute_half_the_noise():
 
 
 def test_the_result_depends_on_the_seed_and_not_on_who_computed_it():
-    one, several = (audit_sequentially(Laplace(1.0), trials=3_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
+    one, several = (audit_sequentially(Laplace(1.0), trials=1_000, seed=3, n_jobs=jobs) for jobs in (1, 2))
     assert one == several
-    assert one.rounds != audit_sequentially(Laplace(1.0), trials=3_000, seed=4, n_jobs=1).rounds
+    assert one.rounds != audit_sequentially(Laplace(1.0), trials=1_000, seed=4, n_jobs=1).rounds
 
 
 def test_the_path_rises_and_the_record_recomputes_its_evidence():
@@ -286,7 +286,7 @@ def test_a_mechanism_without_privacy_is_caught_at_once():
 
 def test_constant_outputs_refute_nothing():
     constant = vectorized(lambda data, size, rng: np.zeros(size), claim=PureDP(0.1), name="constant")
-    result = audit_sequentially(constant, DatasetPair(0, 1), trials=2_000, seed=0, n_jobs=1)
+    result = audit_sequentially(constant, DatasetPair(0, 1), trials=500, seed=0, n_jobs=1)
     assert not result.violates_claim
     assert result.lower_bound == 0.0
 
@@ -333,7 +333,7 @@ def test_errors_are_sentences(arguments, words):
     "claim", [PureDP(100.0), ApproxDP(100.0, 1e-5), GaussianDP(12.0), slow(ZCDP(21.0)), RenyiDP(1.01, 1.0)], ids=str
 )
 def test_the_weakest_claims_are_bet_against(claim):
-    result = audit_sequentially(Laplace(5.0), claim=claim, trials=2_000, seed=0, n_jobs=1)
+    result = audit_sequentially(Laplace(5.0), claim=claim, trials=500, seed=0, n_jobs=1)
     assert 0.0 < result.lower_bound <= result.exact
     assert max(epsilon for epsilon, _ in betting.tangents(claim)) <= 100.0
 

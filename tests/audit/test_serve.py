@@ -34,10 +34,6 @@ def loud(data, scale=1.0):
     os.system("echo from another process")
     return sum(data) + random.expovariate(1 / scale) - random.expovariate(1 / scale)
 
-def quiet(data, scale=1.0):
-    print("to stdout")
-    return sum(data) + random.expovariate(1 / scale) - random.expovariate(1 / scale)
-
 def framed(data, size):
     import pandas
     return pandas.DataFrame({"a": [1.0] * size, "b": [1.0] * size})
@@ -112,12 +108,9 @@ def another_python():
 
 @pytest.mark.parametrize("python", [sys.executable, *another_python()], ids=lambda path: path.split("/")[-3])
 class TestEveryPython:
-    def test_what_is_printed_is_no_output_and_half_the_noise_is_refuted(self, python):
-        words = [python, str(FILE), "registry:quiet", '{"scale": 0.5}']
-        mechanism = command(words, claim=PureDP(1.0), pairs=[((1,), (1, 1))], timeout=60.0)
+    def test_what_is_printed_is_no_output(self, python):
         assert all(isinstance(value, float) for value in outputs("registry:loud", python=python))
-        assert audit(mechanism, trials=6_000, seed=1, n_jobs=1).violates_claim
-        assert mechanism.reproducible is False
+        assert command([python, str(FILE), "registry:loud"]).reproducible is False
 
     def test_outputs_of_every_kind(self, python):
         (value,) = outputs("registry:odd", [math.nan, 1], 1, python=python)
