@@ -116,7 +116,8 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
         runs, only = 20_000, ("parity in a CSV line", "microsecond", "pixel of an image", "sound: microsecond")
     chosen = [box for box in BOXES.values() if not only or box.name in only]
     asked = [runs or runs_of(box) for box in chosen]
-    found = on_all_cores(_measured, [(box.name, one, seed) for box, one in zip(chosen, asked, strict=True)])
+    jobs = [(box.name, one, seed) for box, one in zip(chosen, asked, strict=True)]
+    found = on_all_cores(_measured, jobs, cost=lambda job: job[1])
     print_table(found, (*COLUMNS, SECONDS), "Black boxes")
     folder = Path(out)
     times = {row["name"]: row.pop("seconds") for row in found}

@@ -20,7 +20,7 @@ Exact values of randomised response are sums over a binomial law; those of Lapla
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.conversions import renyi_to_epsilon
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.oracle import Oracle
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
@@ -74,7 +74,8 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Compute every bound, audit, and write data and a table to ``out``."""
     trials = 10_000 if quick else 500_000
-    rows = list(bounds(trials, seed, COPIES[:2] if quick else COPIES))
+    cases = [(part, number) for part in PARTS for number in (COPIES[:2] if quick else COPIES)]
+    rows = on_all_cores(lambda case: bounds(*case, trials, seed), cases, cost=lambda case: case[1])
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
     write_table(
         out,
@@ -118,33 +119,32 @@ def greatest_loss(part: Reference, pair: DatasetPair) -> float:
     return max(float(exact.likelihood_ratio_events(*one, [EPSILON])[0][0]) for one in (laws, laws[::-1]))
 
 
-def bounds(trials: int, seed: int, copies: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Yield every bound on epsilon for each mechanism and number of copies."""
-    for part in PARTS:
-        for number in copies:
-            whole = Sequential.copies(part, number)
-            pair = whole.worst_pairs()[0]
-            laws = whole(pair.x), whole(pair.x_prime)
-            pure, rho = whole.claims
-            row = {
-                "mechanism": part.name,
-                "copies": number,
-                "basic": pure.parameter,
-                "advanced": whole.advanced(DELTA).epsilon,
-                "zcdp": zcdp_to_epsilon(rho.parameter, DELTA),
-                "numeric": whole.numeric(DELTA).epsilon,
-                "exact": exact.epsilon(*laws, DELTA),
-                "greatest loss": greatest_loss(part, pair) ** number,
-            }
-            for name, witnesses in (("certified", "auto"), ("certified by the oracle", [Oracle(*laws)])):
-                result = audit(
-                    whole,
-                    claim=ApproxDP(row["numeric"], DELTA),
-                    trials=trials,
-                    confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(PARTS) * len(COPIES)),
-                    seed=entry_seed(seed, f"{name} {whole.name}"),
-                    witnesses=witnesses,
-                )
-                row[name] = result.lower_bound
-                row[f"witness, {name}"] = str(result.witness)
-            yield row
+def bounds(part: Reference, copies: int, trials: int, seed: int) -> dict[str, Any]:
+    """Every bound on epsilon for a number of copies of a mechanism."""
+    whole = Sequential.copies(part, copies)
+    pair = whole.worst_pairs()[0]
+    laws = whole(pair.x), whole(pair.x_prime)
+    pure, rho = whole.claims
+    row = {
+        "mechanism": part.name,
+        "copies": copies,
+        "basic": pure.parameter,
+        "advanced": whole.advanced(DELTA).epsilon,
+        "zcdp": zcdp_to_epsilon(rho.parameter, DELTA),
+        "numeric": whole.numeric(DELTA).epsilon,
+        "exact": exact.epsilon(*laws, DELTA),
+        "greatest loss": greatest_loss(part, pair) ** copies,
+    }
+    for name, witnesses in (("certified", "auto"), ("certified by the oracle", [Oracle(*laws)])):
+        result = audit(
+            whole,
+            claim=ApproxDP(row["numeric"], DELTA),
+            trials=trials,
+            confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(PARTS) * len(COPIES)),
+            seed=entry_seed(seed, f"{name} {whole.name}"),
+            witnesses=witnesses,
+            n_jobs=1,
+        )
+        row[name] = result.lower_bound
+        row[f"witness, {name}"] = str(result.witness)
+    return row

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from epsaudit.audits.fixed import audit
 from epsaudit.claims.conversions import approximate_to_gaussian
 from epsaudit.experiments.data import fair
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
+from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceAwareMean
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
@@ -48,7 +48,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure errors and refusals of every estimator, audit the mechanisms, and write all to ``out``."""
     dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 4)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
-    audits = list(audited(5_000 if quick else 1_000_000, seed))
+    runs = 5_000 if quick else 1_000_000
+    audits = on_all_cores(lambda mechanism: audited(mechanism, runs, seed), AUDITED)
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)
     caption = (
         f"Private means at ({EPSILON:g}, {DELTA:g}): root mean squared Mahalanobis error of the answers of "
@@ -121,14 +122,10 @@ def deviations(d: int, condition: float) -> Floats:
 
 
 def errors(dimensions: Sequence[int], sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
-    """Error and refusals of every estimator on every kind of data, around the mean 0: a process a kind and dimension.
-
-    The largest dimension first, as it takes the longest; every size has a stream of its own.
-    """
-    cells = [(kind, d) for d in sorted(dimensions, reverse=True) for kind in KINDS]
-    tasks = (delayed(errors_of)(kind, d, sizes, repetitions, seed) for kind, d in cells)
-    found = dict(zip(cells, Parallel(n_jobs=1 if repetitions == 1 else -1)(tasks), strict=True))
-    return [row for kind in KINDS for d in dimensions for row in found[kind, d]]
+    """Error and refusals of every estimator on every kind of data, around the mean 0."""
+    cells = [(kind, d) for kind in KINDS for d in dimensions]
+    found = on_all_cores(lambda cell: errors_of(*cell, sizes, repetitions, seed), cells, cost=lambda cell: cell[1])
+    return [row for rows in found for row in rows]
 
 
 def errors_of(kind: str, d: int, sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
@@ -232,19 +229,22 @@ def whitened_mean(data: Floats, radius: float, rng: np.random.Generator) -> Floa
     return np.asarray(vectors @ (estimate * roots))
 
 
-def audited(runs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the certified and the exact epsilon of two mechanisms and two incorrect variants."""
-    for mechanism in (
-        CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
-        TukeyMean(4.0, 0.01),
-        PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
-        EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2),
-    ):
-        result = audit(mechanism, mechanism.worst_pairs()[:1], trials=runs, seed=seed)
-        yield {
-            "mechanism": mechanism.name,
-            "claimed": mechanism.claim.parameter,
-            "certified": result.lower_bound,
-            "exact": result.exact,
-            "refuted": result.violates_claim,
-        }
+AUDITED: tuple[Reference, ...] = (
+    CovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
+    TukeyMean(4.0, 0.01),
+    PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
+    EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2),
+)
+"""Two mechanisms and two incorrect variants."""
+
+
+def audited(mechanism: Reference, runs: int, seed: int) -> dict[str, Any]:
+    """The certified and the exact epsilon of a mechanism."""
+    result = audit(mechanism, mechanism.worst_pairs()[:1], trials=runs, seed=seed, n_jobs=1)
+    return {
+        "mechanism": mechanism.name,
+        "claimed": mechanism.claim.parameter,
+        "certified": result.lower_bound,
+        "exact": result.exact,
+        "refuted": result.violates_claim,
+    }

@@ -32,7 +32,7 @@ from epsaudit import ZCDP, Mechanism, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
 from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
@@ -73,14 +73,15 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     counts = tuple(number for number in COUNTS if number in (1000, 100_000)) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS // 10 if quick else DRAWS, np.random.default_rng(seed))
     curves = [row for number in ((1000,) if quick else CURVES) for row in by_order(number)]
+    audited = on_all_cores(lambda number: certified(number, trials, seed), counts)
     rows = [
         {
             **divergences(number, curves),
             **errors(number),
             **measured(number, DRAWS // 10 if quick else DRAWS, seed),
-            **certified(number, trials, seed),
+            **bounds,
         }
-        for number in counts
+        for number, bounds in zip(counts, audited, strict=True)
     ]
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": len(drawn), "count": SIZE}
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, rho=RHO, r=RELATIVE, fit=facts, orders=curves)
@@ -183,6 +184,7 @@ def certified(number: int, trials: int, seed: int) -> dict[str, Any]:
             trials=trials,
             confidence=1.0 - (1.0 - CONFIDENCE) / (len(audited) * len(AUDITED)),
             seed=entry_seed(seed, f"{name} {number}"),
+            n_jobs=1,
         )
         bounds[name] = result.lower_bound
     return bounds

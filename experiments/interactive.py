@@ -25,7 +25,7 @@ import numpy as np
 
 from epsaudit import ZCDP, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.analysts import Doubler, Gambler, Interleaver, Repeater
 from epsaudit.mechanisms.broken.accounting import ForgetfulSubSessions, LateFilter
 from epsaudit.mechanisms.budgets import (
@@ -72,8 +72,9 @@ COLUMNS = (
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every analyst against every filter, follow two odometers, and write data and a table."""
     trials = 10_000 if quick else 1_000_000
-    chosen = {name: FILTERS[name] for name in ("pure", "broken: late")} if quick else FILTERS
-    rows = list(audits(chosen, trials, seed))
+    chosen = ("pure", "broken: late") if quick else FILTERS
+    cases = [(guard, analyst) for guard in chosen for analyst in ANALYSTS]
+    rows = on_all_cores(lambda case: audited(*case, trials, seed), cases)
     paths = list(odometers())
     exceeded = sum(path["probability"] for path in paths if path["exceeds"])
     write_data(
@@ -114,27 +115,26 @@ def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
     )
 
 
-def audits(filters: dict[str, Filter], trials: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Audit the transcript of every analyst with every filter, in the filter's own parameter."""
-    for guard_name, guard in filters.items():
-        for analyst_name, analyst in ANALYSTS.items():
-            mechanism = Interaction(analyst, guard)
-            result = audit(
-                mechanism,
-                trials=trials,
-                confidence=1.0 - (1.0 - CONFIDENCE) / (len(FILTERS) * len(ANALYSTS)),
-                seed=entry_seed(seed, f"{guard_name} {analyst_name}"),
-            )
-            yield {
-                "analyst": analyst_name,
-                "filter": guard_name,
-                "claim": str(guard.claim),
-                "proven": guard.claim.parameter,
-                "certified": result.lower_bound,
-                "exact": result.exact,
-                "verdict": "violated" if result.violates_claim else "consistent",
-                "witness": str(result.witness),
-            }
+def audited(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, Any]:
+    """Audit the transcript of an analyst with a filter, in the filter's own parameter."""
+    guard = FILTERS[guard_name]
+    result = audit(
+        Interaction(ANALYSTS[analyst], guard),
+        trials=trials,
+        confidence=1.0 - (1.0 - CONFIDENCE) / (len(FILTERS) * len(ANALYSTS)),
+        seed=entry_seed(seed, f"{guard_name} {analyst}"),
+        n_jobs=1,
+    )
+    return {
+        "analyst": analyst,
+        "filter": guard_name,
+        "claim": str(guard.claim),
+        "proven": guard.claim.parameter,
+        "certified": result.lower_bound,
+        "exact": result.exact,
+        "verdict": "violated" if result.violates_claim else "consistent",
+        "witness": str(result.witness),
+    }
 
 
 def odometers() -> Iterator[dict[str, Any]]:

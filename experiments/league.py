@@ -84,7 +84,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     tasks = [(name, runs, one) for name in law for runs in (POWER[:1] if quick else POWER) for one in seeds]
     power = [
         {**first, "estimator": name, "bound": bound, "share": bound / first["oracle"]}
-        for first, bounds in medians(on_all_cores(bounds_at, tasks), "case", "runs")
+        for first, bounds in medians(on_all_cores(bounds_at, tasks, cost=lambda task: task[1]), "case", "runs")
         for name, bound in bounds.items()
     ]
     climbs = on_all_cores(climb, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds])

@@ -19,13 +19,13 @@ Run
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditError, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
-from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import (
     closed_form,
@@ -70,7 +70,8 @@ COLUMNS = (
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Compute every bound along both sweeps, audit some points, and write data and a table to ``out``."""
     trials, most = (10_000, 1000) if quick else (4_000_000, 1_000_000)
-    rows = [row for answers in ((2,) if quick else ANSWERS) for row in sweeps(trials, seed, most, answers)]
+    cases = [point for answers in ((2,) if quick else ANSWERS) for point in sweeps(most, answers)]
+    rows = on_all_cores(lambda case: bounds(*case, trials, seed), cases)
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, delta=DELTA)
     write_table(
         out,
@@ -93,37 +94,41 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def sweeps(trials: int, seed: int, most: int, answers: int) -> Iterator[dict[str, Any]]:
-    """Yield every bound for each number of users and each local epsilon."""
-    points = [("users", LOCAL, users) for users in MANY_USERS if users <= most]
-    points += [("local epsilon", epsilon, min(USERS[answers], most)) for epsilon in LOCALS]
-    for sweep, epsilon, users in points:
-        mechanism = ShuffledResponse(epsilon, users, DELTA, answers)
-        worst, alike = mechanism.worst_pairs()[0], mechanism.worst_pairs()[-1]
-        third = answers > 2 and users <= MOST_IN_THREE_COUNTS
-        row: dict[str, Any] = {
-            "sweep": sweep,
-            "answers": answers,
-            "users": users,
-            "local epsilon": epsilon,
-            "numeric": mechanism.claim.parameter,
-            "exact": _epsilon(mechanism, alike),
-            "exact, third": _epsilon(mechanism, worst) if third else math.nan,
-            "variation ratio": variation_ratio(epsilon, users, DELTA, answers),
-            "numeric 2021": numeric_2021(epsilon, users, DELTA),
-            **{name: _or_nan(form, epsilon, users) for name, form in CLOSED.items()},
-            "certified": None,
-        }
-        if (sweep, row[sweep]) in AUDITED:
-            result = audit(
-                mechanism,
-                worst,
-                trials=trials,
-                confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(AUDITED)),
-                seed=entry_seed(seed, f"{sweep} {answers} {epsilon} {users}"),
-            )
-            row |= {"certified": result.lower_bound, "witness": str(result.witness)}
-        yield row
+def sweeps(most: int, answers: int) -> list[tuple[str, int, float, int]]:
+    """What is swept, the number of answers, the local epsilon and the number of users, at most so many, of each row."""
+    points = [("users", answers, LOCAL, users) for users in MANY_USERS if users <= most]
+    return points + [("local epsilon", answers, epsilon, min(USERS[answers], most)) for epsilon in LOCALS]
+
+
+def bounds(sweep: str, answers: int, epsilon: float, users: int, trials: int, seed: int) -> dict[str, Any]:
+    """Every bound at a number of users and a local epsilon."""
+    mechanism = ShuffledResponse(epsilon, users, DELTA, answers)
+    worst, alike = mechanism.worst_pairs()[0], mechanism.worst_pairs()[-1]
+    third = answers > 2 and users <= MOST_IN_THREE_COUNTS
+    row: dict[str, Any] = {
+        "sweep": sweep,
+        "answers": answers,
+        "users": users,
+        "local epsilon": epsilon,
+        "numeric": mechanism.claim.parameter,
+        "exact": _epsilon(mechanism, alike),
+        "exact, third": _epsilon(mechanism, worst) if third else math.nan,
+        "variation ratio": variation_ratio(epsilon, users, DELTA, answers),
+        "numeric 2021": numeric_2021(epsilon, users, DELTA),
+        **{name: _or_nan(form, epsilon, users) for name, form in CLOSED.items()},
+        "certified": None,
+    }
+    if (sweep, row[sweep]) in AUDITED:
+        result = audit(
+            mechanism,
+            worst,
+            trials=trials,
+            confidence=1.0 - (1.0 - CONFIDENCE) / (2 * len(AUDITED)),
+            seed=entry_seed(seed, f"{sweep} {answers} {epsilon} {users}"),
+            n_jobs=1,
+        )
+        row |= {"certified": result.lower_bound, "witness": str(result.witness)}
+    return row
 
 
 def _epsilon(mechanism: ShuffledResponse, pair: DatasetPair) -> float:

@@ -125,9 +125,22 @@ def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str
     write_whole(out / "README.md", "\n".join(lines + page + [""] * bool(index) + index) + "\n")
 
 
-def on_all_cores(measure: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-    """Measure every item, on all cores; what was found is in their order."""
-    return list(joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(item) for item in items))
+def on_all_cores(
+    measure: Callable[[Any], Any], items: Iterable[Any], cost: Callable[[Any], float] = lambda _: 0.0
+) -> list[Any]:
+    """Measure every item, on all cores, the costliest first, so that none is left alone at the end.
+
+    What was found is in the order of the items.
+
+    Examples
+    --------
+    >>> on_all_cores(abs, [-2, 1, -3], cost=abs)
+    [2, 1, 3]
+    """
+    listed = list(items)
+    order = sorted(range(len(listed)), key=lambda at: -cost(listed[at]))
+    found = joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(listed[at]) for at in order)
+    return [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:

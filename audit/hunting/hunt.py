@@ -65,8 +65,9 @@ MOST_OF_IT = 0.75
 LONG = 1e-3
 """Seconds of a run from which on those of a program take turns: a request for every two runs costs a twentieth."""
 TO_LEARN = 20_000
-"""The most runs that the event is learnt from: else half of those that may certify it, but eight times those that
-refuted the claim. An event learnt from 2,000 runs certifies 5.2 of a loss of 10."""
+"""The most runs that the event is learnt from, or as many as refuted the claim, as an event that takes more is not seen
+in fewer: else half of those that may certify it, but eight times those that refuted the claim. An event learnt from
+2,000 runs certifies 5.2 of a loss of 10."""
 LEAST_RUNS = 128
 """Where the doubling of certifying runs begins."""
 
@@ -578,7 +579,7 @@ class _Hunting:
             question = Question.of(mechanism, [candidate.pair], claim=claim, **asked)
             run = begun(question, seed, options.n_jobs, Section())
             sides = run.sides[0]
-            size = int(min(max(4 * least, most // 4), TO_LEARN // 2, affordable / 4.0))
+            size = int(min(max(4 * least, most // 4), max(TO_LEARN, least) // 2, affordable / 4.0))
             if isinstance(mechanism, CommandMechanism):  # so many show whether its runs depend on one another
                 size = max(size, MORE_CALLS * (RUNS_A_STREAM if pace > LONG else RUNS_A_CALL))
             outputs = training_outputs(sides, size, seed, 0, workers=run.workers)

@@ -929,7 +929,12 @@ def parts_of(witness: Witness) -> float:
 
 LONGEST = 300
 """[chosen] Characters of a condition that a person reads; of anything longer the event's own text says more."""
-REDUCED = {"sum": "sum({} or [math.nan])", "max": "max({}, default=math.nan)", "min": "min({}, default=math.nan)"}
+REDUCED = {
+    "sum": "sum({} or [math.nan])",
+    "max": "max({}, default=math.nan)",
+    "min": "min({}, default=math.nan)",
+    "norm": "math.hypot(*{} or [math.nan])",
+}
 OF_KINDS = {
     "raised": "isinstance(y, BaseException)",
     "string": "isinstance(y, str)",
@@ -1039,6 +1044,11 @@ def _number(feature: Feature) -> str:
         case Residue(Value(), modulus):
             whole = f"y % {modulus} if isinstance(y, int) else v % {modulus} if v // 1 == v else math.nan"
             return f"next({whole} for v in [number(y)])"
+        case Residue(inner, modulus):
+            return f"next(v % {modulus} if v // 1 == v else math.nan for v in [{_number(inner)}])"
+        case Scaled(inner, decimals):
+            shifted = f"{_number(inner)} * {10.0**decimals!r} + 1e-6"
+            return f"next(math.floor(v) if math.isfinite(v) else v for v in [{shifted}])"
         case Length(()):
             return "(len(y) if hasattr(y, '__len__') and getattr(y, 'ndim', 1) else math.nan)"
         case Combined("+" | "-" as sign, first, second):

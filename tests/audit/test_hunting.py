@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution
+from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution, vectorized
 from epsaudit.adapters.served import Served
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
@@ -491,6 +491,16 @@ def test_no_audit_is_no_verdict(monkeypatch):
     assert seen.verdicts() == {}
     assert "nothing could be audited" in seen.sentence()
     assert "and 0 audited" in seen.sentence()
+
+
+def test_what_takes_many_runs_to_refute_is_certified_by_an_event_of_as_many():
+    """A clipped mean of one value, and of two by half of the noise: only in the middle it loses more than claimed."""
+
+    def mean(data, size, rng):
+        return np.clip(data / 2.0 + rng.laplace(scale=1.0 - data / 2.0, size=size), 0.0, 1.0)
+
+    options = Options(seed=2, n_jobs=1, confidence=1.0 - 1e-6, trials=400_000)
+    assert hunt(vectorized(mean, name="mean"), [(0, 1)], claim=PureDP(1.0), options=options).findings
 
 
 def test_an_interruption_keeps_what_is_certified():

@@ -149,7 +149,7 @@ def test_the_mechanism_that_declared_independence_refutes_satisfies_its_claim():
         epsilon, chance = training.mixed(mu)
         for e in np.linspace(0.0, epsilon, 97):
             assert chance * PureDP(epsilon).profile(float(e)) <= GaussianDP(mu).profile(float(e))
-    found = list(training.declared(5, 20))
+    found = [training.declared(mu, number, 5, 20) for mu in (1.0, 2.0) for number in (50, 100, 200)]
     assert all(row["one run"] <= 4 for row in found)  # of 20 at 5 %
     assert any(row["rule"] >= 8 for row in found)
 
