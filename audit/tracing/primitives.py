@@ -50,9 +50,6 @@ SAMPLERS = {
         sampled: choice a, choices a p, sample x k, shuffle x"""),
     "secrets": _table("sampled: randbits k, token_bytes n, randbelow n"),
     "os": _table("sampled: urandom n"),
-    "scipy.stats.laplace": _table("laplace: rvs loc scale size"),
-    "scipy.stats.norm": _table("normal: rvs loc scale size"),
-    "scipy.stats.expon": _table("exponential: rvs loc scale size"),
     "torch": _table("""
         normal: normal mean std size, randn *, randn_like like
         sampled: rand *, rand_like like, bernoulli p, randint low high size, randperm n"""),

@@ -471,6 +471,9 @@ def replace_samplers() -> None:
             setattr(np.random, name, GENERATORS[kind])
         put(np.random, "default_rng", lambda _, original, given, named: traced_generator(original(*given, **named)))
         np.random.mtrand._rand = traced_generator(np.random.mtrand._rand)
+        for one in vars(sys.modules["scipy.stats"]).values() if "scipy.stats" in sys.modules else ():
+            if hasattr(one, "_random_state"):  # a distribution, which scales draws of numpy
+                one._random_state = np.random.mtrand._rand
         for name in ("unique", "bincount", "histogram"):
             put(np, name, counted)
     for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):

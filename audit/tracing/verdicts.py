@@ -39,9 +39,12 @@ EXCESS = 1e-6
 LONGEST = 60
 """Characters of a value in a sentence. Set by hand."""
 CHANCE = 1e-6
-"""[chosen] Probability at most that samples are said to be apart, or an output released, under a true claim."""
+"""[measured] Probability at most that outputs tell their side, at one end, under a true claim. Of Laplace noise with
+exactly the scale claimed, 100 outputs a side with 4,000 seeds, 16 % are suspected at 0.1, 0.08 % at 1e-3 and none at
+1e-6; with a fifth of it 94 % are at 1e-6, 98 % at 1e-3 and 85 % at 1e-9."""
 MOST_RUNS = 300
-"""[time] Further runs on each side at most, of outputs that may be drawn: above epsilon 3.1 they show nothing."""
+"""[time] Further runs on each side at most, of outputs that may be drawn: above epsilon 3.76 they show nothing. They
+take 0.25 s of processor time of a function of numpy, the 23 at epsilon 1 0.01; twice as many would reach 4.45."""
 NEAR = 16
 """Outputs near 0 on each side from which on their bits are compared: if half have fine ones, none has with 2^-16."""
 
@@ -198,10 +201,8 @@ class Judge:
         moves = {one.order: (before, one) for before, one in self.pairs}
         for order, *sides in self.told["samples"]:
             before, one = moves[order]
-            # under epsilon-DP each of the lowest is on x with probability 1 / (1 + e^-epsilon) at most
             lone = beyond(*sides)
-            least = -math.log(math.expm1(-math.log(CHANCE) / max(lone, 1)))
-            if self.claim is not None and least >= 0.0 and not allows(self.claim, least):
+            if self.claim is not None and lone and not allows(self.claim, lone):
                 said = f"{lone} of {len(sides[0])} outputs on one side are beyond all on the other"
                 self.suspect(order, MOVES, f"input of {one.what} moves, and {said}", one.at)
             if self.told["bits"] and number_like(before.input, one.input):
@@ -389,22 +390,21 @@ class Judge:
         return tuple(found)
 
 
-def allows(claim: Claim, epsilon: float) -> bool:
-    """Whether a claim allows a greater epsilon than this, for a curve at the delta of `CHANCE`."""
-    point = claim.claimed_point
-    return point[0] > epsilon if point else bool(claim.least_at(epsilon, CHANCE) <= claim.parameter)
+def allows(claim: Claim, told: int) -> bool:
+    """Whether so many outputs may all tell their side, for a curve as far as its delta at `CHANCE` says.
+
+    Under epsilon-DP one of them does with probability 1 / (1 + e^-epsilon) at most, be it the next lowest of all, or A
+    on x and B on x': with probabilities a and b, a <= e^epsilon (1 - b) and the reverse, so that a + b is twice that.
+    """
+    epsilon, point = -math.log(math.expm1(-math.log(CHANCE) / told)), claim.claimed_point
+    within = point[0] > epsilon if point else epsilon < 0.0 or claim.least_at(epsilon, CHANCE) <= claim.parameter
+    return bool(within)
 
 
 def free_runs(claim: Claim | None) -> int:
-    """Return how many runs on each side show that a part of the output is drawn at all; 0 if `MOST_RUNS` do not.
-
-    If it is A on x with probability a and B on x' with b, then a <= 1 - e^-epsilon b under epsilon-DP, so that n runs
-    on each side are all alike with probability (1 - e^-epsilon)^n at most.
-    """
-    if claim is not None and allows(claim, -math.log1p(-(CHANCE ** (1.0 / MOST_RUNS)))):
-        return 0
-    unlike = math.exp(-claim.claimed_point[0]) if claim is not None and claim.claimed_point else 0.0
-    return MOST_RUNS if not unlike else math.ceil(math.log(CHANCE) / math.log1p(-min(unlike, 1.0 - CHANCE)))
+    """Return how many runs on each side show that a part of the output is drawn at all; 0 if `MOST_RUNS` do not."""
+    runs = range(1, MOST_RUNS + 1) if claim is not None and claim.claimed_point else [MOST_RUNS]  # a curve takes 5 ms
+    return next((many for many in runs if claim is None or not allows(claim, 2 * many)), 0)
 
 
 def beyond(side: list[Any], side_prime: list[Any]) -> int:

@@ -9,6 +9,7 @@ from random import gauss
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from epsaudit import AuditError, PureDP, trace
 from epsaudit.cli.main import main
@@ -141,6 +142,8 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: f"{len(data) + rng.laplace():.3f}", UNLISTED),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), UNLISTED),  # as x - noise < 2
         (lambda data, rng: int((np.eye(4)[0] * len(data) + rng.laplace(size=4)).argmax()), UNLISTED),
+        (lambda data: len(data) + stats.t.rvs(3), UNLISTED),
+        (lambda data: len(data) + 0.9 * stats.laplace().rvs(), MOVES),
         (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
         (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
@@ -161,6 +164,8 @@ def numbers_of_one_draw(data, rng):
         "as text",
         "compared",
         "greatest of an array",
+        "of scipy",
+        "of scipy, frozen",
         "sizes",
         "raises",
         "table",
