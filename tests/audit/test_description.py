@@ -40,7 +40,11 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize("table", TABLES, ids=range(len(TABLES)))
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(one, marks=pytest.mark.slow if one.form == "frame" else ()) for one in TABLES],
+    ids=range(len(TABLES)),
+)
 def test_every_label_is_what_holds_and_the_order_is_fixed(table):
     found = table.pairs()
     for one in found:

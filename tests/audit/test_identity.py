@@ -92,7 +92,9 @@ PACKAGE = {
 @pytest.mark.parametrize(
     ("kind", "file", "before", "after", "what"),
     [
-        ("fixed", "script.py", "scale = 0.3", "scale = 0.6", "the code of script.py"),
+        pytest.param(
+            "fixed", "script.py", "scale = 0.3", "scale = 0.6", "the code of script.py", marks=pytest.mark.slow
+        ),
         ("sequential", "lib/package/other.py", "1.0", "0.5", "the code of package/other.py"),
         pytest.param("sequential", "lib/package/unused.py", "1", "2", None, marks=pytest.mark.slow),
     ],

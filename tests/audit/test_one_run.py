@@ -172,7 +172,7 @@ class TestCoverage:
         ],
         ids=str,
     )
-    @pytest.mark.parametrize("layout", [np.sort, alternating])
+    @pytest.mark.parametrize("layout", [np.sort, pytest.param(alternating, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("score", [np.zeros_like, lambda noise: np.clip(noise, -1.0, 1.0)])
     def test_ties_do_not_tell_coins_by_which_the_rows_are_laid_out(self, claim, guesses, layout, score):
         rng = np.random.default_rng(0)

@@ -313,6 +313,7 @@ class TestOutputs:
         assert normal(library.Series([1.5, 2.0])) == (1.5, 2.0)
         assert normal([library.Series(["a"])]) == (("a",),)
 
+    @pytest.mark.slow
     def test_a_leak_in_a_cell_is_found(self, library):
         def release(data, rng):
             return library.DataFrame({"group": ["a", "b"], "count": [len(data) + rng.laplace(), rng.laplace()]})

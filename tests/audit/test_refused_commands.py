@@ -98,8 +98,6 @@ NUMBERS = [
     ("--trials many", "--trials is 'many'; it must be a finite number"),
     ("--trials 99", "at least 100"),
     ("--trials 1e300", "--trials is 1e+300; no audit ends"),
-    ("--confidence 0.2", "--confidence is 0.2"),
-    ("--seed -1", "seed is -1; it must be a whole number of at least 0"),
     ("--jobs 0", "--jobs is 0"),
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),

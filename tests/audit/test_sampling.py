@@ -89,7 +89,7 @@ class Instant:
         return self.outputs[:size]
 
 
-@pytest.mark.parametrize(("jobs", "chunks"), [(1, 300), pytest.param(2, 4_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("jobs", "chunks"), [(1, 100), pytest.param(2, 4_000, marks=pytest.mark.slow)])
 def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     """The tally of a chunk takes some 250 bytes, and outputs of a block would take 16,384.
 
@@ -126,7 +126,7 @@ class TestMisbehaviour:
         assert {len(row) for row in second} == {3}
 
 
-@pytest.mark.parametrize("kind", ["array", "record"])
+@pytest.mark.parametrize("kind", ["array", pytest.param("record", marks=pytest.mark.slow)])
 def test_training_keeps_no_more_than_fits_into_memory_however_many_chunks_there_are(kind, monkeypatch):
     monkeypatch.setattr("epsaudit.engine.sampling.MOST_KEPT", 100_000)
 

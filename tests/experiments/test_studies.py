@@ -18,8 +18,8 @@ from epsaudit.experiments.studies import Study, studies
 RESULTS = Path(__file__).parents[2] / "results"
 
 STUDIES = studies()
-TWICE = {"shuffling"}
-"""Studies that are run daily, in two processes: one that draws and audits. All are by ``make slow``."""
+DIFFER = ("speed", "trace")
+"""Studies that measure time, so that no two runs write the same. All are run by ``make slow`` alone."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ COMMAND = ["experiment", "run", "--quick", "--seed", "1", "--out"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", DIFFER)
 def test_a_quick_run_writes_everything(name, tmp_path, capsys):
     assert main([*COMMAND, str(tmp_path), name]) == 0
     check_complete(tmp_path / name)
@@ -67,14 +67,8 @@ def check_complete(first):
     assert sum(path.stat().st_size for path in first.rglob("*")) < 4_000_000
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(one, marks=[pytest.mark.slow] * (one not in TWICE))
-        for one in STUDIES
-        if one not in ("speed", "trace")
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one for one in STUDIES if one not in DIFFER])
 def test_a_quick_run_writes_the_same_data_in_another_process(name, tmp_path, capsys, another_process):
     first, second = tmp_path / "first" / name, tmp_path / "second" / name
     other = another_process.submit(main, [*COMMAND, str(second.parent), name])  # on the other core, meanwhile
@@ -93,10 +87,6 @@ def test_every_study_can_be_imported_and_says_what_it_measures(name):
     modules = [importlib.import_module(one) for one in STUDIES[name].modules]
     assert STUDIES[name].about or modules[0].__doc__.startswith(f"{STUDIES[name].summary}.\n")
     assert all(list(inspect.signature(one.main).parameters)[:3] == ["out", "seed", "quick"] for one in modules)
-
-
-def test_what_is_run_daily_is_registered():
-    assert set(STUDIES) >= TWICE
 
 
 def _answer(folder):
@@ -124,12 +114,16 @@ def test_all_runs_every_study_into_its_own_folder(tmp_path, monkeypatch, capsys)
     assert ran == [(name, name, 5, True) for name in STUDIES if name != "libraries"]  # which need the network
 
 
-def test_the_index_of_results_has_every_folder(tmp_path):
+def test_the_index_of_results_has_every_folder():
+    listed = re.findall(r"^- \[(.+)\]\(\1\): ", (RESULTS / "README.md").read_text(encoding="utf-8"), re.M)
+    assert listed == sorted(one.name for one in RESULTS.iterdir() if one.is_dir() and one.name != "latest")
+
+
+@pytest.mark.slow
+def test_the_index_is_written_from_the_folders(tmp_path):
     for name in ("curves", "of-an-earlier-name"):
         (tmp_path / name).mkdir()
     (tmp_path / "audit.json").write_bytes((RESULTS / "audit.json").read_bytes())
     front.main(tmp_path)
     said = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert f"- [curves](curves): {studies()['curves'].summary}" in said
-    listed = re.findall(r"^- \[(.+)\]\(\1\): ", (RESULTS / "README.md").read_text(encoding="utf-8"), re.M)
-    assert listed == sorted(one.name for one in RESULTS.iterdir() if one.is_dir() and one.name != "latest")

@@ -47,7 +47,7 @@ def test_gaussian_meets_its_delta_and_no_less(epsilon, delta, sensitivity):
     assert spent == pytest.approx(delta, rel=1e-5)
 
 
-@pytest.mark.parametrize("dimension", [1, 2])
+@pytest.mark.parametrize("dimension", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_spherical_noise_has_the_profile_of_a_number(dimension):
     """Whatever the direction: of the sum of the coordinates' losses, computed by composition, too."""
     mechanism = SphericalGaussian(1.0, 1e-3, ClippedSum(dimension))

@@ -22,7 +22,7 @@ def greatest_loss(mechanism, x, x_prime):
         return np.nanmax(np.abs(log_p - log_p_prime))
 
 
-@pytest.mark.parametrize(("count", "loss"), [(1, 1.75), (2, 3.25), (3, 4.75)])
+@pytest.mark.parametrize(("count", "loss"), [(1, 1.75), (2, 3.25)])
 def test_sparse_vector_4_attains_what_can_be_proven(count, loss):
     found = greatest_loss(SparseVector4(1.0, count, 0.0), (0,) * 20, (1,) * (20 - count) + (-1,) * count)
     assert found == pytest.approx(loss, abs=1e-3)

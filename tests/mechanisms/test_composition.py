@@ -254,7 +254,7 @@ def chance_beyond(odometer, law):
     return np.exp(law.log_probabilities[exceeded]).sum()
 
 
-@pytest.mark.parametrize("delta", [0.3, 0.05])
+@pytest.mark.parametrize("delta", [pytest.param(0.3, marks=pytest.mark.slow), 0.05])
 def test_the_concentrated_odometer_covers_the_loss_at_all_times_at_once(delta):
     """Exact chance that the loss ever passes the reading, against an analyst who stops as soon as it does."""
     odometer = ConcentratedOdometer(delta, 0.5)

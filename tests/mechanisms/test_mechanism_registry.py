@@ -11,6 +11,7 @@ from scipy.special import betaincinv
 from epsaudit import Mechanism, OutputDistribution, mechanisms
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.catalogue import PURE_TO_ZCDP
+from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.registry import entries
 
 PAGE = Path(__file__).parents[2] / "docs/reference/mechanisms.md"
@@ -37,19 +38,10 @@ NO_LAW = {"broken/laplace-in-doubles": "a law on 2^54 doubles as rounding leaves
 
 SLOW = {"broken/ratio-bounded-published", "broken/group-counts-as-gaussian", "group-counts", "ratio-bounded"}
 """Two to twenty seconds of processor time where densities of many outputs, or an exact value, are asked for."""
-SLOW_DRAWS = SLOW | {
-    "broken/sparse-vector-sessions-paid-once",
-    "sparse-vector-sessions",
-    "join-size-private-bound",
-    "median-private-bound",
-    "broken/private-bound-from-below",
-    "broken/sub-sessions-forgetful",
-    "filter-approx-advanced",
-    "broken/sparse-vector-6",
-    "filter-renyi",
-    "sub-sessions",
-}
-"""One to four where draws are compared with densities."""
+SLOW_DRAWS = {entry.name for entry in ENTRIES if entry in BROKEN or isinstance(entry.mechanism, Interaction)}
+SLOW_DRAWS |= SLOW | {"sparse-vector-sessions", "join-size-private-bound", "median-private-bound"}
+SLOW_DRAWS -= {"broken/laplace-half-noise", "filtered-response"}
+"""One to four seconds where draws are compared with densities, or drawn as others are."""
 SLOW_CERTIFIED = SLOW | {
     "broken/sparse-vector-sessions-paid-once",
     "broken/sparse-vector-5",

@@ -65,10 +65,6 @@ def fewest_removals(f, dataset, accepted):
     return min((len(dataset) - len(part) for part in parts(dataset) if accepted(f(part))), default=math.inf)
 
 
-def distance(x, other):
-    return ((Counter(x) - Counter(other)) + (Counter(other) - Counter(x))).total()
-
-
 @given(datasets())
 def test_answers_are_the_function_rounded_up(case):
     name, x = case
@@ -84,24 +80,6 @@ def test_both_losses_are_the_fewest_removals(case):
     for y, loss, strict in zip(query.outputs, query.losses(x), query.strict_losses(x), strict=True):
         assert loss == fewest_removals(answers.get, x, lambda v, y=y: v <= y)
         assert strict == fewest_removals(answers.get, x, lambda v, y=y: v < y)
-
-
-@given(datasets(count=2, most=6))
-def test_lemmas_1_and_2(case):
-    name, common, more = case
-    query = CASES[name][0]
-    for losses in (query.losses, query.strict_losses):
-        small, large = losses(common), losses(common + more)
-        assert np.all(small <= large)
-        assert np.all(large <= small + len(more))
-
-
-@given(datasets(count=2, most=6))
-def test_proposition_3(case):
-    name, x, other = case
-    query = CASES[name][0]
-    assert np.all(np.abs(query.losses(x) - query.losses(other)) <= distance(x, other))
-    assert np.all(np.abs(query.strict_losses(x)[1:] - query.strict_losses(other)[1:]) <= distance(x, other))
 
 
 @given(datasets(count=2, most=6), st.integers(1, 4))
