@@ -13,7 +13,8 @@ audit: $(VENV)/installed
 
 test: $(VENV)/installed
 	$(BIN)/python -m compileall -q audit mechanisms experiments  # once, and not in every process that a test starts
-	$(BIN)/python -m pytest -n auto --dist worksteal  # a worker has whole modules, and sets up what their tests share once
+	@# a worker has whole modules, and sets up what their tests share once; what pytest rewrites of libraries is kept for all
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 # What takes long and rarely breaks, whole, and what draws examples with many of them: once a week and before a release.
 slow: $(VENV)/installed

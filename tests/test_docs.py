@@ -39,7 +39,7 @@ LONG = {
     for page in (
         *(f"tutorials/{at}" for at in ("audit-to-paper", "first-model", "privacy-test")),
         *(f"explanation/{at}" for at in ("covariance-aware-mean", "group-wise-privacy", "theory")),
-        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "one-run", "other-languages", "trace")),
+        *(f"how-to/{at}" for at in ("flakiness-budget", "hunt", "neighbours", "one-run", "other-languages", "trace")),
         "how-to/verify-and-compare",
         *(f"reference/{at}" for at in ("claims", "frozen-tests", "outputs")),
     )

@@ -80,6 +80,7 @@ def test_a_program_that_keeps_a_draw_is_not_refuted(function, run):
         RUNS[run](program(function), PAIRS, trials=8_000, seed=1, n_jobs=1, confidence=0.9999)
 
 
+@pytest.mark.slow
 def test_a_hunt_does_not_report_a_program_that_keeps_a_draw():
     found = hunt(
         Served("programs.py:keeps_most"), PAIRS, claim=PureDP(1.0), options=Options(trials=8_000, seed=1, n_jobs=1)

@@ -47,7 +47,7 @@ def beside(side, size, rng):
     ("make", "path", "places"),
     [
         pytest.param(mapping, ("k0900",), 1500, marks=pytest.mark.slow),
-        (records, (222, "b"), 900),
+        pytest.param(records, (222, "b"), 900, marks=pytest.mark.slow),
         (beside, ("n",), 785),
     ],
 )
@@ -68,7 +68,7 @@ def test_arrays_inside_records_are_read_as_arrays():
     assert inside(outputs, ("image", 4)).tolist() == [4.0, 5.0, 6.0]
 
 
-@pytest.mark.parametrize("size", [784, 1000])
+@pytest.mark.parametrize("size", [pytest.param(784, marks=pytest.mark.slow), 1000])
 def test_two_coordinates_that_only_tell_together_are_found_among_all_pairs(size):
     x, x_prime = np.random.default_rng(0).normal(size=(2, 1000, size))
     x_prime[:, 7] = np.abs(x_prime[:, 7]) * np.sign(x_prime[:, 650])
@@ -77,7 +77,7 @@ def test_two_coordinates_that_only_tell_together_are_found_among_all_pairs(size)
     assert any(f"rare regions of two fields were sought among 6 of {size:,} fields" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("sizes", [(8, 9), (7, 9)], ids=["vectors", "lists"])
+@pytest.mark.parametrize("sizes", [pytest.param((8, 9), marks=pytest.mark.slow), (7, 9)], ids=["vectors", "lists"])
 def test_a_value_at_a_place_and_another_anywhere_are_one_event(sizes):
     def function(data, rng):  # what is no such list is drawn again on x', nine times of ten
         while True:

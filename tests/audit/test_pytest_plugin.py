@@ -120,6 +120,7 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
     quiet.stdout.fnmatch_lines([said, "The suite's total false-alarm probability is at most 5e-07."])
 
 
+@pytest.mark.slow
 def test_a_failing_pair_of_a_strategy_is_made_simpler(suite, monkeypatch):
     monkeypatch.setattr(fixture, "SHRINKING_SECONDS", 600.0)  # a busy machine is late
     result = suite("""
@@ -429,19 +430,19 @@ def test_every_check_that_ran_counts_towards_the_total_of_false_alarms(suite):
         pass
 
     def test_skipped(privacy_audit):
-        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=100)
         pytest.skip("the rest")
 
     @pytest.fixture
     def checked_after(privacy_audit):
         yield
-        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=100)
 
     def test_after(checked_after):
         pass
 
     def test_passed(privacy_audit):
-        privacy_audit.check(count, PAIR, epsilon=1.0, runs=500)
+        privacy_audit.check(count, PAIR, epsilon=1.0, runs=100)
     """)
     result.assert_outcomes(passed=2, skipped=1, errors=1)
     result.stdout.fnmatch_lines(["4 privacy audits; *", "The suite's total false-alarm probability is at most 2e-06."])
