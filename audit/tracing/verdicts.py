@@ -169,7 +169,7 @@ class Judge:
     def moved(self) -> list[Event]:
         found = []
         for before, one in self.pairs:
-            counts = one.kind in ("draw", "mechanism", "add", "compare") and not one.states.get("live")
+            counts = one.kind == "compare" or ((one.judged or one.kind == "add") and not one.states.get("live"))
             if not counts or equal(before.input, one.input):
                 continue
             draws: Any = [[one.order, 1.0]] if one.judged else before.draws

@@ -141,6 +141,7 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: len(data) + int(rng.laplace()), UNLISTED),  # which loses 1.7, as 0 is of two sides
         (lambda data, rng: f"{len(data) + rng.laplace():.3f}", UNLISTED),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), UNLISTED),  # as x - noise < 2
+        (lambda data, rng: (noisy := len(data) + rng.laplace(), noisy > len(data))[1], UNLISTED),
         (lambda data, rng: int((np.eye(4)[0] * len(data) + rng.laplace(size=4)).argmax()), UNLISTED),
         (lambda data: len(data) + stats.t.rvs(3), UNLISTED),
         (lambda data: len(data) + 0.9 * stats.laplace().rvs(), MOVES),
@@ -163,6 +164,7 @@ def numbers_of_one_draw(data, rng):
         "made whole",
         "as text",
         "compared",
+        "compared with what is private",
         "greatest of an array",
         "of scipy",
         "of scipy, frozen",

@@ -5,13 +5,15 @@ import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from epsaudit import AuditError, DatasetPair, PureDP, audit
+from epsaudit import ZCDP, AuditError, DatasetPair, PureDP, audit, trace
 from epsaudit.adapters import registry
 from epsaudit.adapters.registry import Library
+from epsaudit.adapters.served import Served
 from epsaudit.cli import AS_EXPECTED
 from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, environments, interpreters
@@ -19,6 +21,7 @@ from epsaudit.experiments.libraries.bisecting import Tried, bisect
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
 from epsaudit.experiments.libraries.interpreters import Interpreter
 from epsaudit.experiments.libraries.rows import Row, entries
+from epsaudit.tracing.verdicts import MOVES, NOTHING_SEEN
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
@@ -239,3 +242,28 @@ class TestBuilding:
             replace(row, states="2.0").entry()
         with pytest.raises(AuditError, match=r"states no claim: .*AttributeError"):
             replace(row, states="toynoise.EPSILON").entry()
+
+
+PACKAGES = {
+    "smartnoise-sql-1.0.10": """
+from snsql.sql._mechanisms.laplace import Laplace
+def run(data, factor):
+    return Laplace(1.0, lower=0, upper=1, max_contrib=1).release([factor * len(data)])[0]""",
+    "dpmm-0.1.9": """
+from dpmm.models.base.utils import gaussian_noise
+def run(data, factor):
+    return factor * len(data) + gaussian_noise(1.0, 1)[0]""",
+}
+"""What releases a count, or more than that, with noise for a count."""
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize(("name", "claim"), [*zip(PACKAGES, (PureDP(1.0), ZCDP(0.5)), strict=True)], ids=PACKAGES)
+def test_noise_of_packages_is_traced_as_a_mechanism(name, claim, tmp_path):
+    requirements = Path(__file__).parent / "requirements" / f"{name}.txt"
+    python = Environment(name, ("3.11",), ("antlr4-python3-runtime",), requirements).python()
+    (tmp_path / "mine.py").write_text(PACKAGES[name])
+    function, pair = Served(f"{tmp_path}/mine.py:run", str(python)), ([1], [1, 1])
+    assert trace(function({"factor": 1.0}), pair, claim=claim).verdict == NOTHING_SEEN
+    found = trace(function({"factor": 2.0}), pair, claim=claim)
+    assert (found.verdict, found.suspicions[0].where) == (MOVES, "mine.py:4")
