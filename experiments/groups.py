@@ -72,17 +72,15 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     trials = 10_000 if quick else 4_000_000
     counts = tuple(number for number in COUNTS if number in (1000, 100_000)) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS // 10 if quick else DRAWS, np.random.default_rng(seed))
-    curves = [row for number in ((1000,) if quick else CURVES) for row in by_order(number)]
-    audited = on_all_cores(lambda number: certified(number, trials, seed), counts)
-    rows = [
-        {
-            **divergences(number, curves),
-            **errors(number),
-            **measured(number, DRAWS // 10 if quick else DRAWS, seed),
-            **bounds,
-        }
-        for number, bounds in zip(counts, audited, strict=True)
-    ]
+    by_count = on_all_cores(lambda number: list(by_order(number)), (1000,) if quick else CURVES, cost=float)
+    curves = [row for found in by_count for row in found]
+
+    def row(number: int) -> dict[str, Any]:
+        """All that is asked of one group."""
+        draws = measured(number, DRAWS // 10 if quick else DRAWS, seed)
+        return {**divergences(number, curves), **errors(number), **draws, **certified(number, trials, seed)}
+
+    rows = on_all_cores(row, counts)
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": len(drawn), "count": SIZE}
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE, rho=RHO, r=RELATIVE, fit=facts, orders=curves)
     write_table(

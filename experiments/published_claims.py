@@ -27,7 +27,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
-from epsaudit.experiments.studies import write_data, write_figure, write_table
+from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.experiments.validity import Sampled
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
@@ -172,18 +172,16 @@ def findings() -> list[Finding]:
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every claim and its corrected variant, check every statement, and write the page, data and a figure."""
     trials, repeated, audits, runs = (50_000, 1_000, 5, 200) if quick else (4_000_000, 10_000, AUDITS, 5_000)
-    rows, results = [], []
-    for finding in findings()[2 if quick else 0 :]:
-        refuted = audit(
-            finding.published, finding.pair, trials=trials, confidence=0.999, seed=_seed(seed, finding, "x")
-        )
-        results.append(refuted)
-        rows.append({**_row(finding, refuted), **_variant(finding, repeated, audits, seed)})
-        print(
-            f"{finding.name}: {refuted.verdict}; corrected variant refuted {rows[-1]['corrected refuted']} of {audits}",
-            flush=True,
-        )
-    said = [checked(one, repeated, entry_seed(seed, one.name)) for one in statements()]
+
+    def audited(at: int) -> tuple[AuditResult, dict[str, Any]]:
+        """The result of a claim, and its row."""
+        finding = findings()[at]
+        how: Any = {"trials": trials, "confidence": 0.999, "seed": _seed(seed, finding, "x"), "n_jobs": 1}
+        refuted = audit(finding.published, finding.pair, **how)
+        return refuted, {**_row(finding, refuted), **_variant(finding, repeated, audits, seed)}
+
+    results, rows = zip(*on_all_cores(audited, range(2 if quick else 0, len(findings()))), strict=True)
+    said = on_all_cores(lambda one: checked(one, repeated, entry_seed(seed, one.name)), statements())
     utility = list(histogram_utility.coverage(runs, entry_seed(seed, "stable histogram")))
     errors, leads = histogram_utility.errors(), histogram_utility.leads(DELTA)
     tried = [] if quick else list(under_substitution())
