@@ -126,7 +126,7 @@ def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str
 
 
 def on_all_cores(
-    measure: Callable[[Any], Any], items: Iterable[Any], cost: Callable[[Any], float] = lambda _: 0.0
+    measure: Callable[[Any], Any], items: Iterable[Any], cost: Callable[[Any], Any] = lambda _: 0
 ) -> list[Any]:
     """Measure every item, on all cores, the costliest first, so that none is left alone at the end.
 
@@ -138,7 +138,7 @@ def on_all_cores(
     [2, 1, 3]
     """
     listed = list(items)
-    order = sorted(range(len(listed)), key=lambda at: -cost(listed[at]))
+    order = sorted(range(len(listed)), key=lambda at: cost(listed[at]), reverse=True)
     found = joblib.Parallel(n_jobs=-1)(joblib.delayed(measure)(listed[at]) for at in order)
     return [one for _, one in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
