@@ -51,12 +51,6 @@ class TestList:
 
 
 class TestAudit:
-    def test_one_mechanism_prints_its_result(self, capsys):
-        assert main(["audit", "laplace", *QUICK]) == AS_EXPECTED
-        printed = capsys.readouterr().out
-        for part in ("laplace: 1-DP claimed", "does not refute", "witness", "counts", "seed"):
-            assert part in printed
-
     def test_a_table_has_a_row_for_each_and_files_hold_what_is_needed_to_recompute(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", "80")
         out = tmp_path / "results"

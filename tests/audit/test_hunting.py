@@ -299,11 +299,16 @@ def test_a_checkpoint_is_of_one_hunt(change, refusal, kept):
         hunted(**{**ASKED, **change}, checkpoint=kept)
 
 
-def test_what_failed_before_an_interruption_fails_alike_after_it(tmp_path, monkeypatch):
+@pytest.fixture
+def no_audit(monkeypatch):
     def cannot(*arguments, **options):
         raise AuditError("not this one")
 
     monkeypatch.setattr(hunting, "audit_sequentially", cannot)
+
+
+@pytest.mark.usefixtures("no_audit")
+def test_what_failed_before_an_interruption_fails_alike_after_it(tmp_path):
     asked = {**ASKED, "checkpoint": tmp_path / "kept"}
     assert [[one.failure for one in hunted(**asked).attempts] for _ in range(2)] == [["not this one"]] * 2
 
@@ -472,13 +477,9 @@ def test_shrinking_stays_within_the_relation_of_the_claim():
         assert AddRemovePerson().holds(*finding.candidate.rows)
 
 
-def test_no_audit_is_no_verdict(monkeypatch):
+@pytest.mark.usefixtures("no_audit")
+def test_no_audit_is_no_verdict():
     """Nothing was audited, which is not 'not refuted'."""
-
-    def cannot(*arguments, **options):
-        raise AuditError("not this one")
-
-    monkeypatch.setattr(hunting, "audit_sequentially", cannot)
     seen = hunted(scale_of_half, WITHIN, [([1], [1, 1])])
     assert seen.verdicts() == {}
     assert "nothing could be audited" in seen.sentence()

@@ -12,11 +12,9 @@ import pytest
 from epsaudit import ApproxDP, GaussianDP, PureDP
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.suite import run
-from epsaudit.cli.main import main
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.reporting import page
-from epsaudit.results.result import save
 from epsaudit.text import lower
 from epsaudit.witnesses import Region, Witness
 
@@ -220,8 +218,3 @@ class TestAsText:
         assert all(address == "data:," or address.startswith("#") for address in reader.addresses)
         assert any(ATTACKS[0] in text for text in reader.text)
         assert not any("\u202e" in text for text in reader.text)
-
-    def test_the_command_writes_it(self, results, tmp_path):
-        save(results, tmp_path / "audit.json")
-        assert main(["report", str(tmp_path / "audit.json"), "--html", str(tmp_path / "report.html")]) == 0
-        assert (tmp_path / "report.html").read_text().count("<article") == len(results)
