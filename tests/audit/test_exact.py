@@ -98,11 +98,6 @@ def finite(*probabilities):
         return FiniteLaw(range(len(probabilities)), np.log(probabilities))
 
 
-def randomised_response(eps):
-    truth = 1 / (1 + math.exp(-eps))
-    return finite(truth, 1 - truth), finite(1 - truth, truth)
-
-
 chances = st.floats(0.0, 1.0).map(lambda chance: chance if chance > 1e-3 else 0.0)
 weights = st.integers(2, 7).flatmap(
     lambda k: st.tuples(*[st.lists(chances, min_size=k, max_size=k).filter(lambda w: sum(w) > 0.01)] * 2)

@@ -18,7 +18,6 @@ sound = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0),
 leaky = vectorized(lambda d, n, rng: d + rng.laplace(size=n) / 3, claim=PureDP(1.0), pairs=pairs)
 claimless = vectorized(lambda d, n, rng: d + rng.laplace(size=n), pairs=pairs)
 pairless = vectorized(lambda d, n, rng: d + rng.laplace(size=n), claim=PureDP(1.0))
-few = vectorized(lambda d, n, rng: rng.laplace(size=3), claim=PureDP(1.0), pairs=pairs)
 number, text, nothing, a_class, a_function = 7, "laplace", None, dict, len
 
 def no_noise(data, rng):
