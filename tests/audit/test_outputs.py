@@ -176,7 +176,7 @@ KINDS = {
 }
 
 
-SLOW = {"mappings", "tuples of all that", "a NaN among complex numbers"}  # about a second each
+SLOW = {"mappings", "tuples of all that", "spans", "sets", "complex numbers"}  # about a second each
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS])
