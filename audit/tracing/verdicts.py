@@ -319,7 +319,7 @@ class Judge:
         """
         end, outcomes, still = len(self.events), (self.told["outcome"], self.told["outcome_prime"]), self.told["still"]
         (x, x_prime), again = (one["leaves"] for one in outcomes), self.told["repeated"]
-        raises, varies = x[RAISES] != x_prime[RAISES], self.told["unseen"] or self.unlisted()
+        raises, varies = x[RAISES] != x_prime[RAISES], self.told["unseen"] or any(map(unknown, self.events))
         found: list[Event] = []
         for name in [RAISES] if raises else still or {**x, **x_prime}:
             value, other, same = (side.get(name, "not there") for side in (x, x_prime, again))
@@ -373,12 +373,7 @@ class Judge:
 
     def unlisted(self) -> tuple[str, ...]:
         """Say what is drawn without a mechanism that is known: places, each with what is drawn there."""
-        found: dict[str, None] = {}
-        for one in self.events:
-            drawn = one.kind == "sample" or (one.kind == "draw" and one.law not in KNOWN)
-            if drawn or (one.kind == "mechanism" and one.norm in OPAQUE):
-                found[f"{where(one)} {one.what}"] = None
-        return tuple({**found, **dict.fromkeys(self.aside)})
+        return tuple(dict.fromkeys([*(f"{where(one)} {one.what}" for one in self.events if unknown(one)), *self.aside]))
 
     def unseen(self) -> tuple[str, ...]:
         """Say what was not seen."""
@@ -460,6 +455,12 @@ def numbers(value: Any) -> Floats | None:
         parts = [one for one in map(numbers, value) if one is not None]
         return (np.concatenate(parts) if parts else np.empty(0)) if len(parts) == len(value) else None
     return np.array([float(value)]) if isinstance(value, int | float) else None
+
+
+def unknown(one: Event) -> bool:
+    """Whether it is drawn without a mechanism that is known."""
+    drawn = one.kind == "sample" or (one.kind == "draw" and one.law not in KNOWN)
+    return drawn or (one.kind == "mechanism" and one.norm in OPAQUE)
 
 
 def where(one: Event) -> str:

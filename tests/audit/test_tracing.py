@@ -135,13 +135,14 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: len(data) + difference(data, rng), NOTHING_SEEN),
         (lambda data, rng: 2 * len(data) + difference(data, rng), MOVES),
         (lambda data, rng: (len(data), rng.random()), RELEASED),
+        (lambda data, rng: (rng.laplace() < len(data), round(float(1.0 + rng.laplace()), 3) / len(data)), RELEASED),
         (lambda data: 2.0 * len(data) + GENERATOR.laplace(), MOVES),
         (lambda data: len(data) + gauss(0.0, 1.0), MOVES),
         (lambda data, rng: len(data) + round(rng.laplace()), UNLISTED),
         (lambda data, rng: len(data) + int(rng.laplace()), UNLISTED),  # which loses 1.7, as 0 is of two sides
         (lambda data, rng: f"{len(data) + rng.laplace():.3f}", UNLISTED),
         (lambda data, rng: bool(rng.laplace() < len(data) - 2.0), UNLISTED),  # as x - noise < 2
-        (lambda data, rng: (noisy := len(data) + rng.laplace(), noisy > len(data))[1], UNLISTED),
+        (lambda data, rng: (noisy := len(data) + rng.laplace(), noisy > len(data)), RELEASED),
         (lambda data, rng: int((np.eye(4)[0] * len(data) + rng.laplace(size=4)).argmax()), UNLISTED),
         (lambda data: len(data) + stats.t.rvs(3), UNLISTED),
         (lambda data: len(data) + 0.9 * stats.laplace().rvs(), MOVES),
@@ -158,6 +159,7 @@ def numbers_of_one_draw(data, rng):
         "discrete",
         "discrete by 2",
         "beside what is sampled",
+        "beside what is chosen",
         "generator of a module",
         "imported by name",
         "rounded",
