@@ -200,8 +200,8 @@ def place() -> list[tuple[str, int, str]]:
 
 @functools.lru_cache(None)
 def is_audited(file: str) -> bool:
-    """Whether a file is neither Python's own nor ours."""
-    ours = file.startswith((os.path.dirname(HERE[:-1]) + os.sep, "<"))
+    """Whether a file is neither Python's own nor one that calls what is audited."""
+    ours = file.startswith((HERE, os.path.join(os.path.dirname(serve.__file__), "adapters"), serve.__file__, "<"))
     return not ours and (not file.startswith(STANDARD) or "-packages" in file)
 
 
