@@ -39,19 +39,21 @@ def declared(extra=None):
     return found
 
 
+def statements(node):
+    """All statements in a node but those for types alone; expressions, which are most of a module, hold none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child
+            if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+                yield from statements(child)
+
+
 @cache
 def imports(path):
     """Libraries that a module imports, anywhere in it but for types."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {
-        id(part)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for part in node.body
-    }
     found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in typing_only:
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import | ast.ImportFrom):
             level = getattr(node, "level", 0)
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
             found |= {name.partition(".")[0] for name in names} if not level else set()
