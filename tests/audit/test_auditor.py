@@ -197,7 +197,7 @@ class TestBadInput:
             audit(lambda data, rng: 1.0, epsilon=1.0)
 
 
-@pytest.mark.parametrize("kind", [audit, audit_sequentially])
+@pytest.mark.parametrize("kind", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
 def test_how_far_apart_datasets_are_is_said_where_no_relation_is_given(kind):
     def count(data, rng):
         return len(data) + rng.laplace()

@@ -26,7 +26,7 @@ class TestLevel:
 
     @pytest.mark.parametrize(
         "law",
-        [pytest.param(law, marks=pytest.mark.slow if law in ("counts", "vectors") else ()) for law in LAWS],
+        [pytest.param(law, marks=pytest.mark.slow if law in ("counts", "rare", "vectors") else ()) for law in LAWS],
     )
     def test_independent_outputs_are_found_no_more_often_than_the_level_says(self, law):
         rng = np.random.default_rng(7)

@@ -120,8 +120,7 @@ def named(votes, rng):
 @pytest.mark.parametrize("function", [shuffled, pytest.param(named, marks=pytest.mark.slow)])
 def test_an_order_or_an_index_that_tells_no_more_is_not_refuted(function):
     sound = black_box(function, claim=PureDP(1.0))
-    for seed in range(3):
-        assert not audit(sound, VOTES, trials=10_000, confidence=0.999, seed=seed, n_jobs=1).violates_claim
+    assert not audit(sound, VOTES, trials=10_000, confidence=0.999, seed=0, n_jobs=1).violates_claim
 
 
 def fails(votes, rng):

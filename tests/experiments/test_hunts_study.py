@@ -35,6 +35,7 @@ def test_every_affected_row_is_hunted_and_thirty_that_are_sound():
     assert len({*of_libraries, *(row.name for row in sound())}) >= 30
 
 
+@pytest.mark.slow
 def test_the_table_is_written_before_a_false_refutation_is_an_error(tmp_path, monkeypatch):
     mechanism = vectorized(half, claim=PureDP(1.0), pairs=[DatasetPair(0.0, 1.0)], name="half")
     monkeypatch.setattr(hunts, "_sound", lambda quick: iter([Entry("half", mechanism, PureDP(1.0))]))

@@ -144,6 +144,7 @@ def test_tau_is_that_of_the_calibrated_mechanisms(bits):
     assert GaussianDP(gaussian_budget()).profile(EPSILON) == pytest.approx(DELTA)
 
 
+@pytest.mark.slow
 def test_the_mechanism_that_declared_independence_refutes_satisfies_its_claim():
     for mu in (1.0, 2.0):
         epsilon, chance = training.mixed(mu)
@@ -200,6 +201,7 @@ def test_formulas_written_anew_give_what_the_released_tools_print(known, printed
         assert scores.TOOLS[tool](*sides, laws[name].claim, 0) == pytest.approx(max(bound, 0.0), abs=rounded)
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_the_process_that_measures_it():
     held = np.ones(40_000_000)  # 320 MB
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
