@@ -25,6 +25,7 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.mechanisms.quasi_concave import _Table
 from epsaudit.mechanisms.queries import KthLargest, Maximum, Total
 from epsaudit.mechanisms.search import ListedTolerantLaw
 
@@ -185,6 +186,18 @@ def holders(counts):
     return tuple(value for value, count in enumerate(counts) for _ in range(count))
 
 
+@given(COUNTS)
+def test_some_point_of_the_best_block_is_good_at_every_good_scale(counts):
+    stage, levels = SMALL.stage, SMALL(holders(counts)).levels
+    scales = stage.scale_levels(levels).at(np.arange(5, dtype=np.uint64))
+    offsets = np.arange(stage.blocks)
+    for scale in np.flatnonzero(scales >= 1):
+        table = _Table.of(stage, levels, np.full(stage.blocks, scale), offsets)
+        assert np.all(levels.at(table.points).max(axis=1) > stage.low)
+        # all cuts but two leave a lead that passes but for beta / 4
+        assert np.sum(np.exp(table.log_pass) < 1 - 0.5 / 4) <= 2
+
+
 @given(COUNTS, st.integers(0, 15))
 def test_neighbours_respect_the_claim(counts, joining):
     dataset = holders(counts)
@@ -204,6 +217,13 @@ def test_exact_accuracy_on_boundary_datasets(depth, beta):
         law = mechanism(dataset)
         inside = [output is not None and least <= output <= answer for output in law.support]
         assert np.exp(law.log_probabilities)[inside].sum() >= 1 - beta
+
+
+def test_the_distance_has_sensitivity_1_where_the_gap_has_2():
+    for gap, other in itertools.product(range(60), range(60)):
+        if abs(gap - other) <= 2:
+            assert abs(SMALL.stage.distance(np.array(gap)) - SMALL.stage.distance(np.array(other))) <= 1
+    assert SMALL.stage.distance(np.array([0, 1, 2, 3])).tolist() == [0, 0, 0, 1]
 
 
 PREFIX_COUNTS = st.lists(st.integers(0, 2), min_size=16, max_size=16)
