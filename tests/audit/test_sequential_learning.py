@@ -27,6 +27,15 @@ def test_a_product_of_two_coordinates_is_refuted_in_a_few_hundred_runs():
     assert audit_sequentially(wrong, trials=5_000, seed=101, n_jobs=1).runs < 1_000
 
 
+def test_a_shift_spread_over_a_long_vector_is_learnt_with_few_coefficients():
+    rng = np.random.default_rng(8)
+    data = table_of(rng.laplace(size=(600, 200)), 0.3 + rng.laplace(size=(600, 200)))
+    best = max(SUMS.candidates(data), key=lambda one: np.max(one.upper[0] - one.upper[1]))
+    fresh, fresh_prime = rng.laplace(size=(2_000, 200)), 0.3 + rng.laplace(size=(2_000, 200))
+    middle = float(np.median(best.score(np.concatenate([fresh, fresh_prime]))))
+    assert np.mean(best.score(fresh) > middle) > 0.9
+
+
 def test_distance_from_the_median_tells_where_only_the_scale_differs():
     """Medians of five audits with fixed seeds."""
     pair = DatasetPair(2.0, 1.0)
