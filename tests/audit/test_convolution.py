@@ -80,6 +80,12 @@ def test_laplace_parts_are_bracketed_and_below_dp_accounting(copies):
         assert least_epsilon(pair.swapped, delta) == pytest.approx(upper, rel=1e-6)
 
 
+def test_one_laplace_part_is_laplace():
+    whole = product(LAPLACE, 1)
+    for epsilon in (0.0, 0.03, 0.09):
+        assert exact.delta(*whole, epsilon) == pytest.approx(-math.expm1((epsilon - 0.1) / 2.0), rel=1e-6)
+
+
 def test_divergences_and_the_greatest_loss_add_up():
     whole = product(LAPLACE, 16)
     assert exact.exact_parameter(PureDP(0.0), *whole) == pytest.approx(1.6)

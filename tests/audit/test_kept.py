@@ -8,6 +8,7 @@ import math
 import types
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
@@ -294,6 +295,41 @@ def add_to_array(data, rng):
     return float(data[0])
 
 
+def add_to_frame(data, rng):
+    data["v"] = data["v"] + rng.laplace()
+    return float(data["v"].iloc[0])
+
+
+def eat(data, rng):
+    count = 0
+    while data:
+        data.pop()
+        count += 1
+    return count + rng.laplace()
+
+
+CHANGERS = {
+    "array": (add_to_array, np.array([0.0]), np.array([1.0])),
+    "frame": (add_to_frame, pd.DataFrame({"v": [0.0, 5.0]}), pd.DataFrame({"v": [1.0, 5.0]})),
+    "consumed": (eat, [1, 2], [1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize(
+    ("run", "changer"),
+    [(audit, "consumed"), (audit_sequentially, "array"), pytest.param(audit, "frame", marks=pytest.mark.slow)],
+)
+def test_who_changes_its_dataset_is_audited_as_if_it_did_not(run, changer):
+    """Refuted, or with bound 0 where the first run had used the data up, while runs shared their dataset."""
+    function, x, x_prime = CHANGERS[changer]
+    mechanism = black_box(function, claim=PureDP(1.0), pairs=[DatasetPair(x, x_prime)])
+    result = run(mechanism, trials=6_000, confidence=0.9999, seed=3, n_jobs=1)
+    assert 0.6 < result.lower_bound <= 1.0
+    assert COPIED in result.notes
+    assert COPIED in str(result)
+    assert type(result).from_dict(result.to_dict()).notes == result.notes
+
+
 def test_the_bound_is_that_of_who_copies():
     pairs = [DatasetPair(np.array([0.0]), np.array([1.0]))]
 
@@ -354,3 +390,15 @@ def test_the_users_own_dataset_is_never_touched():
     x, x_prime = np.array([0.0]), np.array([1.0])
     audit(black_box(add_to_array, claim=PureDP(1.0)), DatasetPair(x, x_prime), trials=2_000, seed=1, n_jobs=1)
     assert (x[0], x_prime[0]) == (0.0, 1.0)
+
+
+def test_every_call_of_a_vectorised_function_sees_the_dataset_as_given():
+    def shifting(data, size, rng):
+        data += 1.0
+        return data[0] + rng.laplace(size=size)
+
+    mechanism = vectorized(shifting, claim=PureDP(1.0), pairs=[DatasetPair(np.array([0.0]), np.array([1.0]))])
+    for run in (audit, audit_sequentially):
+        result = run(mechanism, trials=20_000, confidence=0.9999, seed=1)
+        assert 0.8 < result.lower_bound <= 1.0
+        assert COPIED in result.notes

@@ -31,6 +31,7 @@ from epsaudit import (
 from epsaudit.audits.verify import recompute
 from epsaudit.outputs.normal_form import (
     Array,
+    describe_atoms,
     from_json,
     join,
     normal,
@@ -195,6 +196,15 @@ def test_a_saved_witness_is_the_witness(kind):
     fresh = mechanism(0).sample(1_000, np.random.default_rng(2))
     assert 300 < sum(result.witness.count(fresh)) < 700
     assert AuditResult.from_dict(stored).witness.count(fresh) == result.witness.count(fresh)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_atoms_are_written_with_their_type(kind):
+    for atom in pack([*KINDS[kind], None]).tolist():
+        again = from_json(json.loads(json.dumps(to_json(atom))))
+        assert {again} == {atom}  # of one object for NaN
+        assert type(again) is type(atom)
+        assert describe_atoms("", [again]) == describe_atoms("", [atom])
 
 
 @pytest.mark.parametrize(

@@ -107,3 +107,16 @@ class TestRareOutputs:
         assert alone.choice.learnt
         # what is left out moves later outputs to other folds; learnt from a third of them, it would be below 2.5
         assert among.choice.predicted > 0.95 * alone.choice.predicted
+
+
+def test_every_round_has_streams_of_its_own():
+    seen = []
+
+    def draw(sides, size, seed, index, stage="training"):
+        seen.append((stage, index))
+        return training_outputs(sides, size, seed, index, stage)
+
+    sides = [(mechanism()(PLAIN.x), mechanism()(PLAIN.x_prime))] * 6
+    train(sides, DEFAULT_FAMILIES, PureDP(1.0), 10_000, 0.95, 0, draw)
+    assert len(seen) > len(sides)
+    assert len(set(seen)) == len(seen)

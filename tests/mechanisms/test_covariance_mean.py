@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit.mechanisms import exact
+from epsaudit.mechanisms.broken.means import PublishedScoreTest
 from epsaudit.mechanisms.covariance_mean import (
     COVARIANCE_SHARE,
     CovarianceAwareMean,
@@ -165,6 +166,14 @@ def test_the_test_of_scores_keeps_its_promise_and_attains_it(epsilon, delta, sen
             p, q = np.exp(test.log_chances(one)), np.exp(test.log_chances(other))
             greatest = max(greatest, *(p - math.exp(epsilon) * q))
     assert 0.3 * delta < greatest <= delta * (1 + 1e-9)
+
+
+def test_the_published_test_leaks_what_its_code_says():
+    """At (1, 1e-6): probability 0.27 at score 29 and 0.56 at 28, but 0 at 30; the threshold that is needed is 55."""
+    test = PublishedScoreTest(1.0, 1e-6)
+    p = [math.exp(test.log_chances(score)[0]) for score in (28, 29, 30)]
+    assert p == pytest.approx([0.5576, 0.2706, 0.0], abs=1e-4)
+    assert (test.levels, ScoreTest(1.0, 1e-6).levels) == (32, 55)
 
 
 @pytest.mark.parametrize("gamma", [0.002, 0.1])

@@ -34,6 +34,7 @@ from epsaudit.mechanisms.ratio import (
     NaiveRatio,
     RatioLaw,
     answers,
+    greatest_gap,
 )
 from epsaudit.mechanisms.stability import (
     CauchyLaw,
@@ -66,6 +67,17 @@ def test_smooth_sensitivity_against_enumeration(size, beta):
     for x in datasets:
         reference = max(local[y] * math.exp(-beta * changes(x, y)) for y in datasets)
         assert smooth_sensitivity(UNIT, x, beta) == pytest.approx(reference, rel=1e-12)
+
+
+def test_smooth_sensitivity_is_smooth_on_larger_data():
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        x = rng.random(41)
+        x_prime = x.copy()
+        x_prime[rng.integers(41)] = rng.random()
+        one, other = (smooth_sensitivity(UNIT, data, 0.2) for data in (x, x_prime))
+        assert abs(math.log(one / other)) <= 0.2 + 1e-12
+        assert min(one, other) >= abs(UNIT(x) - UNIT(x_prime)) - 1e-12
 
 
 def test_the_loss_of_cauchy_laws_is_the_hyperbolic_distance():
@@ -109,6 +121,18 @@ def test_distances_of_the_median_against_enumeration(size):
         for bound in (0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0):
             unstable = [changes(x, y) for y in datasets if sensitivity[y] > bound]
             assert median.distance(x, bound) == min(unstable, default=math.inf)
+
+
+def test_neighbours_have_distances_within_one():
+    rng = np.random.default_rng(0)
+    for median in (StableMedian(), StableMedian(0.0, 20.0)):
+        for _ in range(300):
+            x = rng.integers(0, 20, 9)
+            x_prime = x.copy()
+            x_prime[rng.integers(9)] = rng.integers(0, 20)
+            bound = float(rng.integers(0, 6))
+            one, other = median.distance(x, bound), median.distance(x_prime, bound)
+            assert one == other or abs(one - other) <= 1
 
 
 @pytest.mark.parametrize("size", [3])
@@ -329,6 +353,13 @@ def test_the_bound_is_the_greatest_local_sensitivity_within_the_margins():
         counts = range(max(0, ones - mechanism.margin), max(0, ones + mechanism.margin) + 1)
         local = max(max(b - a, a) / (b * b - b) for b in range(low, high + 1) for a in counts)
         assert bound == pytest.approx(local)
+
+
+def test_greatest_gap_against_all_integers():
+    for a, low in itertools.product(range(12), range(2, 9)):
+        best = max((b - a) / (b * b - b) for b in range(low, low + 15))
+        found = greatest_gap(*(np.array([float(x)]) for x in (a, a, low, low + 14)))[0]
+        assert found == pytest.approx(best)
 
 
 @pytest.mark.parametrize("mechanism", [NaiveRatio(1.0), CountsRatio(1.0)], ids=lambda m: m.name)
