@@ -22,6 +22,9 @@ from epsaudit import (
 )
 from epsaudit.audits.one_run import (
     Bonferroni,
+    Fixed,
+    GuessRule,
+    SeparateHalf,
     Threshold,
     bounds,
     places,
@@ -318,8 +321,26 @@ class TestRules:
         alone = [bounds.epsilon_bound(1000, c.guesses, c.correct, 0.0, 0.975) for c in result.counts]
         assert result.lower_bound == max(alone)
 
+    @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
+    def test_rules_come_back_from_json(self, rule):
+        assert GuessRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+
 
 class TestResult:
+    @pytest.mark.parametrize(
+        ("mechanism", "guesses", "method"),
+        [(RESPONSE, EVERYBODY, "auto"), (SUM, "bonferroni", "auto"), (APPROXIMATE_SUM, "half", "binomial")],
+    )
+    def test_it_comes_back_from_a_file_with_its_bounds_recomputed(self, tmp_path, mechanism, guesses, method):
+        result = audit_one_run(mechanism, guesses=guesses, method=method, seed=1)
+        result.save(tmp_path / "result.json")
+        again = OneRunResult.load(tmp_path / "result.json")
+        assert again == result
+        data = json.loads((tmp_path / "result.json").read_text())["results"][0]
+        data["lower_bound"], data["delta_lower"] = 99.0, 0.9
+        assert OneRunResult.from_dict(data).lower_bound == result.lower_bound
+        assert OneRunResult.from_dict(data).delta_lower == result.delta_lower
+
     def test_the_same_seed_gives_the_same_result_and_another_seed_another(self):
         assert audit_one_run(SUM, seed=5) == audit_one_run(SUM, seed=5)
         assert audit_one_run(SUM, seed=5).counts != audit_one_run(SUM, seed=6).counts

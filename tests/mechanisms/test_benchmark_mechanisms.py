@@ -9,7 +9,7 @@ import pytest
 from epsaudit.experiments.benchmark_rows import rows
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
-from epsaudit.mechanisms.broken.sparse_vector import SparseVector4
+from epsaudit.mechanisms.broken.sparse_vector import SparseVector4, SparseVector5, SparseVector6
 from epsaudit.mechanisms.sparse_vector import SparseVector1, SparseVector2
 
 ROWS = {row.name: row for row in rows()}
@@ -27,6 +27,19 @@ def test_sparse_vector_4_attains_what_can_be_proven(count, loss):
     found = greatest_loss(SparseVector4(1.0, count, 0.0), (0,) * 20, (1,) * (20 - count) + (-1,) * count)
     assert found == pytest.approx(loss, abs=1e-3)
     assert SparseVector4(1.0, count).truth.parameter == pytest.approx(loss)
+
+
+@pytest.mark.parametrize(("m", "loss"), [(1, 0.82), (2, 1.70), (4, 3.55)])
+def test_sparse_vector_6_has_no_end(m, loss):
+    found = greatest_loss(SparseVector6(1.0, 1, 0.0), (0,) * (2 * m), (1,) * m + (-1,) * m)
+    assert found == pytest.approx(loss, abs=0.01)
+
+
+def test_sparse_vector_5_separates_two_answers():
+    law, law_prime = (SparseVector5(1.0, threshold=0.0)(x) for x in ((0, 1), (1, 0)))
+    outcome = np.array([[0, 1]])
+    assert np.exp(law.log_density(outcome)) == pytest.approx(0.197, abs=5e-4)
+    assert law_prime.log_density(outcome) == -np.inf
 
 
 @pytest.mark.parametrize("mechanism", [SparseVector1(1.0, 1, 0.0), SparseVector2(1.0, 2, 0.0)])
