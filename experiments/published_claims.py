@@ -173,14 +173,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every claim and its corrected variant, check every statement, and write the page, data and a figure."""
     trials, repeated, audits, runs = (50_000, 1_000, 5, 200) if quick else (4_000_000, 10_000, AUDITS, 5_000)
 
-    def audited(at: int) -> tuple[AuditResult, dict[str, Any]]:
+    def audited(finding: Finding) -> tuple[AuditResult, dict[str, Any]]:
         """The result of a claim, and its row."""
-        finding = findings()[at]
         how: Any = {"trials": trials, "confidence": 0.999, "seed": _seed(seed, finding, "x"), "n_jobs": 1}
         refuted = audit(finding.published, finding.pair, **how)
         return refuted, {**_row(finding, refuted), **_variant(finding, repeated, audits, seed)}
 
-    results, rows = zip(*on_all_cores(audited, range(2 if quick else 0, len(findings()))), strict=True)
+    results, rows = zip(*on_all_cores(audited, findings()[2 if quick else 0 :]), strict=True)
     said = on_all_cores(lambda one: checked(one, repeated, entry_seed(seed, one.name)), statements())
     utility = list(histogram_utility.coverage(runs, entry_seed(seed, "stable histogram")))
     errors, leads = histogram_utility.errors(), histogram_utility.leads(DELTA)

@@ -212,7 +212,7 @@ def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
     table = ((0.5, 10**5, 8.16), (1.0, 10**5, 3.61), (2.0, 10**5, 1.59), (4.0, 10**6, 0.82))
     for sigma, number, theirs in table[fewer]:
         mechanism = NoisyVectorSum(1.0 / sigma, number)
-        bounds = on_all_cores(lambda one, audited=mechanism: audit_one_run(audited, seed=one).lower_bound, seeds)
+        bounds = on_all_cores(lambda one, summed=mechanism: audit_one_run(summed, seed=one).lower_bound, seeds)
         here = GaussianDP(statistics.median(bounds)).approximate(DELTA).epsilon
         best = GaussianDP(most_of_all(sigma, number)).approximate(DELTA).epsilon
         why = f"the number of guesses is planned; the best of all numbers, expected and unpaid, gives {best:.2f}"
