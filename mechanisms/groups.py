@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfinv, logsumexp, ndtr
+from scipy.special import erfinv, ndtr
 
 from epsaudit.claims.conversions import log_excess
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
@@ -22,7 +22,7 @@ from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.composition import ProductLaw
-from epsaudit.mechanisms.exact.losses import log_integral
+from epsaudit.mechanisms.exact.losses import log_integral, log_sum
 from epsaudit.mechanisms.laws import Floats, NormalLaw
 from epsaudit.mechanisms.response import RandomisedResponse, ResponseLaw
 
@@ -94,11 +94,11 @@ class NoisyTwiceLaw:
         for start in range(0, flat.size, rows):
             part = flat[start : start + rows]
             noisy, log_weights = rule(part)
-            total = logsumexp(log_weights, axis=1)
+            total = log_sum(log_weights, axis=1)
             loss = np.zeros(part.size)
             if more:
                 growth = (2.0 * (noisy - self.count) - more) * more / (2.0 * self.sigma**2)
-                loss = logsumexp(log_weights + growth, axis=1) - total
+                loss = log_sum(log_weights + growth, axis=1) - total
                 small = np.abs(loss) < 0.1
                 shares = np.exp(log_weights[small] - total[small, None])
                 few = np.broadcast_to(growth, log_weights.shape)[small]

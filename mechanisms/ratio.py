@@ -13,13 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms.base import Reference, positive
+from epsaudit.mechanisms.exact.losses import log_sum
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
 from epsaudit.mechanisms.queries import Dataset
 
@@ -332,7 +332,7 @@ def _log_line_integral(alpha: Floats, gamma: Floats, p: float, q: float, scale: 
         pieces.append(top + _log_ramp(start, inward, high - low, np.abs(slope)))
     for end in (kinks[0], kinks[2]):  # outwards to infinity, where |t| grows
         pieces.append(exponent(end) + _log_tail(np.abs(end), steep))
-    return np.asarray(logsumexp(np.stack(pieces), axis=0) - math.log(4.0 * scale * scale))
+    return np.asarray(log_sum(np.stack(pieces), axis=0) - math.log(4.0 * scale * scale))
 
 
 def _log_ramp(start: Floats, inward: Floats, width: Floats, rate: Floats) -> Floats:
@@ -406,7 +406,7 @@ class ScaleMixture:
         far = np.abs(np.asarray(outputs, float) - self.centre)
         base = self.log_weights - np.log(2.0 * self.scales)
         rows = max(1, _CHUNK // self.scales.size)
-        parts = [logsumexp(base - far[i : i + rows, None] / self.scales, axis=1) for i in range(0, far.size, rows)]
+        parts = [log_sum(base - far[i : i + rows, None] / self.scales, axis=1) for i in range(0, far.size, rows)]
         return np.concatenate(parts) if parts else np.empty(0)
 
 
