@@ -401,7 +401,10 @@ class Classifiers(FromTable):
             yield from judged_by(data, entries, score, judged)
         lengths = [len(group) for group in data.features.groups if len(group) <= MOST_COORDINATES]
         if self.trees and max(lengths) <= MOST_PARTS:
-            yield from planted(data)
+            odds = np.zeros(len(data.row))
+            for _, entries, _, judged in sorted(sums, key=itemgetter(0))[-1:]:
+                odds[entries] = judged
+            yield from planted(data, odds=odds)
 
 
 @dataclass(frozen=True)
@@ -535,10 +538,11 @@ def judged_by(
         yield found
 
 
-def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[CandidateScore]:
+def planted(data: Encoding, features: tuple[Feature, ...] = (), odds: Floats | None = None) -> Iterator[CandidateScore]:
     """Yield the candidate of a tree that imitates boosted trees on the features, by default on those of all groups.
 
-    Boosting takes most of the time, so that it learns from some entries of many.
+    Boosting takes most of the time, so that it learns from some entries of many. Of log ``odds`` of the entries, shape
+    (entries,), that another score gives, each learnt without its fold, it must say more on the first fold.
     """
     groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
     features = features or tuple(dict.fromkeys(feature for group in groups for feature in group))
@@ -557,7 +561,7 @@ def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[Cand
     if lesson in data.features.trees:
         yield from judged_by(data, entries, *data.features.trees[lesson])
         return
-    odds, judged = np.zeros(len(entries)), np.zeros(len(entries))
+    told, judged = np.zeros(len(entries)), np.zeros(len(entries))
     booster = HistGradientBoostingClassifier(
         max_iter=TREES, max_leaf_nodes=16, min_samples_leaf=40, learning_rate=0.15, early_stopping=False, random_state=0
     )
@@ -569,9 +573,11 @@ def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[Cand
             return
         with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
             learnt = booster.fit(columns[some], side[some]).decision_function(columns)
-        odds += learnt / FOLDS
+        if fold == 0 and odds is not None and not says_more(odds[entries][own], learnt[own], side[own], weight[own]):
+            return
+        told += learnt / FOLDS
         judged[own] = imitator.fit(columns[others], learnt[others]).predict(columns[own])
-    tree = imitator.fit(columns, odds).tree_
+    tree = imitator.fit(columns, told).tree_
     score = Tree(
         features=filled,
         columns=tuple(np.where(tree.children_left < 0, -1, tree.feature).tolist()),
@@ -582,6 +588,18 @@ def planted(data: Encoding, features: tuple[Feature, ...] = ()) -> Iterator[Cand
     )
     data.features.trees[lesson] = score, judged
     yield from judged_by(data, entries, score, judged)
+
+
+def says_more(odds: Floats, more: Floats, side: NDArray[np.bool_], weight: Floats) -> bool:
+    """Whether ``more`` log odds of x tell a share of `HARD_TO_READ` above what other ``odds`` do.
+
+    What they would add to the log likelihood is half the square of Rao's score statistic of a step towards them.
+    """
+    share, step = expit(odds), more - odds
+    score = np.sum(weight * (side - share) * step)
+    added = score**2 / (2.0 * np.sum(weight * share * (1.0 - share) * step**2) + 1e-300)
+    gain = np.sum(weight * (math.log(2.0) + log_expit(np.where(side, odds, -odds))))
+    return bool(score > 0.0 and added > HARD_TO_READ * gain)
 
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
