@@ -586,7 +586,7 @@ def train(
     if 2 * looked_at < size:
         notes.append(f"outputs are so large that {looked_at:,} of {size:,} training runs a side were looked at")
     if parts_of(choice.witness) > PARTS:
-        simple = best_of(best.candidates, objective, readable=True)
+        simple = best_of(best.candidates, objective, parts=PARTS)
         if simple.predicted > 0.0:
             worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
             notes.append(f"a simpler event, not certified: {simple.witness}; training runs promise a bound of {worth}")

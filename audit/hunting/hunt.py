@@ -43,6 +43,7 @@ from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
 from epsaudit.tracing import Trace, traces
 from epsaudit.witnesses import Bound, best_of, candidate_scores
+from epsaudit.witnesses.events import LONGEST, PARTS
 
 RUNS = 128
 """Runs of a candidate on each side that the screen ranks it by; where time is limited, slow ones get fewer."""
@@ -77,7 +78,7 @@ class Finding:
     """A refuted claim as it is to be reported."""
 
     result: AuditResult
-    """Of a readable event; where none suffices, of a learnt one."""
+    """Of a readable event; where none suffices, of one that a script counts, or of a learnt one."""
     candidate: Candidate = field(compare=False)
     """What was certified."""
     steps: int = 0
@@ -465,12 +466,12 @@ class _Hunting:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
                 program = isinstance(mechanism, CommandMechanism)
-                # the most promising ones are first; half of the time for the last
-                last = number == self.options.audits or not (waiting or more)
-                share = 0.5 if last else 1.0 / max(4, len(others))
+                # even shares of the time, one to certify, and twice as much where others are to come from the screen
+                coming = min(len(waiting), KEPT, (self.options.audits or math.inf) - number)
+                share = 1.0 / max(2 + coming + 2 * more, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
-                audited = self.audit(mechanism, candidate, confidence, trials, name, seconds)
+                audited = self.audit(mechanism, candidate, confidence, trials, name, seconds, self.left(0.5))
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
                     stage = "it was certified"
@@ -566,7 +567,7 @@ class _Hunting:
         return smallest, steps
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
-        """Choose an event, a readable one if any suffices, on runs of their own; certify most of what it shows."""
+        """Choose an event, the shortest kind that suffices, on runs of their own; certify most of what it shows."""
         mechanism = self.mechanism(candidate)
         mechanism = in_turns(mechanism) if pace > LONG else mechanism
         affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
@@ -587,9 +588,9 @@ class _Hunting:
             scores = list(candidate_scores(question.families, *outputs))
         sizes = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
         sizes = [runs for runs in sizes if runs <= affordable / 2.0]
-        for readable in (True, False):
+        for parts in (PARTS, LONGEST, math.inf):  # that read well, that a script counts, any
             choose = functools.cache(
-                lambda runs, readable=readable: best_of(scores, Bound(claim, runs, confidence), readable=readable)
+                lambda runs, parts=parts: best_of(scores, Bound(claim, runs, confidence), parts=parts)
             )
             if (limit := choose(sizes[-1]).predicted) > claim.parameter:
                 break
@@ -614,8 +615,16 @@ class _Hunting:
         return result
 
     def audit(
-        self, mechanism: Mechanism, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float
+        self,
+        mechanism: Mechanism,
+        candidate: Candidate,
+        confidence: float,
+        trials: int,
+        name: str,
+        seconds: float,
+        most: float = 0.0,
     ) -> SequentialResult:
+        """Audit for these seconds, and as long as it is expected to refute the claim within ``most``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
@@ -624,7 +633,7 @@ class _Hunting:
                 [candidate.pair],
                 claim=self.claim(candidate),
                 trials=trials,
-                seconds=None if math.isinf(seconds) else max(seconds, 0.1),
+                seconds=None if math.isinf(seconds) else lambda done: max(seconds, done * most, 0.1),
                 confidence=confidence,
                 seed=entry_seed(self.seed, name),
                 n_jobs=self.options.n_jobs,

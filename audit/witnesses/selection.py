@@ -21,7 +21,7 @@ from scipy.special import expit, logit, rel_entr
 from epsaudit.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Codes, Floats, Outputs, find_atoms, number
-from epsaudit.witnesses.events import PARTS, Event, Feature, Interval, Region, Witness, parts_of
+from epsaudit.witnesses.events import Event, Feature, Interval, Region, Witness, parts_of
 
 SURE = 6.0
 """[formula] Standard deviations of chance beyond which a remainder or a bit is taken to tell something, and an event to
@@ -405,15 +405,18 @@ class Objective(Protocol):
 
 
 def best_of(
-    candidates: Iterable[CandidateScore], objective: Objective, errors: float | None = None, readable: bool = False
+    candidates: Iterable[CandidateScore], objective: Objective, errors: float | None = None, parts: float = math.inf
 ) -> Choice:
-    """Return the best choice of all, or of events that read well; near ties go to the earlier and simpler one."""
+    """Return the best choice of all, or of events of at most so many ``parts``, which `parts_of` counts.
+
+    Near ties go to the earlier and simpler one.
+    """
     best = NOTHING
     for candidate in candidates:
         for choice in sorted(objective.choices(candidate, errors), key=RANK, reverse=True):
             if RANK(choice) <= (best.predicted * (1.0 + candidate.margin), best.significance):
                 break
-            if not readable or parts_of(choice.witness) <= PARTS:
+            if parts == math.inf or parts_of(choice.witness) <= parts:
                 best = choice
                 break
     return best

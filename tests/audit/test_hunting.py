@@ -486,6 +486,22 @@ def test_no_audit_is_no_verdict():
     assert "and 0 audited" in seen.sentence()
 
 
+def test_time_is_shared_evenly_and_half_goes_to_what_is_soon_refuted(monkeypatch):
+    given = []
+
+    def none(*arguments, seconds, **options):
+        given.append((seconds(0.0), seconds(1.0)))
+        raise AuditError("not this one")
+
+    monkeypatch.setattr(hunting, "audit_sequentially", none)
+    pairs = [("yes", "no"), ("no", "yes"), ("yes", "maybe")]
+    for few, shares in ((None, (4, 3, 2)), (1, (2,))):
+        given.clear()
+        hunt(majority, pairs, claim=PureDP(1.0), options=Options(seconds=1e4, audits=few, seed=1, n_jobs=1))
+        assert [round(1e4 / most) for most, _ in given] == [*shares]
+        assert [round(1e4 / most) for _, most in given] == [2] * len(shares)
+
+
 def test_what_takes_many_runs_to_refute_is_certified_by_an_event_of_as_many():
     """A clipped mean of one value, and of two by half of the noise: only in the middle it loses more than claimed."""
 

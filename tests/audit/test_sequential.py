@@ -238,6 +238,21 @@ def test_stops_when_the_time_is_spent_as_if_nothing_had_happened():
         assert strategy.looks[: len(kept.looks)] == kept.looks
 
 
+@pytest.mark.parametrize(("scale", "stopped"), [(0.5, "refuted"), (1.0, "seconds")])
+def test_only_what_is_expected_to_be_refuted_is_given_time(scale, stopped):
+    """Time is up when it was asked for the fortieth time, but for what has a tenth of the runs that refute."""
+    heard = []
+
+    def seconds(done):
+        heard.append(done)
+        return math.inf if len(heard) < 40 or done > 0.1 else 1e-9
+
+    result = audit_sequentially(Laplace(1.0 / scale), claim=PureDP(1.0), seconds=seconds, confidence=1 - 1e-6, seed=1)
+    assert result.stopped == stopped
+    assert min(heard) == 0.0, "no bet yet"
+    assert (heard[-1] == 1.0) == (stopped == "refuted")
+
+
 @pytest.fixture(scope="module")
 def consistent():
     return audit_sequentially(Laplace(1.0), trials=4_000, confidence=0.999, seed=0, n_jobs=1)

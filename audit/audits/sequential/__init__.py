@@ -88,7 +88,7 @@ def audit_sequentially(
     mu: float | None = None,
     adjacency: Relation | None = None,
     trials: int = 1_000_000,
-    seconds: float | None = None,
+    seconds: float | Callable[[float], float] | None = None,
     near: float | None = None,
     confidence: float = 0.95,
     seed: int | None = None,
@@ -111,8 +111,10 @@ def audit_sequentially(
         spends a fifth of its runs on the others.
     trials : int
         The most runs, on both datasets together; at least 100.
-    seconds : float, optional
+    seconds : float, or a function, optional
         The most time: a round ends with it, and none begins half of which would not. After a restart it begins anew.
+        A function gives it for the share done of the runs that a refutation is expected to take, by the growth that the
+        bets hope for: 0 where none grows.
         What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
     near : float, optional
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
@@ -140,7 +142,11 @@ def audit_sequentially(
         trials=trials, confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
     refuse_if_irrefutable(question.claim)
-    until = started + seconds_of(seconds) if seconds is not None else math.inf
+    given = seconds if seconds is None or callable(seconds) else seconds_of(seconds)
+
+    def until(done: float) -> float:
+        return math.inf if given is None else started + (given(done) if callable(given) else given)
+
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
     with recording(question, seed, n_jobs, progress, checkpoint, "sequential", distance) as means:
         return certified_in_rounds(question, *means, until, distance)
@@ -193,10 +199,13 @@ def certified_in_rounds(
     n_jobs: int | None = None,
     progress: ProgressCallback | None = None,
     record: Section | None = None,
-    until: float = math.inf,
+    until: Callable[[float], float] = lambda done: math.inf,
     near: float | None = None,
 ) -> SequentialResult:
-    """Bet in rounds until there is a reason to stop, and report; what the checkpoint's section holds is not drawn."""
+    """Bet in rounds until there is a reason to stop, and report; what the checkpoint's section holds is not drawn.
+
+    ``until`` is the moment of `time.perf_counter` at which to stop, by the share done as `audit_sequentially` says.
+    """
     record = record or Section()
     if record.kept and (finished := record.once("result", SequentialResult.from_dict)) is not None:
         return finished
@@ -209,7 +218,12 @@ def certified_in_rounds(
     accounts = Accounts(claim, question.confidence, STRATEGIES)
     rounds: list[Round] = []
     runs, pace, last, threads = 0, 0.0, pairs[0], ThreadpoolController()
+    missing, grows = accounts.needed, 0.0  # log-evidence, and how much of it the next bets are to win a run
     stopped: Stopped | None = None
+
+    def end() -> float:
+        return until(runs / (runs + max(missing, 0.0) / grows) if grows > 0.0 else 0.0)
+
     while stopped is None:
         if runs >= trials:
             stopped = "runs"
@@ -221,7 +235,7 @@ def certified_in_rounds(
         if rounds:
             size = left if left < runs + runs // 2 else runs
         started = time.perf_counter()
-        if rounds and started + pace * size / 2 > until:
+        if rounds and started + pace * size / 2 > until(1.0):
             stopped = "seconds"
             break
         # learn; draw from the other pairs without betting; bet on the one with the greatest estimated growth
@@ -234,6 +248,10 @@ def certified_in_rounds(
                     one.plans = one.learner.plan(*one.joined())
             growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
         best, *others = np.argsort(np.negative(growth), kind="stable")
+        grows = max(plan.growth for plan in pairs[best].plans)
+        if rounds and time.perf_counter() + pace * size / 2 > end():
+            stopped = "seconds"
+            break
         last, explored = pairs[best], 0
         for at in others:  # an even share of the first round each, else of a fifth
             other, each = pairs[at], size // (5 * len(others)) if rounds else size // len(pairs)
@@ -248,10 +266,11 @@ def certified_in_rounds(
         interim: list[Floats] = []
         for drawn in _draw(run, record, last, number, size - explored, runs, [plans[0].witness, plans[1].witness]):
             so_far = seen + drawn.seen  # (looks, strategies, 6)
-            crossed = np.flatnonzero(accounts.against_claim(so_far @ OUTCOMES) >= accounts.needed)
+            lacking = accounts.needed - accounts.against_claim(so_far @ OUTCOMES)
+            crossed = np.flatnonzero(lacking <= 0.0)
             at = int(crossed[0]) if len(crossed) else len(so_far) - 1
             runs += int(drawn.seen[at, 0].sum())
-            seen = so_far[at]
+            seen, missing = so_far[at], float(lacking[at])
             last.remember(drawn.outputs)
             interim.append(seen @ OUTCOMES)
             accounts.look(interim[-1])
@@ -259,7 +278,7 @@ def certified_in_rounds(
                 stopped = "refuted"
             elif near is not None and accounts.bound >= claim.parameter - near:
                 stopped = "near"
-            elif (now := time.perf_counter()) + (now - started) / len(interim) > until:
+            elif (now := time.perf_counter()) + (now - started) / len(interim) > end():
                 stopped = "seconds"
             if stopped is not None:
                 break
@@ -281,7 +300,7 @@ def certified_in_rounds(
     _refuse_if_all_failed(run, pairs)
     for one in pairs:
         if all(one.outputs):
-            _refuse_if_dependent(one, run.look, seed, LEVEL / len(pairs), stopped == "refuted", until)
+            _refuse_if_dependent(one, run.look, seed, LEVEL / len(pairs), stopped == "refuted", end())
     shared = run.shared(last.index, run.look.notes.get(id(last.sides), ()))
     result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
     more: list[str] = []
@@ -299,7 +318,7 @@ def certified_in_rounds(
             more += [f"a simpler event, not certified: {'; '.join(said)}"] if said else []
         more += run.look.of_a_refutation()
     if result.lower_bound > 0.0:
-        looked = run.look.again(last.sides, result.witness, None, seed, result.violates_claim, until)
+        looked = run.look.again(last.sides, result.witness, None, seed, result.violates_claim, end())
         more += [f"{looked:,} more runs looked at copies"] if looked else []
     if more:
         result = dataclasses.replace(result, notes=(*result.notes, *more))

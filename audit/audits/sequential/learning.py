@@ -34,7 +34,7 @@ from epsaudit.witnesses import (
     encode,
 )
 from epsaudit.witnesses.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
-from epsaudit.witnesses.events import Combined, Coordinate, Deviation, Value
+from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value
 from epsaudit.witnesses.learning import FromTable, planted
 from epsaudit.witnesses.selection import ERRORS
 
@@ -233,11 +233,11 @@ class Learner:
         return no_bet(claim) if witness is None else plan_with(witness, claim, outputs, outputs_prime)
 
 
-def most_telling(candidates: Iterable[CandidateScore], claim: Claim, readable: bool = False) -> Witness | None:
+def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: float = math.inf) -> Witness | None:
     """Return the event of the greatest growth, or that tells most where none grows; None for none."""
     candidates = list(candidates)
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0, readable=readable)
+        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0, parts=parts)
         if choice.predicted > 0.0:
             return choice.witness
     return None
@@ -248,7 +248,7 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
     candidates = candidate_scores((Tails(), Middles(), LikelihoodRatio()), *data.sides, data)
-    return most_telling(candidates, claim, readable=True)
+    return most_telling(candidates, claim, parts=PARTS)
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
