@@ -568,7 +568,7 @@ class _Hunting:
 
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, the shortest kind that suffices, on runs of their own; certify most of what it shows."""
-        mechanism = self.mechanism(candidate)
+        started, mechanism = time.perf_counter(), self.mechanism(candidate)
         mechanism = in_turns(mechanism) if pace > LONG else mechanism
         affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
@@ -611,7 +611,9 @@ class _Hunting:
             families="hunt",
         )
         if result.lower_bound > 0.0:
-            run.look.again(sides, choice.witness, counts, seed, result.violates_claim)
+            now = time.perf_counter()
+            until = max(self.until, now + (now - started) / 4.0)  # where certifying took longer than there was time
+            run.look.again(sides, choice.witness, counts, seed, result.violates_claim, until)
         return result
 
     def audit(
