@@ -137,8 +137,8 @@ class Checkpoint:
             raise AuditError(said.format(path=self.path, error=error)) from error
 
 
-def _checksum(*parts: str) -> int:
-    return zlib.crc32("\0".join(parts).encode())
+def _checksum(*parts: str | bytes) -> int:  # a damaged text may be read as bytes
+    return zlib.crc32("\0".join(map(str, parts)).encode())
 
 
 def _few(names: Iterable[str], most: int = 3) -> str:
