@@ -72,11 +72,11 @@ def table_of(
     """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
 
     If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
-    found by so many outputs are ``known``, and do for up to twice as many.
+    found by so many outputs are ``known``.
     """
     length, known = length_of(outputs), {} if known is None else known
     part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), LEAST_TO_SCREEN), len(outputs))
-    features = features or next((known[size] for size in known if size <= part <= 2 * size), None)
+    features = features or known.get(part)
     if features is None and length > MOST_PAIRED:
         # increments only of what looks like running sums, and few features to look at one by one
         some, some_prime = outputs[:part], outputs_prime[:part]
@@ -111,6 +111,9 @@ mechanisms are within 5 %; with 3 that of prefix sum is 20 % lower."""
 ENOUGH_NUMBERS = 20_000
 """Numbers of x from which the aggressive strategy learns of long vectors when the conservative one does. Features that
 old at any size would cost power."""
+WEAKER, MOST_PROMISING = (0.0, 0.25, 0.5, 0.75, 1.0), 3
+"""[measured] Shares of a claim at each of which so many candidates are looked at closely. Beside looking at all, 26
+refuted claims take as many runs (4 to 8 seeds), and of 19 that pass 17 have the same bounds, the rest within 0.3 %."""
 SUMS = Classifiers(trees=False, curves=24)
 """Of long vectors with few curves: a fit takes the cube of their number."""
 
@@ -189,9 +192,11 @@ class Learner:
                     candidates += candidate_scores([family], *table.sides, table)
                     continue
                 candidates += sums
-                if family.trees and length_of(outputs) <= MOST_PAIRED and fastest(candidates, claim) is not None:
+                few = length_of(outputs) <= MOST_PAIRED
+                if family.trees and few and fastest(promising(candidates, claim), claim) is not None:
                     # boosting takes most of the time, and of the many sums of long vectors some promise by luck
                     candidates += planted(table)
+            candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:
                 against = claim
@@ -229,8 +234,29 @@ class Learner:
             sums = list(SUMS.candidates(data))
             if learnt and not sums:
                 data = table_of(*sides, features)
-        witness = most_telling(sums or candidate_scores(self.simple, *data.sides, data), claim)
+        candidates = sums or candidate_scores(self.simple, *data.sides, data)
+        witness = most_telling(promising(candidates, claim), claim)
         return no_bet(claim) if witness is None else plan_with(witness, claim, outputs, outputs_prime)
+
+
+def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[CandidateScore]:
+    """Return the candidates that are worth being looked at closely, in their order.
+
+    Of a small growth the square root is proportional to how many standard deviations correct guesses lead over what a
+    claim allows: the best few at the claim and at weaker ones are kept.
+    """
+    candidates = list(candidates)
+    epsilon, delta = np.transpose(betting.tangents(claim))
+    ratio = np.exp(np.multiply.outer(WEAKER, epsilon))[..., None]
+    leads = np.zeros((len(candidates), len(WEAKER)))
+    for lead, one in zip(leads, candidates, strict=True):
+        for right, wrong in (one.upper, one.lower[::-1]):  # of other outputs
+            over = right - ratio * wrong - one.size * delta[:, None]
+            far = over / np.sqrt(right + ratio**2 * wrong + 1.0)
+            lead += np.maximum(far.max(axis=(1, 2)), 0.0) ** 2
+        lead[:] = np.sqrt(lead) - one.errors
+    best = np.argsort(-leads, axis=0, kind="stable")[:MOST_PROMISING]
+    return [candidates[place] for place in np.unique(best)]
 
 
 def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: float = math.inf) -> Witness | None:
