@@ -183,6 +183,8 @@ CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, r
 DEPTH, MOST_PARTS = 4, 64  # how far is looked: functions within functions, parts of a container
 LOCK = threading.RLock()  # the global generators belong to all threads: only one block of runs at a time may use them
 _NUMPY: Any = np.random  # whose types do not know all of it
+_PYTHON: Any = random.getstate.__self__ if sys.implementation.name == "cpython" else None  # type: ignore[attr-defined]
+PYTHON_BYTES = random.Random.__base__.__basicsize__ - object.__basicsize__  # type: ignore[union-attr]
 MT19937_BYTES = 2500  # [formula] The state of numpy's Mersenne twister: 624 words of 4 bytes, and a place among them
 Drawn = TypeVar("Drawn")
 
@@ -292,11 +294,13 @@ def seeded(rng: np.random.Generator) -> Iterator[Any]:
 
 
 def _states() -> Any:
-    """Where the global generators stand, to be compared; numpy's own is read where it lies, which takes no time."""
+    """Where the global generators stand, to be compared; both are read where they lie, which takes no time."""
     numpys = _NUMPY.get_bit_generator()
     own = type(numpys) is np.random.MT19937  # unless somebody chose another
     state = ctypes.string_at(numpys.ctypes.state_address, MT19937_BYTES) if own else repr(numpys.state)
-    return state, random.getstate()
+    if _PYTHON is None:
+        return state, random.getstate()
+    return state, _PYTHON.gauss_next, ctypes.string_at(id(_PYTHON) + object.__basicsize__, PYTHON_BYTES)
 
 
 @dataclass(frozen=True)

@@ -574,7 +574,7 @@ def _alike_elsewhere(asked: bytes, answers: str) -> bool:
 # runs that all failed, or went on otherwise than they began
 
 FAILURES = (Raised, TimedOut, type(None))
-LOOKED_AT = 1 << 13, 1 << 8  # outputs of a block whose rates are compared: numbers, and all else, a microsecond each
+LOOKED_AT = 1 << 12, 1 << 8  # outputs of a block whose rates are compared: numbers, and all else, a microsecond each
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
 
 

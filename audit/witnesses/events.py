@@ -245,20 +245,12 @@ class Contains(Labelled):
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         part = inside(outputs, self.path)
-        rows = rows_of(part) if len(part) else None
-        if rows is not None and type(self.key) is float:
-            return _equal(rows, self.key).any(axis=1).astype(float)
         if columns := columns_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(self.key in columns.places))
             parts = (inside(part, (place,)) for place in columns.places)
             return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
         return np.fromiter((self.key in elements_of(value) for value in values_of(part)), float, len(outputs))
-
-
-def _equal(rows: Floats, number: float) -> Mask:
-    """Where a number stands in rows; NaN is one number."""
-    return np.isnan(rows) if number != number else rows == number
 
 
 def elements_of(value: Any) -> Any:
@@ -283,7 +275,7 @@ class PlaceOf:
         outputs = inside(outputs, self.path)
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] and type(self.item) is float:
-            found = _equal(rows, self.item)
+            found = np.isnan(rows) if self.item != self.item else rows == self.item
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
         item = normal(self.item)  # of NaN the one object that all outputs hold
         lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
@@ -768,11 +760,10 @@ class Region:
 
     def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Mask:
         """Say of each output whether it lies in the event; ``numbers`` are the feature's, if they are known."""
-        inside = np.zeros(len(outputs), bool)
         if self.intervals and numbers is None:
             numbers = self.feature(outputs)
-        for interval in self.intervals:
-            inside |= interval.contains(numbers)  # type: ignore[arg-type]  # read above
+        masks = [interval.contains(numbers) for interval in self.intervals]  # type: ignore[arg-type]  # read above
+        inside = functools.reduce(np.logical_or, masks or [np.zeros(len(outputs), bool)])
         if self.excluded:
             inside &= ~is_atom(outputs, self.excluded)
         if self.included:
@@ -850,8 +841,8 @@ class Witness:
             found = first.contains(outputs, numbers), second.contains(outputs, numbers)
         else:
             found = first.contains(outputs), second.contains(outputs)
-        both = np.flatnonzero(found[0] & found[1])
-        if len(both):
+        if (lies_in_both := found[0] & found[1]).any():
+            both = np.flatnonzero(lies_in_both)
             raise AuditError(
                 f"The output {written(values_of(outputs[both[:1]])[0])} lies in both events, {first} and {second}; "
                 "the events of a witness must hold no output in common."

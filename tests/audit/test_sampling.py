@@ -136,4 +136,4 @@ def test_training_keeps_no_more_than_fits_into_memory_however_many_chunks_there_
 
     sides = (vectorized(wide)(0), vectorized(wide)(1))
     kept = training_outputs(sides, 6_400, 0, 0, workers=Workers(n_jobs=1, least=64))
-    assert [len(side) for side in kept] == ([960, 960] if kind == "array" else [192, 192])
+    assert [len(side) for side in kept] == ([992, 992] if kind == "array" else [192, 192])
