@@ -121,7 +121,8 @@ def regress(
     eye, factors = np.eye(design.shape[1]), []
     grams = np.zeros((len(parts) + 1, *eye.shape))  # the last is of what is left out of all: nothing
     for fold, (part, _, seen) in enumerate(parts):
-        grams[fold] = (part * seen).T @ part
+        scaled = part if np.all(seen == 1.0) else part * np.sqrt(seen)
+        grams[fold] = scaled.T @ scaled  # of one matrix, in half the time
     total = grams.sum(axis=0) / 4.0 + 1e-3 * eye
     for gram, penalty in itertools.product(grams, penalties):
         information = total - gram / 4.0 + penalty
@@ -134,7 +135,8 @@ def regress(
         slopes = np.zeros_like(found)
         flat = found.reshape(-1, design.shape[1]).T.astype(np.float32)
         for fold, (part, own, seen) in enumerate(parts):
-            slope = ((seen * (own - expit(part @ flat))).T @ part).reshape(found.shape)
+            wrong = own - 0.5 - 0.5 * np.tanh(part @ (flat / 2.0))  # which is faster than expit
+            slope = ((seen * wrong).T @ part).reshape(found.shape)
             slopes += slope
             slopes[fold] -= slope[fold]
         for number, factor in enumerate(factors):
@@ -495,21 +497,22 @@ def best_sum(
     if (lines or (alike and size > 2)) and width and all(one.width == width for one in curves):
         finest = SHAPES[-1][0]
         part, place = np.arange(size) * finest // size, np.linspace(-1.0, 1.0, size)
-        summed = np.zeros((2, finest, len(rows), width), np.float32)
+        summed = np.zeros((2, finest, width, len(rows)), np.float32)
         for basis, at, far in zip(curves, part, place, strict=True):
-            hat = basis.columns(data.numbers(basis.feature)[rows])
-            summed[:, at] += hat, np.float32(far) * hat
+            hat = basis.columns(data.numbers(basis.feature)[rows]).T
+            summed[0, at] += hat
+            summed[1, at] += np.float32(far) * hat
             columns += [] if lines else [hat]
-        summed -= summed.mean(axis=2, keepdims=True)  # all hats together are constant: single precision ends there
+        summed -= summed.mean(axis=3, keepdims=True)  # all hats together are constant: single precision ends there
         for parts, degree in SHAPES:
             pieces, powers = [], []
             for power, number in itertools.product(range(degree + 1), range(parts)):
                 pieces.append(np.split(summed[power], parts)[number].sum(axis=0))
                 powers.append((part * parts // finest == number) * place**power)
-            designs.append((curves, np.concatenate(pieces, axis=1), np.kron(np.transpose(powers), np.eye(width))))
+            designs.append((curves, np.concatenate(pieces).T, np.kron(np.transpose(powers), np.eye(width))))
     if bases := [one for one in bases if one.width > (not lines)]:
-        columns = columns or [basis.columns(data.numbers(basis.feature)[rows]) for basis in bases]
-        designs.append((bases, np.concatenate(columns, axis=1), None))
+        columns = columns or [basis.columns(data.numbers(basis.feature)[rows]).T for basis in bases]
+        designs.append((bases, np.concatenate(columns).T, None))
     found: list[tuple[float, list[Basis], Floats, Singles]] = []
     for bases, design, shares in designs:
         penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if shares is None else (1.0,))]
