@@ -490,6 +490,15 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 break
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
+        if scale is None and len(known) == len(numbers) and np.abs(known).max() * 10.0**DIGITS < WHOLE_IN_FLOATS:
+            shifted = np.array([Scaled(feature, decimals).of(numbers) for decimals in range(DIGITS + 1)])
+            codes = _remainders(shifted, 10).astype(np.int64) + 10 * np.arange(DIGITS + 1)[:, None]
+            tens = np.array([np.bincount(some.ravel(), minlength=10 * len(codes)) for some in np.split(codes, 2, axis=1)])
+            told = [_least_chance(tens.reshape(2, -1, 10)), _least_chance(tens.reshape(2, len(codes), 5, 2).sum(axis=2))]
+            if min(told) >= limit:  # as of most, all at once
+                residues = itertools.product(range(DIGITS + 1), (2, 10))
+                found += [(0.0, Residue(Scaled(feature, a), b)) for a, b in residues if width * 10.0**a > b]
+                continue
         for decimals in range(DIGITS + 1) if scale is None else (scale,):
             whole = feature if scale == 0 else Scaled(feature, decimals)
             floors = numbers if scale == 0 else Scaled(feature, decimals).of(numbers)
@@ -511,6 +520,13 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                     own = min(log_chance(float(single), 1), log_chance(*pearson(cells, size)))
                 found.append((chance if own is not None and chance < own else 0.0, residue))
     return found
+
+
+def _least_chance(counts: NDArray[np.int64]) -> float:
+    """Least log of how likely by chance two samples differ as they do, of counts of shape (2, tables, cells)."""
+    both = counts.sum(axis=0)
+    told = np.sum((counts[0] - counts[1]) ** 2 / np.maximum(both, 1), axis=1)
+    return float(log_chance(np.max(told), int(np.min((both > 0).sum(axis=1))) - 1))
 
 
 def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Feature]) -> list[Feature]:
