@@ -493,9 +493,10 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
         if scale is None and len(known) == len(numbers) and np.abs(known).max() * 10.0**DIGITS < WHOLE_IN_FLOATS:
             shifted = np.array([Scaled(feature, decimals).of(numbers) for decimals in range(DIGITS + 1)])
             codes = _remainders(shifted, 10).astype(np.int64) + 10 * np.arange(DIGITS + 1)[:, None]
-            tens = np.array([np.bincount(some.ravel(), minlength=10 * len(codes)) for some in np.split(codes, 2, axis=1)])
-            told = [_least_chance(tens.reshape(2, -1, 10)), _least_chance(tens.reshape(2, len(codes), 5, 2).sum(axis=2))]
-            if min(told) >= limit:  # as of most, all at once
+            halves = np.split(codes, 2, axis=1)
+            tens = np.array([np.bincount(half.ravel(), minlength=10 * len(codes)) for half in halves])
+            twos = tens.reshape(2, len(codes), 5, 2).sum(axis=2)
+            if min(_least_chance(tens.reshape(2, -1, 10)), _least_chance(twos)) >= limit:  # as of most, all at once
                 residues = itertools.product(range(DIGITS + 1), (2, 10))
                 found += [(0.0, Residue(Scaled(feature, a), b)) for a, b in residues if width * 10.0**a > b]
                 continue
