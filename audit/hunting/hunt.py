@@ -464,14 +464,13 @@ class _Hunting:
             result, finding, failure, stage, program = None, None, "", "its audit was done", False
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
-                mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
-                program = isinstance(mechanism, CommandMechanism)
+                program = isinstance(self.mechanism(candidate), CommandMechanism)
                 # even shares of the time, one to certify, and twice as much where others are to come from the screen
                 coming = min(len(waiting), KEPT, (self.options.audits or math.inf) - number)
                 share = 1.0 / max(2 + coming + 2 * more, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
-                audited = self.audit(mechanism, candidate, confidence, trials, name, seconds, self.left(0.5))
+                audited = self.audit(candidate, confidence, trials, name, seconds, self.left(0.5))
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
                 if result.violates_claim:
                     stage = "it was certified"
@@ -545,8 +544,7 @@ class _Hunting:
             self.options.say(f"shrinking, step {steps}: {one.pair}")
             seconds = (end - time.perf_counter()) / 4.0  # as others are to come
             try:
-                mechanism = quickly(self.mechanism(one))
-                tried = self.audit(mechanism, one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
+                tried = self.audit(one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
             except AuditError:
                 return 0.0
             return 1.0 / tried.runs if tried.violates_claim else 0.0
@@ -617,21 +615,14 @@ class _Hunting:
         return result
 
     def audit(
-        self,
-        mechanism: Mechanism,
-        candidate: Candidate,
-        confidence: float,
-        trials: int,
-        name: str,
-        seconds: float,
-        most: float = 0.0,
+        self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, most: float = 0.0
     ) -> SequentialResult:
         """Audit for these seconds, and as long as it is expected to refute the claim within ``most``."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
                 audit_sequentially,
-                mechanism,
+                quickly(self.mechanism(candidate)),  # certification sees whether its runs depend
                 [candidate.pair],
                 claim=self.claim(candidate),
                 trials=trials,
