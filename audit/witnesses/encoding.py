@@ -144,15 +144,18 @@ def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
 
 def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
     """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    known = np.sort(numbers[~np.isnan(numbers)])
-    levels = different(known)
-    if len(levels) > most:
-        edges = np.unique(known[np.linspace(0, len(known) - 1, most + 1).astype(int)])[1:-1]
-    else:
-        with np.errstate(invalid="ignore"):
-            middle = (levels[1:] + levels[:-1]) / 2.0
-        edges = np.where(np.isfinite(middle), middle, levels[:-1])
+    edges = edges_of(np.sort(numbers[~np.isnan(numbers)]), most)
     return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
+
+
+def edges_of(ordered: Floats, most: int) -> Floats:
+    """Edges between cells of numbers in order."""
+    levels = different(ordered)
+    if len(levels) > most:
+        return different(ordered[np.arange(most + 1) * (len(ordered) - 1) // most])[1:-1]
+    with np.errstate(invalid="ignore"):
+        middle = (levels[1:] + levels[:-1]) / 2.0
+    return np.where(np.isfinite(middle), middle, levels[:-1])
 
 
 def different(ordered: Floats) -> Floats:
@@ -171,9 +174,13 @@ def pearson(codes: Codes, size: int) -> tuple[float, int]:
 
     Its mean is exact however few fall into a cell.
     """
-    first, second = counts_of(codes - codes.min(initial=0), size)
-    seen = first + second > 0
-    return float(np.sum((first - second)[seen] ** 2 / (first + second)[seen])), int(seen.sum()) - 1
+    return pearson_of(counts_of(codes - codes.min(initial=0), size))
+
+
+def pearson_of(counts: NDArray[np.int64]) -> tuple[float, int]:
+    """The same of their counts, shape (2, cells)."""
+    first, second = counts[:, counts.any(axis=0)]
+    return float(np.sum((first - second) ** 2 / (first + second))), len(first) - 1
 
 
 def log_chance(statistic: Any, freedom: int) -> Any:
@@ -188,7 +195,14 @@ def log_chance(statistic: Any, freedom: int) -> Any:
 
 def statistic_of(feature: Feature, sides: Sequence[Outputs]) -> tuple[float, int]:
     """Pearson's statistic of a feature in cells, of two samples of one size, and its degrees of freedom."""
-    return pearson(codes_of(pooled(feature, sides), CELLS_TO_TEST)[0], len(sides[0]))
+    numbers = pooled(feature, sides)
+    ordered, first = np.sort(numbers), np.sort(numbers[: len(sides[0])])  # NaN is last
+    edges = edges_of(ordered[: np.searchsorted(ordered, np.nan)], CELLS_TO_TEST)
+    ends = np.append(edges, [np.inf, np.nan])
+    below = np.array([np.searchsorted(one, ends, "right") for one in (first, ordered)])
+    below[1] -= below[0]
+    below[:, 1:] -= below[:, :-1].copy()
+    return pearson_of(below)
 
 
 def screen(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int) -> list[Feature]:
@@ -668,18 +682,32 @@ def _scan(first: _Field, second: _Field, size: int) -> tuple[float, Cells, int]:
     sums = np.zeros((3, *shape))
     np.cumsum(np.cumsum(counts, axis=1), axis=2, out=sums[:, 1:, 1:])
     tried, best = 0, (0.0, (slice(0), slice(0)))
-    for high, wide in itertools.product(*((1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second))):
+    heights, spans = ((1,) if one.single else WIDTHS_OF_REGIONS for one in (first, second))
+    widths = [wide for wide in spans if wide < shape[1]]
+    starts = [0, *itertools.accumulate(shape[1] - wide for wide in widths)]  # rectangles of all widths side by side
+    for high in heights:
         rows = sums[:, high:] - sums[:, :-high]
-        on_x, both, expected = (rows[:, :, wide:] - rows[:, :, :-wide]).reshape(3, -1)
+        cells = np.empty((*rows.shape[:2], starts[-1]), np.float32)
+        for wide, (start, end) in zip(widths, itertools.pairwise(starts), strict=True):
+            np.subtract(rows[:, :, wide:], rows[:, :, :-wide], out=cells[:, :, start:end], casting="same_kind")
+        on_x, both, expected = cells.reshape(3, -1)
         tried += both.size
-        gap = (on_x - expected) ** 2 * both
-        likely = np.flatnonzero((both > 0.5) & (gap > math.log(max(tried, 2)) * expected * (both - expected)))
+        gap = on_x - expected
+        gap *= gap
+        gap *= both
+        rest = both - expected
+        rest *= expected
+        rest *= np.float32(math.log(max(tried, 2)))
+        likely = np.flatnonzero(gap > rest)
+        likely = likely[both[likely] > 0.5]
         if len(likely):
-            told = _deviance(on_x[likely], both[likely], expected[likely])
+            told = _deviance(*(one[likely].astype(float) for one in (on_x, both, expected)))
             at = int(np.argmax(told))
-            row, column = divmod(int(likely[at]), shape[1] - wide)
             if told[at] > best[0]:
-                best = float(told[at]), (slice(row, row + high), slice(column, column + wide))
+                row, column = divmod(int(likely[at]), starts[-1])
+                which = int(np.searchsorted(starts, column, "right")) - 1
+                column -= starts[which]
+                best = float(told[at]), (slice(row, row + high), slice(column, column + widths[which]))
     return *best, tried
 
 

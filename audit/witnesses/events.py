@@ -245,12 +245,20 @@ class Contains(Labelled):
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         part = inside(outputs, self.path)
+        rows = rows_of(part) if len(part) else None
+        if rows is not None and type(self.key) is float:
+            return _equal(rows, self.key).any(axis=1).astype(float)
         if columns := columns_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(self.key in columns.places))
             parts = (inside(part, (place,)) for place in columns.places)
             return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
         return np.fromiter((self.key in elements_of(value) for value in values_of(part)), float, len(outputs))
+
+
+def _equal(rows: Floats, number: float) -> Mask:
+    """Where a number stands in rows; NaN is one number."""
+    return np.isnan(rows) if number != number else rows == number
 
 
 def elements_of(value: Any) -> Any:
@@ -275,7 +283,7 @@ class PlaceOf:
         outputs = inside(outputs, self.path)
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] and type(self.item) is float:
-            found = np.isnan(rows) if self.item != self.item else rows == self.item
+            found = _equal(rows, self.item)
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
         item = normal(self.item)  # of NaN the one object that all outputs hold
         lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
