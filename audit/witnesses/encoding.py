@@ -580,7 +580,7 @@ PURE = 0.99
 
 @dataclass(frozen=True)
 class _Field:
-    """A field in cells from 0, of ``single`` values where few, and one more for what is missing; ``odds`` they tell."""
+    """A field in cells from 0, of ``single`` values where few, one more for what is missing; the ``odds`` that each tells."""
 
     feature: Feature
     numbers: Floats
@@ -596,14 +596,17 @@ class _Field:
         found = []
         for feature in features:
             numbers = pooled(feature, sides)
-            codes, edges = codes_of(numbers, MOST_LEVELS)
+            ordered = np.sort(numbers)
+            ordered = ordered[: np.searchsorted(ordered, np.nan)]
+            edges = edges_of(ordered, MOST_LEVELS)
             single = isinstance(feature, Code) or len(edges) < MOST_LEVELS - 1
-            if not single:
-                codes, edges = codes_of(numbers, most)
+            edges = edges if single else edges_of(ordered, most)
             if len(edges):
-                codes = np.where(codes < 0, len(edges) + 1, codes)
-                told = shrunk(counts_of(codes, len(sides[0]), len(edges) + 2).T)
-                found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, told[codes]))
+                codes = np.searchsorted(edges, numbers)
+                if len(ordered) < len(numbers):
+                    codes[np.isnan(numbers)] = len(edges) + 1
+                odds = shrunk(counts_of(codes, len(sides[0]), len(edges) + 2).T)
+                found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, odds))
         return found
 
     @functools.cached_property
@@ -674,11 +677,9 @@ Cells = tuple[slice, slice]
 def _scan(first: _Field, second: _Field, size: int) -> tuple[float, Cells, int]:
     """Look at rectangles of cells: the greatest `_deviance`, the cells where it is, and of how many."""
     shape = first.levels + 1, second.levels + 1
-    place, usual = first.codes * shape[1] + second.codes, expit(first.odds + second.odds)
-    counts = [
-        np.bincount(places, weights, math.prod(shape)).reshape(shape)[:-1, :-1]
-        for places, weights in ((place[:size], None), (place, None), (place, usual))
-    ]
+    place, usual = first.codes * shape[1] + second.codes, expit(first.odds[:, None] + second.odds)
+    seen, total = (np.bincount(some, minlength=usual.size).reshape(shape) for some in (place[:size], place))
+    counts = np.array([seen, total, total * usual])[:, :-1, :-1]
     sums = np.zeros((3, *shape))
     np.cumsum(np.cumsum(counts, axis=1), axis=2, out=sums[:, 1:, 1:])
     tried, best = 0, (0.0, (slice(0), slice(0)))
@@ -733,7 +734,7 @@ def _sharpened(first: _Field, second: _Field, size: int, cells: Cells) -> tuple[
             start = int(np.argmin(np.append(0.0, sums[:middle])))
             within[turn] = (numbers >= numbers[own[start]]) & (numbers <= numbers[own[last]])
     inside = within[0] & within[1]
-    expected = np.sum(expit(first.odds[inside] + second.odds[inside]))
+    expected = np.sum(expit(first.odds[first.codes[inside]] + second.odds[second.codes[inside]]))
     told = _deviance(np.count_nonzero(inside & on_x), np.count_nonzero(inside), expected)
     ends: list[Any] = []  # features, and edges of which the second cell holds the inside
     for one in fields:
