@@ -580,7 +580,7 @@ PURE = 0.99
 
 @dataclass(frozen=True)
 class _Field:
-    """A field in cells from 0, of ``single`` values where few, one more for what is missing; the ``odds`` that each tells."""
+    """A field in cells from 0, of ``single`` values where few, one more for what is missing; ``odds`` of each."""
 
     feature: Feature
     numbers: Floats

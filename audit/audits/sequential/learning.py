@@ -72,11 +72,11 @@ def table_of(
     """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
 
     If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
-    found by so many outputs are ``known``.
+    found by so many outputs are ``known``, and do for up to twice as many.
     """
     length, known = length_of(outputs), {} if known is None else known
     part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), LEAST_TO_SCREEN), len(outputs))
-    features = features or known.get(part)
+    features = features or next((known[size] for size in known if size <= part <= 2 * size), None)
     if features is None and length > MOST_PAIRED:
         # increments only of what looks like running sums, and few features to look at one by one
         some, some_prime = outputs[:part], outputs_prime[:part]
