@@ -85,7 +85,7 @@ SHAPES = ((1, 0), (1, 1), (2, 0), (4, 0))
 place that their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of
 0.75, of shared ones 0.87; Laplace in parallel 0.40 and 0.79, where all coordinates have the same ones."""
 THINNED, MOST_THINNED = 64, 8
-"""[time] Entries for each column of which so many are enough for all steps but the last, and of how many at most one."""
+"""[time] Entries for each column that are enough for all steps but the last, and of how many at most one is taken."""
 STEPS = 3
 """[time] Steps of Newton's method with the information at 0: exact for weak scores, and strong ones need no care."""
 ROUNDED = 1e-5
