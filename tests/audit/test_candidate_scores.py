@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from epsaudit import PureDP
-from epsaudit.witnesses import Bound, CandidateScore, Tails, best_of, candidate_scores
-from epsaudit.witnesses.events import Value
+from epsaudit.witnesses import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.witnesses.events import LONGEST, PARTS, Value, condition, parts_of
 from epsaudit.witnesses.selection import Monotone, smoothed
 
 MANY = 5_000
@@ -96,3 +96,15 @@ def test_many_scores_without_a_difference_promise_nothing():
     noise = rng.normal(size=(10, 2, 20_000))  # one law for x and x': all differences are chance
     objective = Bound(PureDP(1.0), 1_000_000, 0.95)
     assert max(best_of(candidate_scores([Tails()], *pair), objective).predicted for pair in noise) < 0.02
+
+
+def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
+    """One of twenty values tells by how much it has in common with seven scattered ones."""
+    rng = np.random.default_rng(4)
+    told = np.isin(np.arange(20), [1, 4, 5, 9, 11, 16, 18])
+    outputs = [rng.choice(20, MANY, p=odds / odds.sum()) for odds in (1.0 + 2.0 * told, 3.0 - 2.0 * told)]
+    scores = list(candidate_scores([Tails(), LikelihoodRatio()], *outputs))
+    few, counted = (best_of(scores, Bound(PureDP(1.0), 20_000, 0.95), parts=most) for most in (PARTS, LONGEST))
+    assert 0.0 < few.predicted < 1.0 < counted.predicted, "of log 3"
+    assert parts_of(few.witness) <= PARTS < parts_of(counted.witness)
+    assert "plain(y) in [" in condition(counted.witness.guess_x)
