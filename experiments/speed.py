@@ -171,6 +171,8 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
 
     The first two are not measured if they are ``known``.
     """
+    import sklearn.ensemble  # noqa: F401  # a second, once a process, where an audit of vectors grows trees
+
     case.audit(min(case.runs, WARM), seed)
     audited = least_seconds(lambda number: case.audit(case.runs, seed + number))
     most = greatest_memory()

@@ -195,7 +195,8 @@ class Learner:
                 few = length_of(outputs) <= MOST_PAIRED
                 if family.trees and few and fastest(promising(candidates, claim), claim) is not None:
                     # boosting takes most of the time, and of the many sums of long vectors some promise by luck
-                    candidates += planted(table)
+                    odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
+                    candidates += planted(table, odds=odds)
             candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:
