@@ -154,7 +154,9 @@ COLUMNS = (
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure all cases, those of at most 10,000 runs if ``quick``, and write data and a table to ``out``."""
     # one after another, each in a process of its own, whose greatest memory is that of the case
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload([audit.__module__, audit_sequentially.__module__, __name__])
+    with ProcessPoolExecutor(1, forks, max_tasks_per_child=1) as processes:
         rows: list[dict[str, Any]] = []
         for case in cases():
             if not quick or case.runs <= WARM:  # calls are the same whatever the audit
@@ -171,7 +173,8 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
 
     The first two are not measured if they are ``known``.
     """
-    import sklearn.ensemble  # noqa: F401  # a second, once a process, where an audit of vectors grows trees
+    if case.sequential:  # which grows trees on some seeds only
+        import sklearn.ensemble  # noqa: F401  # a second, once a process
 
     case.audit(min(case.runs, WARM), seed)
     audited = least_seconds(lambda number: case.audit(case.runs, seed + number))
