@@ -42,7 +42,7 @@ from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
 from epsaudit.data.neighbours import shorten as shown
 from epsaudit.engine.provenance import stream
 from epsaudit.errors import AuditError, OwnCodeError, is_own, with_article
-from epsaudit.outputs.normal_form import Items, Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
+from epsaudit.outputs.normal_form import NAN, Items, Outputs, Raised, TimedOut, alike, numbers_of, values_of, written
 from epsaudit.witnesses import Witness
 
 LEVEL = 1e-9  # probability that independent runs are refused, over everything that is tested in an audit
@@ -84,7 +84,10 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     size, half = len(values), len(values) // 2
     if size < 8:
         return None
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind == "U":
+        texts, place = np.unique(values, return_inverse=True)
+        values = np.fromiter(map(_checksum, texts.tolist()), float, len(texts))[place]
+    elif values.dtype.kind not in "biuf":
         values = np.fromiter(map(_checksum, values.tolist()), float, size)
     elif values.ndim > 1:
         rows = values.reshape(size, -1).astype(float, copy=False)
@@ -669,4 +672,10 @@ class Rates:
 
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
     some = outputs[: LOOKED_AT[outputs.dtype == object or not numbers]]
-    return numbers_of(some) if numbers else np.fromiter(map(_checksum, values_of(some)), float, len(some))
+    if numbers:
+        return numbers_of(some)
+    if some.dtype == np.float64 and some.ndim > 1 and some[:1].size:  # the checksums of rows as tuples
+        rows, width = np.where(np.isnan(some), NAN, some).tobytes(), some[:1].nbytes
+        checksums = (zlib.crc32(rows[start : start + width]) for start in range(0, len(rows), width))
+        return np.fromiter(checksums, float, len(some))
+    return np.fromiter(map(_checksum, values_of(some)), float, len(some))

@@ -624,6 +624,9 @@ def _places(outputs: Outputs) -> Columns | None:
     return Columns("mapping", keys) if one_shape else None
 
 
+FEW_TEXTS = 16  # [time] Texts up to which numpy's comparison with each is faster than a look at every output
+
+
 def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:
     """Say of each output whether it equals one of ``atoms``; NaN equals NaN, rows of numbers equal tuples."""
     return find_atoms(outputs, atoms) >= 0
@@ -657,6 +660,12 @@ def row_codes(rows: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]:
     """Position of each output among ``atoms``, -1 for none, shape (size,)."""
+    if outputs.dtype.kind == "U" and len(atoms) <= FEW_TEXTS:
+        found = np.full(len(outputs), -1)
+        for at, atom in enumerate(atoms):
+            if isinstance(atom, str) and not atom.endswith("\0"):  # which numpy's text never does
+                found[outputs == atom] = at
+        return found
     if outputs.dtype != np.float64:
         index = {atom: i for i, atom in enumerate(atoms)}
         return np.fromiter((index.get(value, -1) for value in outputs.tolist()), np.int64, len(outputs))

@@ -431,7 +431,8 @@ class Fields:
         if path and len(numbers) >= LEAST_SEEN:
             fields.append(_number_at(path))
         lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
-        if len(lengths) > 1 and path[-1:] != (Reading("characters"),):  # as many as the text is long
+        few = set(map(type, values)) == {str} and len(set(values)) <= MOST_VALUES  # of which each is read
+        if len(lengths) > 1 and not few and path[-1:] != (Reading("characters"),):  # as many as the text is long
             sized.append(Length(path))
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset, Items))]
         seen = Counter(symbols)
@@ -563,7 +564,9 @@ def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Fe
         if columns and columns.kind == "mapping":
             counts.append(Counter(dict.fromkeys(columns.places, len(part))))
         else:
-            counts.append(Counter(itertools.chain(*(set(elements_of(one)) for one in values_of(part)))))
+            values = values_of(part)
+            empty = set(map(type, values)) <= {str, float}  # as most are
+            counts.append(Counter(() if empty else itertools.chain(*(set(elements_of(one)) for one in values))))
     (seen, seen_prime), number, found = counts, sum(map(len, sides)), []
     for key, times in (seen + seen_prime).items():
         if LEAST_SEEN <= times < number:

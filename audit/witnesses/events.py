@@ -204,6 +204,8 @@ class Length(Labelled):
         part = inside(outputs, self.path)
         if columns := columns_of(part):
             return np.full(len(outputs), float(len(columns.places)))
+        if part.dtype.kind == "U":
+            return np.char.str_len(part).astype(float)
         sized = (str, bytes, tuple, frozenset, Items)
         lengths = (len(one) if isinstance(one, sized) else np.nan for one in values_of(part))
         return np.fromiter(lengths, float, len(outputs))

@@ -43,6 +43,7 @@ def objects(*values):
         (f.At((1, 0)), objects(("no", (2.5, 3)), None), [2.5, NAN], "y[1][0]"),
         (f.Code((1,), ("no", "yes")), objects((1.5, "yes"), (2.5, None)), [1, NAN], "number of y[1]"),
         (f.Length(), objects("no", (1, 2, 3), None), [2, 3, NAN], "len(y)"),
+        (f.Length(), np.array(["no", "yes", ""]), [2, 3, 0], "len(y)"),
         (f.HasKind("string"), objects("no", 1.5), [1, 0], "[y is a string]"),
         (f.Contains("ann"), objects(Items.of({"ann": 3}), Items.of({})), [1, 0], "[y has 'ann']"),
         (f.Contains("no", (Reading("tokens"),)), objects("oh, no!", "nobody"), [1, 0], "[tokens(y) has 'no']"),

@@ -197,6 +197,10 @@ def symbol(data, rng, strength=0.5):
     return None if leaks(data, rng, strength) else "refused"
 
 
+def text(data, rng, strength=0.5):
+    return "yes" if leaks(data, rng, strength) else "no"
+
+
 ONE_BY_ONE = {
     key: "ann",
     length: "len(y)",
@@ -213,6 +217,7 @@ ONE_BY_ONE = {
     mixed: "y has ",
     not_a_number: "y = nan",
     symbol: "y = 'refused'",
+    text: "y = 'yes'",  # and not how long it is
 }
 
 
