@@ -65,7 +65,7 @@ from epsaudit.witnesses import (
     encode,
 )
 from epsaudit.witnesses.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.witnesses.events import PARTS, Additive, Tree, parts_of
 from epsaudit.witnesses.selection import OPTIMISTIC, RANK
 
 LEAST_TRIALS = 100
@@ -636,12 +636,26 @@ def _grown(
 def _learnt_again(
     known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
 ) -> _Learnt:
-    """Learn from all that was kept and is like training's outputs, one by one from features of the shortlist."""
+    """Learn from all that was kept and is like training's outputs, one by one from features of the shortlist.
+
+    Of sums and trees those are learnt again whose optimistic bounds are above what the chosen event promises.
+    """
     x, x_prime = (np.concatenate([like(block[side], known.outputs[side]) for block in kept]) for side in (0, 1))
     size = min(len(x), len(x_prime))
-    read = {getattr(one.score, "feature", None) for one in _shortlist(known, objective)}
+    listed, least = _shortlist(known, objective), best_of(known.candidates, objective).predicted
+    read = {getattr(one.score, "feature", None) for one in listed}
     alone = tuple(one for one in known.features.alone if one in read)
-    return _learnt(known.pair, families, (x[:size], x_prime[:size]), replace(known.features, alone=alone))
+    taught = []  # features of each of these
+    for one in listed:
+        score = getattr(one.score, "feature", None)
+        parts = score.terms if isinstance(score, Additive) else score.features if isinstance(score, Tree) else ()
+        if parts and best_of([one], objective, OPTIMISTIC).predicted > least:
+            taught.append({getattr(part, "feature", part) for part in parts})
+    groups = tuple(
+        group if any({*group} <= one or one <= {*group} for one in taught) else () for group in known.features.groups
+    )
+    features = replace(known.features, alone=alone, groups=groups)
+    return _learnt(known.pair, families, (x[:size], x_prime[:size]), features)
 
 
 def _shortlist(known: _Learnt, objective: Bound) -> list[CandidateScore]:
