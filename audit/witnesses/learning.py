@@ -495,7 +495,7 @@ def best_sum(
     rows, folds = data.row[entries], data.group[entries] // 2
     weight, side = data.weight[entries].astype(np.float32), (data.group[entries] % 2 == 0).astype(np.float32)
     times = np.minimum(weight, LOOK).astype(int)
-    some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: len(rows) // LOOK]
+    some = np.repeat(rows, times) if len(rows) < LOOK else rows[:: -(-len(rows) // LOOK)]
     curves, bases = bases_of(group, data, some, lines)
     designs: list[tuple[list[Basis], Singles, Floats | None]] = []
     width, columns = curves[0].width, list[Singles]()

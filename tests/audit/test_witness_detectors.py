@@ -67,10 +67,10 @@ def parity_in_floats(data, size, rng, strength=1):
 
 
 def interaction(data, size, rng, strength=1):
-    """The product of two signs: neither coordinate nor any sum of functions of one coordinate sees it."""
-    y = rng.normal(size=(size, 3))
+    """The product of three signs: no sum of functions of one coordinate, or table of two, sees it."""
+    y = rng.normal(size=(size, 6))
     wanted = np.where(rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8, 1.0, -1.0)
-    y[:, 1] = np.abs(y[:, 1]) * wanted * np.sign(y[:, 0])
+    y[:, 1] = np.abs(y[:, 1]) * wanted * np.sign(y[:, 0] * y[:, 2])
     return y
 
 
