@@ -638,21 +638,23 @@ def _learnt_again(
 ) -> _Learnt:
     """Learn from all that was kept and is like training's outputs, one by one from features of the shortlist.
 
-    Of sums and trees those are learnt again whose optimistic bounds are above what the chosen event promises.
+    Where a sum or a tree was chosen, those are learnt again, beside that of the first group, whose optimistic bounds
+    are above what it promises; else all, which may need more outputs to be seen.
     """
     x, x_prime = (np.concatenate([like(block[side], known.outputs[side]) for block in kept]) for side in (0, 1))
     size = min(len(x), len(x_prime))
-    listed, least = _shortlist(known, objective), best_of(known.candidates, objective).predicted
+    listed, chosen = _shortlist(known, objective), best_of(known.candidates, objective)
     read = {getattr(one.score, "feature", None) for one in listed}
     alone = tuple(one for one in known.features.alone if one in read)
     taught = []  # features of each of these
     for one in listed:
         score = getattr(one.score, "feature", None)
         parts = score.terms if isinstance(score, Additive) else score.features if isinstance(score, Tree) else ()
-        if parts and best_of([one], objective, OPTIMISTIC).predicted > least:
+        if parts and best_of([one], objective, OPTIMISTIC).predicted > chosen.predicted:
             taught.append({getattr(part, "feature", part) for part in parts})
     groups = tuple(
-        group if any({*group} <= one or one <= {*group} for one in taught) else () for group in known.features.groups
+        group if not number or not chosen.learnt or any({*group} <= one or one <= {*group} for one in taught) else ()
+        for number, group in enumerate(known.features.groups)
     )
     features = replace(known.features, alone=alone, groups=groups)
     return _learnt(known.pair, families, (x[:size], x_prime[:size]), features)
