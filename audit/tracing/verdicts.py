@@ -236,7 +236,7 @@ class Judge:
             single = all(each.kind == "draw" and each.states["single"] for each in drawn)
             if one.kind == "add" and still is not None and single and one.order not in inner:
                 far = np.zeros(still.size) if moves.get(one.order) is None else moves[one.order]
-                sums[before.draws[0][0]].update((gap, one) for gap in far.round(9).tolist())
+                sums[before.draws[0][0]].update((round(gap, 9), one) for gap in far.tolist())
         for several in sums.values():
             if len(several) > 1:
                 by = " and ".join(f"{far:.6g}" for far in sorted(several)[:3])
