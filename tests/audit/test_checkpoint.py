@@ -359,7 +359,7 @@ class TestRefusals:
         with pytest.raises(AuditError, match=r"is damaged \(no such column: checksum\)"):
             audit(count(), **OPTIONS, checkpoint=path)
 
-    @pytest.mark.parametrize("times", [8, pytest.param(60, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("times", [24, pytest.param(60, marks=pytest.mark.slow)])
     def test_damage_anywhere_is_a_sentence_or_changes_nothing(self, times, path, finished, found):
         content = path.read_bytes()
         rng, said = random.Random(1), set()
