@@ -17,7 +17,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,9 +182,9 @@ def wrong_call(function: Any, many: bool = False) -> str:
 CARRIED = (np.random.Generator, np.random.BitGenerator, np.random.RandomState, random.Random)
 DEPTH, MOST_PARTS = 4, 64  # how far is looked: functions within functions, parts of a container
 LOCK = threading.RLock()  # the global generators belong to all threads: only one block of runs at a time may use them
-_NUMPY: Any = np.random  # whose types do not know all of it
-_PYTHON: Any = random.getstate.__self__ if sys.implementation.name == "cpython" else None  # type: ignore[attr-defined]
-PYTHON_BYTES = random.Random.__base__.__basicsize__ - object.__basicsize__  # type: ignore[union-attr]
+_NUMPY, _RANDOM = cast(Any, np.random), cast(Any, random)  # whose types do not know all of them
+_PYTHON = _RANDOM.getstate.__self__ if sys.implementation.name == "cpython" else None  # elsewhere no id is an address
+PYTHON_BYTES: Any = _PYTHON and _RANDOM.Random.__base__.__basicsize__ - object.__basicsize__  # [formula] No header
 MT19937_BYTES = 2500  # [formula] The state of numpy's Mersenne twister: 624 words of 4 bytes, and a place among them
 Drawn = TypeVar("Drawn")
 

@@ -84,11 +84,8 @@ def dependence_of_outputs(outputs: Outputs, partitions: Sequence[Sequence[int]],
     size, half = len(values), len(values) // 2
     if size < 8:
         return None
-    if values.dtype.kind == "U":
-        texts, place = np.unique(values, return_inverse=True)
-        values = np.fromiter(map(_checksum, texts.tolist()), float, len(texts))[place]
-    elif values.dtype.kind not in "biuf":
-        values = np.fromiter(map(_checksum, values.tolist()), float, size)
+    if values.dtype.kind not in "biuf":
+        values = _checksums(values)
     elif values.ndim > 1:
         rows = values.reshape(size, -1).astype(float, copy=False)
         rows = rows if np.isfinite(rows).all() else np.nan_to_num(rows)
@@ -233,6 +230,18 @@ def _checksum(value: Any, before: int = 0) -> int:
             before = _checksum(part, before)
         return zlib.crc32(b",", before)
     return zlib.crc32(written(value).encode(), before)
+
+
+def _checksums(outputs: Outputs) -> NDArray[np.float64]:
+    """The checksum of every output as a number: of a text once, of a row of numbers without a tuple of them."""
+    if outputs.dtype.kind == "U":
+        texts, place = np.unique(outputs, return_inverse=True)
+        return np.fromiter(map(_checksum, texts.tolist()), float, len(texts))[place]
+    if outputs.dtype == np.float64 and outputs.ndim > 1 and (width := outputs[:1].nbytes):
+        rows = np.where(np.isnan(outputs), NAN, outputs).tobytes()
+        checksums = (zlib.crc32(rows[start : start + width]) for start in range(0, len(rows), width))
+        return np.fromiter(checksums, float, len(outputs))
+    return np.fromiter(map(_checksum, values_of(outputs)), float, len(outputs))
 
 
 RUNS_A_SEED = 2  # runs of a copy with each of two seeds on each dataset
@@ -577,7 +586,7 @@ def _alike_elsewhere(asked: bytes, answers: str) -> bool:
 # runs that all failed, or went on otherwise than they began
 
 FAILURES = (Raised, TimedOut, type(None))
-LOOKED_AT = 1 << 12, 1 << 8  # outputs of a block whose rates are compared: numbers, and all else, a microsecond each
+LOOKED_AT = 1 << 13, 1 << 8  # outputs of a block whose rates are compared: numbers, and all else, a microsecond each
 STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
 
 
@@ -672,10 +681,4 @@ class Rates:
 
 def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
     some = outputs[: LOOKED_AT[outputs.dtype == object or not numbers]]
-    if numbers:
-        return numbers_of(some)
-    if some.dtype == np.float64 and some.ndim > 1 and some[:1].size:  # the checksums of rows as tuples
-        rows, width = np.where(np.isnan(some), NAN, some).tobytes(), some[:1].nbytes
-        checksums = (zlib.crc32(rows[start : start + width]) for start in range(0, len(rows), width))
-        return np.fromiter(checksums, float, len(some))
-    return np.fromiter(map(_checksum, values_of(some)), float, len(some))
+    return numbers_of(some) if numbers else _checksums(some)

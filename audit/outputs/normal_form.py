@@ -624,7 +624,9 @@ def _places(outputs: Outputs) -> Columns | None:
     return Columns("mapping", keys) if one_shape else None
 
 
-FEW_TEXTS = 16  # [time] Texts up to which numpy's comparison with each is faster than a look at every output
+FEW_TEXTS = 16
+"""[measured] Texts up to which comparing all outputs with each is faster than looking every output up: 65,536 of them
+take 3 ms with 2 and 17 with 16, 33 with 32, and looking up takes 20."""
 
 
 def is_atom(outputs: Outputs, atoms: Sequence[Hashable]) -> Mask:

@@ -87,7 +87,8 @@ MOST_FIELDS = 512
 MOST_PLACES = 100_000
 """[time] Places of such outputs that are screened."""
 MOST_VALUES = 64
-"""[time] Values of a field of numbers that hardly ever repeat, up to which those that do get a feature."""
+"""[time] Values of a field of numbers that hardly ever repeat, up to which those that do get a feature; and texts, up
+to which they are named and not how long they are."""
 FROM_THE_END = 8
 """[time] Places counted from the end, of text and sequences whose lengths differ."""
 MOST_CORRELATED = 4096
@@ -144,12 +145,13 @@ def pooled(feature: Feature, sides: Sequence[Outputs]) -> Floats:
 
 def codes_of(numbers: Floats, most: int) -> tuple[Codes, Floats]:
     """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    edges = edges_of(np.sort(numbers[~np.isnan(numbers)]), most)
+    edges = edges_of(np.sort(numbers), most)
     return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
 
 
 def edges_of(ordered: Floats, most: int) -> Floats:
-    """Edges between cells of numbers in order."""
+    """Edges between cells of numbers in order, NaN last, which has no cell."""
+    ordered = ordered[: np.searchsorted(ordered, np.nan)]
     levels = different(ordered)
     if len(levels) > most:
         return different(ordered[np.arange(most + 1) * (len(ordered) - 1) // most])[1:-1]
@@ -196,9 +198,8 @@ def log_chance(statistic: Any, freedom: int) -> Any:
 def statistic_of(feature: Feature, sides: Sequence[Outputs]) -> tuple[float, int]:
     """Pearson's statistic of a feature in cells, of two samples of one size, and its degrees of freedom."""
     numbers = pooled(feature, sides)
-    ordered, first = np.sort(numbers), np.sort(numbers[: len(sides[0])])  # NaN is last
-    edges = edges_of(ordered[: np.searchsorted(ordered, np.nan)], CELLS_TO_TEST)
-    ends = np.append(edges, [np.inf, np.nan])
+    ordered, first = np.sort(numbers), np.sort(numbers[: len(sides[0])])
+    ends = np.append(edges_of(ordered, CELLS_TO_TEST), [np.inf, np.nan])
     below = np.array([np.searchsorted(one, ends, "right") for one in (first, ordered)])
     below[1] -= below[0]
     below[:, 1:] -= below[:, :-1].copy()
@@ -430,12 +431,12 @@ class Fields:
         numbers = [value for value in values if type(value) in NUMBERS]
         if path and len(numbers) >= LEAST_SEEN:
             fields.append(_number_at(path))
-        lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
-        few = set(map(type, values)) == {str} and len(set(values)) <= MOST_VALUES  # of which each is read
-        if len(lengths) > 1 and not few and path[-1:] != (Reading("characters"),):  # as many as the text is long
-            sized.append(Length(path))
         symbols = [value for value in values if not isinstance(value, (*NUMBERS, tuple, frozenset, Items))]
         seen = Counter(symbols)
+        lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
+        named = len(symbols) == len(values) and len(seen) <= MOST_VALUES and set(map(type, seen)) == {str}
+        if len(lengths) > 1 and not named and path[-1:] != (Reading("characters"),):  # as many as the text is long
+            sized.append(Length(path))
         often = [value for value, times in seen.most_common(MOST_LEVELS) if times >= LEAST_SEEN]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
             fields.append(Code(path, tuple(sorted(often, key=order_key))))
@@ -600,14 +601,12 @@ class _Field:
         for feature in features:
             numbers = pooled(feature, sides)
             ordered = np.sort(numbers)
-            ordered = ordered[: np.searchsorted(ordered, np.nan)]
             edges = edges_of(ordered, MOST_LEVELS)
             single = isinstance(feature, Code) or len(edges) < MOST_LEVELS - 1
             edges = edges if single else edges_of(ordered, most)
             if len(edges):
                 codes = np.searchsorted(edges, numbers)
-                if len(ordered) < len(numbers):
-                    codes[np.isnan(numbers)] = len(edges) + 1
+                codes[np.isnan(numbers)] = len(edges) + 1
                 odds = shrunk(counts_of(codes, len(sides[0]), len(edges) + 2).T)
                 found.append(cls(feature, numbers, codes, edges, single, len(edges) + 1, odds))
         return found

@@ -991,8 +991,8 @@ def condition(event: Event) -> str:
     if event.excluded:
         parts = [f"({' or '.join(parts)}) and plain(y) not in {_atoms(event.excluded)}"]
     if event.included:
-        text = "isinstance(y, str) and y" if all(isinstance(one, str) for one in event.included) else "plain(y)"
-        parts.append(f"{text} in {_atoms(event.included)}")
+        value = "isinstance(y, str) and y" if all(isinstance(one, str) for one in event.included) else "plain(y)"
+        parts.append(f"{value} in {_atoms(event.included)}")
     text = " or ".join(parts) or "False"
     if len(text) > LONGEST:
         raise NotShort(f"the event {event} names too many outputs or intervals")

@@ -550,7 +550,7 @@ def planted(data: Encoding, features: tuple[Feature, ...] = (), odds: Floats | N
     """Yield the candidate of a tree that imitates boosted trees on the features, by default on those of all groups.
 
     Boosting takes most of the time, so that it learns from some entries of many. Of log ``odds`` of the entries, shape
-    (entries,), that another score gives, each learnt without its fold, it must say more on the first fold.
+    (entries,), that another score gives, at best each learnt without its fold, it must say more on the first fold.
     """
     groups = [group for group in data.features.groups if len(group) <= MOST_COORDINATES]
     features = features or tuple(dict.fromkeys(feature for group in groups for feature in group))

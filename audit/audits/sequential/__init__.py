@@ -180,6 +180,11 @@ class _Pair:
                 sizes.append(len(some))
                 self.remembered += len(some)
 
+    @property
+    def growth(self) -> float:
+        """Growth of log-wealth a run that the better strategy expects of the next round."""
+        return max(plan.growth for plan in self.plans)
+
     def keeps(self, done: int) -> bool:
         """Whether outputs are kept after so many more runs than are remembered."""
         runs = self.remembered + done
@@ -246,9 +251,9 @@ def certified_in_rounds(
                 with threads.limit(limits=1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     one.plans = one.learner.plan(*one.joined())
-            growth.append(max(one.plans[0].growth, one.plans[1].growth) if one.learner.made else math.inf)
+            growth.append(one.growth if one.learner.made else math.inf)
         best, *others = np.argsort(np.negative(growth), kind="stable")
-        grows = max(plan.growth for plan in pairs[best].plans)
+        grows = pairs[best].growth
         if rounds and time.perf_counter() + pace * size / 2 > end():
             stopped = "seconds"
             break

@@ -193,8 +193,9 @@ class Learner:
                     continue
                 candidates += sums
                 few = length_of(outputs) <= MOST_PAIRED
-                if family.trees and few and fastest(promising(candidates, claim), claim) is not None:
+                if family.trees and few and fastest(candidates := promising(candidates, claim), claim) is not None:
                     # boosting takes most of the time, and of the many sums of long vectors some promise by luck
+                    # the sum is judged by what taught it, which asks a little more of the trees
                     odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
                     candidates += planted(table, odds=odds)
             candidates = promising(candidates, claim)
