@@ -250,12 +250,13 @@ class Contains(Labelled):
         rows = rows_of(part) if len(part) else None
         if rows is not None and type(self.key) is float:
             return _equal(rows, self.key).any(axis=1).astype(float)
+        key = normal(self.key)  # of NaN the one object that all outputs hold
         if columns := columns_of(part):
             if columns.kind == "mapping":
-                return np.full(len(outputs), float(self.key in columns.places))
+                return np.full(len(outputs), float(key in columns.places))
             parts = (inside(part, (place,)) for place in columns.places)
-            return np.asarray(sum(is_atom(part, (self.key,)) for part in parts) > 0, float)
-        return np.fromiter((self.key in elements_of(value) for value in values_of(part)), float, len(outputs))
+            return np.asarray(sum(is_atom(part, (key,)) for part in parts) > 0, float)
+        return np.fromiter((key in elements_of(value) for value in values_of(part)), float, len(outputs))
 
 
 def _equal(rows: Floats, number: float) -> Mask:

@@ -94,6 +94,11 @@ def test_a_feature_reads_numbers_has_a_label_and_survives_json(feature, outputs,
     assert np.isfinite(feature(objects())).all(), "of no outputs there are no numbers"
 
 
+@pytest.mark.parametrize("others", [(), (None,), ((1, "b"), None), ({"a": 1},)])
+def test_a_vector_has_a_number_that_is_nan_whatever_lies_beside_it(others):
+    assert Contains(NAN)(pack([(0.0, NAN), *others]))[0] == 1.0
+
+
 def test_the_most_telling_key_comes_first_and_vectors_keep_their_coordinates():
     x = pack([{"a": 1.0, "b": 2.0}] * 50 + [{"a": 1.0}] * 50)
     x_prime = pack([{"a": 1.0}] * 100)
