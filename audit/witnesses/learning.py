@@ -223,7 +223,7 @@ class LikelihoodRatio(FromTable):
             elif not repeats:
                 tables.append((feature, ERRORS))
         for feature, errors in tables:
-            # atoms are cells from 0, cells of numbers follow; every fold is judged by the ratios of the others
+            # atoms, and infinite numbers, are cells of their own, others follow; every fold is judged by the rest
             cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
             single, coded = int(cell.max()) + 1, isinstance(feature, Code | Together)
             numbers = data.numbers(feature)
@@ -241,9 +241,13 @@ class LikelihoodRatio(FromTable):
             first = np.zeros(single, np.int64)
             rows = np.flatnonzero(cell >= 0)
             first[cell[rows]] = rows
-            cells = single
+            cells, infinite = single, list[float]()
             if len(edges) or coded:
-                cell[free] = single + np.searchsorted(edges, numbers[free], side="left")
+                infinite = [end for end in (-np.inf, np.inf) if np.any(numbers[cell < 0] == end)]
+                for end in infinite:
+                    cell[(numbers == end) & (cell < 0)] = cells
+                    cells += 1
+                cell[free] = cells + np.searchsorted(edges, numbers[free], side="left")
                 cells += len(edges) + 1
             if cell.min() == cell.max():
                 continue
@@ -253,13 +257,18 @@ class LikelihoodRatio(FromTable):
             seen: Floats = (
                 np.bincount(places, data.weight[within], cells * kinds).reshape(cells, FOLDS, 2).astype(float)
             )
-            total, counted = seen.sum(axis=1), cells if coded else single
+            total, counted = seen.sum(axis=1), cells if coded else single + len(infinite)
             final, judged = _ratios(total, counted), np.empty((FOLDS, cells))
             for fold in range(FOLDS):
                 judged[fold] = _ratios(total - seen[:, fold], counted)
             row, folds, side = np.nonzero(seen)
             atoms = tuple(values_of(data.outputs[first]))
-            score = PiecewiseRatio(feature, atoms, final[:single], edges, final[single:])
+            ratios = final[single + len(infinite) :]
+            for end, ratio in zip(infinite, final[single:], strict=False):
+                place = 0 if end < 0.0 else len(edges)
+                edges = np.insert(edges, place, math.copysign(np.finfo(float).max, end))
+                ratios = np.insert(ratios, place + (end > 0.0), ratio)
+            score = PiecewiseRatio(feature, atoms, final[:single], edges, ratios)
             group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
             options = {"errors": errors, "margin": EASY_TO_READ, "size": float(data.size)}
             candidate = CandidateScore.of(score, final[row], group, weight, judged[folds, row], **options)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
-from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, witness_from_dict
+from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, LikelihoodRatio, witness_from_dict
 
 PAIR = DatasetPair(0, 1)
 
@@ -268,6 +268,22 @@ def test_noise_that_lives_on_one_grid_is_not_accused_of_its_bits():
         return np.rint((rng.laplace(size=size) * 2 + 0.6 * data) * 2.0**20) / 2.0**20
 
     assert not run(snapped, vectorized, 20_000, ALL_FAMILIES).lower_bound > 0.3
+
+
+def among_infinite(data, size, rng, strength=1):
+    """Of a tenth that are finite, every second quarter of an interval is likelier."""
+    likelier = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
+    y = np.stack([rng.normal(size=size), (2 * rng.integers(0, 2, size) + likelier + rng.random(size)) / 4.0], axis=1)
+    far = rng.random(size) < 0.9
+    y[far, 1] = rng.choice([-np.inf, np.inf], far.sum())
+    return y
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_cells_of_finite_numbers_hold_no_infinite_ones(seed):
+    mechanism = vectorized(among_infinite, claim=PureDP(0.3), pairs=[PAIR])
+    found = audit(mechanism, trials=50_000, confidence=0.9999, seed=seed, n_jobs=1, witnesses=[LikelihoodRatio()])
+    assert 1.0 < found.lower_bound < np.log(9)
 
 
 class Opaque:
