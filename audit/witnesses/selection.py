@@ -280,7 +280,8 @@ def _events(levels: int) -> tuple[tuple[Codes, Codes], ...]:
 
 def _joined(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:
     right, wrong, _ = found[0][:, upper] + found[1][:, lower]
-    fall = np.hypot(found[0][2, upper], found[1][2, lower])  # other outputs, whose errors are their own
+    falls = found[0][2, upper], found[1][2, lower]
+    fall = np.copysign(np.hypot(*falls), sum(falls))  # other outputs, whose errors are their own
     return right - fall, wrong + fall
 
 
