@@ -79,7 +79,7 @@ LEAST_TO_VALIDATE = 100_000
 """[chosen] Runs in all from which more may be spent on a choice."""
 FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
-OPTIMISTIC_GAIN, KNOWN = 1.04, 0.9
+OPTIMISTIC_GAIN, KNOWN = 1.04, 0.95
 """[chosen] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of both
 lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's when they are lowered by all."""
 RIVAL_PAIR = -1.0
