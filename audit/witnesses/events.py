@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, dataclass_transform
@@ -739,9 +740,20 @@ class Interval:
         return np.asarray(above if self.high == math.inf else above & below)
 
     def describe(self, label: str, form: str = "{:.6g}") -> str:
-        """Write the interval as a condition on ``label``, numbers in this form."""
+        """Write the interval as a condition on ``label``, numbers in this form.
+
+        >>> greatest = sys.float_info.max  # what tells finite numbers from infinite ones
+        >>> print(Interval(-greatest, 2.5, includes_low=False).describe("y"), Interval(high=-greatest).describe("y"))
+        -inf < y <= 2.5 y = -inf
+        """
         above, below = ">=" if self.includes_low else ">", "<=" if self.includes_high else "<"
         low, high = form.format(float(self.low)), form.format(float(self.high))
+        if form != "{!r}":  # in a script every number is itself
+            greatest = sys.float_info.max
+            if self.high == -greatest or self.low == greatest:
+                return f"{label} = {'-' if self.low < 0.0 else ''}inf"
+            low = "-inf" if self.low == -greatest else low
+            high, below = ("inf", "<") if self.high == greatest else (high, below)
         if self.high == math.inf:
             return f"{label} is a number" if self.low == -math.inf else f"{label} {above} {low}"
         return f"{'' if self.low == -math.inf else f'{low} {above} '.replace('>', '<')}{label} {below} {high}"

@@ -410,9 +410,9 @@ class Classifiers(FromTable):
         for number, group in enumerate(data.features.groups):
             few, alike = group, number < data.features.alike
             if len(group) > self.curves:
-                best += best_sum(data, group, alike, lines=True)
+                best += best_sums(data, group, alike, lines=True)
                 few = tuple(screen(group, *data.sides, self.curves)) if len(group) <= MOST_COORDINATES else ()
-            sums += best_sum(data, few, alike)
+            sums += best_sums(data, few, alike)
         for _, entries, score, judged in [*best, *sorted(sums, key=itemgetter(0), reverse=True)[:2]]:
             yield from judged_by(data, entries, score, judged)
         lengths = [len(group) for group in data.features.groups if len(group) <= MOST_COORDINATES]
@@ -487,12 +487,13 @@ def odd_of(numbers: Floats) -> NDArray[np.bool_]:
     return np.array([numbers == -np.inf, numbers == np.inf, np.isnan(numbers)])
 
 
-def best_sum(
+def best_sums(
     data: Encoding, group: Sequence[Feature], alike: bool, lines: bool = False
 ) -> list[tuple[float, NDArray[np.int64], Additive, Singles]]:
-    """Learn sums of a curve, or a line, for each feature of a group; the best of them, if any.
+    """Learn sums of a curve, or a line, for each feature of a group; the best with shared and with free coefficients.
 
     Curves of features that are ``alike``, or many, may have the same coefficients in each of some parts (`SHAPES`).
+    What fits all outputs best may cut the rare ones worse, so that both are judged by their events.
     Returns what it gains over a fair coin an entry of held-out folds, the entries, the sum, and what it gives them.
     """
     size = len(group)
@@ -527,19 +528,20 @@ def best_sum(
     if bases := [one for one in bases if one.width > (not lines)]:
         columns = columns or [basis.columns(data.numbers(basis.feature)[rows]).T for basis in bases]
         designs.append((bases, np.concatenate(columns).T, None))
-    found: list[tuple[float, list[Basis], Floats, Singles]] = []
+    found: dict[bool, tuple[float, list[Basis], Floats, Singles]] = {}
     for bases, design, shares in designs:
-        penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if shares is None else (1.0,))]
+        free = shares is None
+        penalties = [penalty * np.eye(design.shape[1]) for penalty in (PENALTIES if free else (1.0,))]
         for one, scores in zip(*regress(design, side, weight, folds, penalties), strict=True):
             gain = float(np.sum(weight * (math.log(2.0) + log_expit((2.0 * side - 1.0) * scores)), dtype=float))
-            if not found or gain >= found[0][0]:
-                found = [(gain, bases, one if shares is None else shares @ one, scores)]
-    if not found:
-        return []
-    (gain, bases, one, scores), *_ = found
-    each = np.split(one, np.cumsum([basis.width for basis in bases])[:-1])
-    terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
-    return [(gain / len(entries), entries, Additive(terms), scores)]
+            if free not in found or gain >= found[free][0]:
+                found[free] = gain, bases, one if shares is None else shares @ one, scores
+    sums = []
+    for gain, bases, one, scores in found.values():
+        each = np.split(one, np.cumsum([basis.width for basis in bases])[:-1])
+        terms = tuple(basis.term(part) for basis, part in zip(bases, each, strict=True))
+        sums.append((gain / len(entries), entries, Additive(terms), scores))
+    return sums
 
 
 def judged_by(
