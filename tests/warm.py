@@ -71,7 +71,7 @@ def serve(address):
         os.environ.clear()
         os.environ.update(environment)
         # a process that became another program would answer no more, and audits would start one a request
-        os.execvp = lambda program, words: sys.exit(subprocess.call([program, *words[1:]]))
+        os.execvp = lambda program, words: sys.exit(subprocess.call([program, *words[1:]], close_fds=False))
         sys.path[:0] = filter(None, map(os.path.abspath, environment.get("PYTHONPATH", "").split(os.pathsep)))
         try:
             status = run(words)
@@ -89,7 +89,8 @@ def serve(address):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address)
     listener.listen()
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    # not `sys.stdin`: a fork would inherit its lock, and what forks again, as a trace does, wait for it for ever
+    threading.Thread(target=lambda: (os.read(0, 1), os._exit(0)), daemon=True).start()
     print("ready", flush=True)
     while True:
         connection, _ = listener.accept()
