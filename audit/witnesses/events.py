@@ -742,18 +742,14 @@ class Interval:
     def describe(self, label: str, form: str = "{:.6g}") -> str:
         """Write the interval as a condition on ``label``, numbers in this form.
 
-        >>> greatest = sys.float_info.max  # what tells finite numbers from infinite ones
-        >>> print(Interval(-greatest, 2.5, includes_low=False).describe("y"), Interval(high=-greatest).describe("y"))
-        -inf < y <= 2.5 y = -inf
+        >>> print(Interval(-sys.float_info.max, 2.5, includes_low=False).describe("y"))  # of finite numbers
+        -inf < y <= 2.5
         """
         above, below = ">=" if self.includes_low else ">", "<=" if self.includes_high else "<"
         low, high = form.format(float(self.low)), form.format(float(self.high))
         if form != "{!r}":  # in a script every number is itself
-            greatest = sys.float_info.max
-            if self.high == -greatest or self.low == greatest:
-                return f"{label} = {'-' if self.low < 0.0 else ''}inf"
-            low = "-inf" if self.low == -greatest else low
-            high, below = ("inf", "<") if self.high == greatest else (high, below)
+            low = "-inf" if self.low == -sys.float_info.max and not self.includes_low else low
+            high, below = ("inf", "<") if self.high == sys.float_info.max else (high, below)
         if self.high == math.inf:
             return f"{label} is a number" if self.low == -math.inf else f"{label} {above} {low}"
         return f"{'' if self.low == -math.inf else f'{low} {above} '.replace('>', '<')}{label} {below} {high}"

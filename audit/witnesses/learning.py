@@ -264,7 +264,7 @@ class LikelihoodRatio(FromTable):
             row, folds, side = np.nonzero(seen)
             atoms = tuple(values_of(data.outputs[first]))
             ratios = final[single + len(infinite) :]
-            for end, ratio in zip(infinite, final[single:], strict=False):
+            for end, ratio in zip(infinite, final[single:], strict=False):  # beyond the greatest finite number
                 place = 0 if end < 0.0 else len(edges)
                 edges = np.insert(edges, place, math.copysign(np.finfo(float).max, end))
                 ratios = np.insert(ratios, place + (end > 0.0), ratio)
