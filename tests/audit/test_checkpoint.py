@@ -141,7 +141,7 @@ from epsaudit import DatasetPair, PureDP, audit_sequentially, black_box
 from epsaudit.witnesses import Tails
 
 def noisy(data, rng):
-    if sys.argv[2] == "killed" and rng.bit_generator.seed_seq.spawn_key == (2, 0, 8, 3):
+    if sys.argv[2] == "killed" and rng.bit_generator.seed_seq.spawn_key == (2, 0, 5, 3):
         os.kill(os.getpid(), signal.SIGKILL)
     return len(data) + rng.laplace()
 

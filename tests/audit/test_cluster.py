@@ -169,7 +169,7 @@ class TestCluster:
         running.add()  # joblib keeps the work of a single core on this machine
 
         def kill(step):
-            if step.stage == "certification" and step.runs_done > 1000:
+            if step.stage == "certification" and step.runs_done > 2000:
                 for process in running.processes:
                     process.kill()
 

@@ -114,9 +114,9 @@ class TestMisbehaviour:
             sys.path[:0] = [here] * (here not in sys.path)
             from recorded import counted
 
-            if rng.bit_generator.seed_seq.spawn_key == (1, 200):
+            if rng.bit_generator.seed_seq.spawn_key == (1, 60):
                 for _ in range(20_000):  # a busy machine may be slow to write down what is done
-                    if counted(path) > 100:
+                    if counted(path) > 40:
                         break
                     time.sleep(0.01)
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -125,7 +125,7 @@ class TestMisbehaviour:
         law = black_box(dies, claim=PureDP(1.0), pairs=[PAIR])
         with pytest.raises(AuditError, match=r"A worker process died.*SIGKILL.*chunks in the checkpoint are safe"):
             audit(law, trials=60_000, seed=3, witnesses=[Tails()], n_jobs=2, checkpoint=path)
-        assert counted(path) > 100
+        assert counted(path) > 40
 
     def test_what_cannot_be_sent(self):
         lock = threading.Lock()
