@@ -243,10 +243,11 @@ class LikelihoodRatio(FromTable):
             first[cell[rows]] = rows
             cells, infinite = single, list[float]()
             if len(edges) or coded:
-                infinite = [end for end in (-np.inf, np.inf) if np.any(numbers[cell < 0] == end)]
-                for end in infinite:
-                    cell[(numbers == end) & (cell < 0)] = cells
-                    cells += 1
+                for end, there in zip((-np.inf, np.inf), odd_of(numbers)[:2] & (cell < 0), strict=True):
+                    if np.any(there):
+                        infinite.append(end)
+                        cell[there] = cells
+                        cells += 1
                 cell[free] = cells + np.searchsorted(edges, numbers[free], side="left")
                 cells += len(edges) + 1
             if cell.min() == cell.max():
