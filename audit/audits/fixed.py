@@ -615,21 +615,25 @@ class _Learnt:
 def _learnt(
     pair: int, families: Sequence[Family], outputs: tuple[Outputs, Outputs], features: Features | None = None
 ) -> _Learnt:
-    """Learn from outputs; of objects, slow to read, `LOOK` of long ones, of short ones as many as take no longer."""
+    """Learn from outputs, of objects from those that are `_read`."""
     x, x_prime = outputs
     if x.dtype == object or x_prime.dtype == object:
-        most = max(LOOK, holding(x, LOOK * MOST_PARTS))
-        x, x_prime = (x[:most] if x.dtype == object else x), (x_prime[:most] if x_prime.dtype == object else x_prime)
+        x, x_prime = (one[: _read(x)] if one.dtype == object else one for one in outputs)
     data = encode(x, x_prime, features)
     return _Learnt(pair, outputs, data.features, tuple(candidate_scores(families, x, x_prime, data)))
+
+
+def _read(outputs: Outputs) -> int:
+    """How many objects, slow to read, are: `LOOK` of long ones, of short ones as many as take no longer."""
+    return max(LOOK, holding(outputs, LOOK * MOST_PARTS))
 
 
 def _grown(
     known: _Learnt, blocks: Iterable[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
 ) -> _Learnt:
-    """Learn again from more outputs as well; what memory does not hold is counted for a shortlist of scores."""
+    """Learn again from more outputs as well; what memory does not hold, or is not read, is counted for a shortlist."""
     first, kept = known.outputs[0], [known.outputs]
-    room = MOST_NUMBERS // max(first[0].size, 1) - len(first) if first.dtype == np.float64 else 0
+    room = (MOST_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else _read(first)) - len(first)
     for block in blocks:
         if room > 0:
             kept.append(block)
@@ -645,13 +649,19 @@ def _grown(
 def _learnt_again(
     known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
 ) -> _Learnt:
-    """Learn from all that was kept and is like training's outputs, one by one from features of the shortlist.
+    """Learn from all that was kept, of numbers from those like training's; one by one from features of the shortlist.
 
     Where a sum or a tree was chosen, those are learnt again, beside that of the first group, whose optimistic bounds
-    are above what it promises; else all, which may need more outputs to be seen.
+    are above what it promises; else all, which may need more outputs to be seen. Where nothing was promised, or is any
+    more, everything is looked for anew.
     """
-    x, x_prime = (np.concatenate([like(block[side], known.outputs[side]) for block in kept]) for side in (0, 1))
+    blocks = zip(*kept, strict=True)
+    if known.outputs[0].dtype == np.float64:
+        x, x_prime = (np.concatenate([like(block, known.outputs[0]) for block in side]) for side in blocks)
+    else:
+        x, x_prime = (join(side) for side in blocks)
     size = min(len(x), len(x_prime))
+    outputs = alike(x[:size], x_prime[:size])
     listed, chosen = _shortlist(known, objective), best_of(known.candidates, objective)
     read = {getattr(one.score, "feature", None) for one in listed}
     alone = tuple(one for one in known.features.alone if one in read)
@@ -665,8 +675,12 @@ def _learnt_again(
         group if not number or not chosen.learnt or any({*group} <= one or one <= {*group} for one in taught) else ()
         for number, group in enumerate(known.features.groups)
     )
-    features = replace(known.features, alone=alone, groups=groups)
-    return _learnt(known.pair, families, (x[:size], x_prime[:size]), features)
+    if chosen.predicted > 0.0:
+        features = replace(known.features, alone=alone, groups=groups)
+        again = _learnt(known.pair, families, outputs, features)
+        if best_of(again.candidates, objective).predicted > 0.0:
+            return again
+    return _learnt(known.pair, families, outputs)
 
 
 def _shortlist(known: _Learnt, objective: Bound) -> list[CandidateScore]:
