@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from textwrap import shorten
@@ -222,7 +222,7 @@ def _log_tail(hits: int, total: int, drawn: int, size: int) -> float:
 def _checksum(value: Any, before: int = 0) -> int:
     """A checksum that no process changes, equal for equal outputs; long ones are read as numbers, not as text."""
     if isinstance(value, Items):
-        before, value = _checksum(value.parts, before), value.keys
+        return zlib.crc32(_keys(value.keys), _checksum(value.parts, before))
     if isinstance(value, tuple) and set(map(type, value)) == {float}:
         return zlib.crc32(array.array("d", value).tobytes(), before)
     if isinstance(value, tuple) and not set(map(type, value)) <= {str}:
@@ -230,6 +230,11 @@ def _checksum(value: Any, before: int = 0) -> int:
             before = _checksum(part, before)
         return zlib.crc32(b",", before)
     return zlib.crc32(written(value).encode(), before)
+
+
+@functools.lru_cache(1024)  # most mappings have the keys of the one before
+def _keys(keys: tuple[Hashable, ...]) -> bytes:
+    return written(keys).encode()
 
 
 def _checksums(outputs: Outputs) -> NDArray[np.float64]:

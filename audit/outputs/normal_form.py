@@ -509,7 +509,7 @@ def like(outputs: Outputs, other: Outputs) -> Outputs:
 def kinds_of(outputs: Outputs) -> list[str]:
     """Name the kind of every output."""
     if outputs.dtype == object:
-        return [kind_of(value) for value in outputs.tolist()]
+        return list(map(_kind_of_type, map(type, outputs.tolist())))
     kind = ("string" if outputs.dtype.kind == "U" else "number", "sequence", "array")[min(outputs.ndim, 3) - 1]
     return [kind] * len(outputs)
 

@@ -33,9 +33,7 @@ from epsaudit.outputs.normal_form import (
     columns_of,
     distinct,
     inside,
-    kind_of,
     kinds_of,
-    number,
     order_key,
     rows_of,
     size_inside,
@@ -549,9 +547,10 @@ def _least_chance(counts: NDArray[np.int64]) -> float:
 def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Feature]) -> list[Feature]:
     """List types, these lengths, and keys and elements that not all outputs share, those that tell most first."""
     sides = outputs[:LOOK], outputs_prime[:LOOK]
-    told = [kind for kind in dict.fromkeys(map(kind_of, itertools.chain(*map(list, sides)))) if kind not in SYMBOLS]
+    kinds = [dict.fromkeys(kinds_of(side)) for side in sides]
+    told = [kind for kind in dict.fromkeys(itertools.chain(*kinds)) if kind not in SYMBOLS]
     features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
-    raised = any(set(kinds_of(side)) == {"raised"} for side in sides)
+    raised = any(list(some) == ["raised"] for some in kinds)
     if raised and told in (["sequence"], ["array"], ["mapping"], ["set"]):
         features = [HasKind("raised")]  # for what returned is neither an atom nor an interval
     return [*features, *lengths, *(one for _, one in _present((outputs, outputs_prime), ())[:MOST_PARTS])]
@@ -810,7 +809,8 @@ class Features:
             structure = structure_of(*sides, fields.lengths)
             for path in fields.texts:
                 structure += sure(_present((sides[0][:LOOK], sides[1][:LOOK]), (*path, Reading("tokens"))), TELLING)
-            basic = [*([Value()] if any(number(one) == number(one) for one in sample) else []), *fields.numbers]
+            singles = pooled(Value(), (sides[0][:LOOK], sides[1][:LOOK]))
+            basic = [*([] if np.isnan(singles).all() else [Value()]), *fields.numbers]
             sources = [*fields.symbols, *fields.numbers]
             size = max((len(value) for value in sample if type(value) is tuple), default=0)
             extra = combinations_of(size) if fields.numbers and 1 < size <= 16 else []

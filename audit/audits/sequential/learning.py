@@ -169,7 +169,7 @@ class Learner:
         self.claim, self.alpha = claim, alpha
         self.made = self.size = 0  # plans, and outputs that the last was made from
         self._plans: Plans | None = None
-        self._table: Encoding | None = None
+        self._features: Features | None = None  # of the last table
         self._known: dict[int, Features] = {}
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
@@ -181,7 +181,8 @@ class Learner:
         size, claim, turn = min(len(outputs), len(outputs_prime)), self.claim, self.made % LEARN_EVERY
         table, sums = None, []
         if turn == 0 and 2 * size >= LEAST_TO_CHOOSE:
-            table = self._table = table_of(outputs[:size], outputs_prime[:size], known=self._known)
+            table = table_of(outputs[:size], outputs_prime[:size], known=self._known)
+            self._features = table.features
             sums = list(SUMS.candidates(table))
         small = size <= MOST_FOR_AGGRESSIVE
         kept = eager = self._eager(outputs, outputs_prime, table if small else None, sums)
@@ -230,7 +231,7 @@ class Learner:
         if size < 4:
             return no_bet(claim)
         if data is None:
-            features = None if self._table is None or not many else self._table.features
+            features = self._features if many else None
             sides, learnt = (outputs[:size], outputs_prime[:size]), length_of(outputs) > 1 and size >= LEAST_TO_LEARN
             data = table_of(*sides, features, learnt=learnt)  # beside sums nothing is looked at one by one
             sums = list(SUMS.candidates(data))
