@@ -67,6 +67,10 @@ from epsaudit.witnesses.selection import ERRORS, CandidateScore, Monotone, Piece
 
 CELLS = 96
 """[chosen] Cells of a number: half of them in geometric steps towards the ends."""
+EVEN_KNOTS = 16
+"""[measured] Knots of a likelihood ratio in cells that lie in even steps of rank. NonDPGaussian2 at epsilon 0.1, whose
+best event is two windows: bets learnt from 1,536 outputs a side grow by 0.17 of what the best event's do without such
+knots, and by 0.69 with 8 or 16, 24 seeds."""
 LEARN_FROM = 350_000
 """[measured] Outputs of each side that scores are learnt from. Sparse vector 3: a share of 0.81 with 150,000, 0.96 with
 300,000."""
@@ -285,7 +289,7 @@ def errors_of(tried: int) -> float:
 def _ratios(seen: Floats, single: int) -> Floats:
     """Log ratios of counts of shape (cells, 2): those of atoms shrunk; of many cells in order a piecewise linear curve.
 
-    Its knots crowd towards the ends.
+    Its knots crowd towards the ends, and some are everywhere.
     """
     atoms, cells = seen[:single], seen[single:]
     number = len(cells)
@@ -293,10 +297,11 @@ def _ratios(seen: Floats, single: int) -> Floats:
         return shrunk(seen)
     ranks = (np.cumsum(cells.sum(axis=1)) - cells.sum(axis=1) / 2.0 + 0.5) / (cells.sum() + 1.0)
     far = np.geomspace(5e-4, 0.5, number // 12)
-    knots = np.unique(np.interp(np.concatenate([far, 1.0 - far[:-1]]), ranks, np.arange(number)))
+    even = (np.arange(EVEN_KNOTS) + 0.5) / EVEN_KNOTS
+    knots = np.unique(np.interp(np.concatenate([far, 1.0 - far[:-1], even]), ranks, np.arange(number)))
     eye = np.eye(len(knots))
     bends = np.diff(eye, axis=0)
-    penalty = 10.0 * bends.T @ bends + 0.1 * eye
+    penalty = 3.0 * bends.T @ bends + 0.1 * eye
     side, weight = np.tile(np.array([1.0, 0.0], np.float32), number), cells.ravel().astype(np.float32)
     design = np.repeat(hats(np.arange(number, dtype=float), knots), 2, axis=0)
     weights, _ = regress(design, side, weight, np.zeros(len(side)), [penalty], 3 * STEPS)

@@ -286,6 +286,19 @@ def test_cells_of_finite_numbers_hold_no_infinite_ones(seed):
     assert 1.0 < found.lower_bound < np.log(9)
 
 
+def among_far(data, size, rng):
+    """Half of the outputs are far out on both sides; of the rest those of x are near 0, those of x' near 1."""
+    return np.where(rng.random(size) < 0.5, rng.laplace(scale=1e13, size=size), rng.laplace(data, 0.5, size))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_are_seen_between_tails_that_tell_nothing(seed):
+    found = audit(
+        vectorized(among_far, claim=PureDP(0.3)), [PAIR], trials=50_000, confidence=0.9999, seed=seed, n_jobs=1
+    )
+    assert 1.4 < found.lower_bound < 2.0
+
+
 class Opaque:
     """Hashable by identity only: every output differs from every other."""
 
