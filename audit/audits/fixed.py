@@ -81,7 +81,7 @@ FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
 OPTIMISTIC_GAIN, KNOWN = 1.04, 0.95
 """[chosen] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of both
-lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's when they are lowered by all.
+lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's cautious bound.
 With 0.9 the mean share of registered mechanisms is the same, 0.967 of 3 seeds, the lowest decile 0.942, not 0.951."""
 RIVAL_PAIR = -1.0
 """[measured] Standard errors by which log odds of another pair are lowered, so that they rise: its error is its own.
@@ -580,7 +580,7 @@ def train(
             for one in found
             if best_of(one.candidates, paid, OPTIMISTIC if one is best else RIVAL_PAIR).predicted > least
         ]
-        if fresh and (again or choice.learnt or choice.predicted < KNOWN * choice.optimistic):
+        if fresh and (again or choice.learnt or choice.cautious < KNOWN * choice.optimistic):
             found = [best, *(one for one in again if one is not best)]
             each = fresh // (2 * len(found))
             spent += 2 * each * len(found)

@@ -30,7 +30,9 @@ class _AsSeen(CandidateScore):
         events = [one for one in ((levels, none), (none, levels), (over, under)) if len(one[0])]
         return [(*one, *self.rates_of(*one)) for one in events]
 
-    def rates_of(self, upper: Codes, lower: Codes, errors: float | None = None) -> tuple[Floats, Floats]:
+    def rates_of(
+        self, upper: Codes, lower: Codes, errors: float | None = None, own: float = 0.0
+    ) -> tuple[Floats, Floats]:
         on_upper, on_lower = (np.pad(tails, ((0, 0), (0, 1))) for tails in (self.upper, self.lower[::-1]))
         correct, wrong = (on_upper[:, upper] + on_lower[:, lower]) / self.size  # the last is no event
         return correct, wrong

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from epsaudit import PureDP
 from epsaudit.witnesses import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
@@ -42,6 +43,18 @@ def test_what_a_score_was_learnt_on_does_not_judge_it():
         odds.append(np.max((correct / wrong)[10:50]))
     assert odds[0] > 10.0
     assert odds[1] < 1.2
+
+
+def test_tails_of_gaussian_noise_are_not_overrated():
+    """Their log odds grow as the probit of the rank, and a line along its logit would lie 0.1 to 0.2 above them."""
+    shares = np.geomspace(2e-5, 0.5, 30)
+    cuts, off = stats.norm.ppf(np.concatenate([shares, 1.0 - shares[-2::-1]])), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        sides = np.sort(rng.normal(size=50_000)), np.sort(rng.normal(0.27, size=50_000))
+        odds, _ = smoothed(np.array([np.searchsorted(side, cuts) for side in sides], float))
+        off.append((odds - stats.norm.logcdf(cuts) + stats.norm.logcdf(cuts - 0.27))[[3, 6, 10]])
+    assert np.max(np.abs(np.mean(off, axis=0))) < 0.06
 
 
 @pytest.mark.parametrize("seed", range(5))
