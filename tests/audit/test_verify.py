@@ -348,7 +348,7 @@ class TestCommand:
         for more in ([], ["--rerun", "--jobs", "1"]):
             assert main(["verify", str(file), "laplace", *more]) == 1
             printed = capsys.readouterr().out
-            assert "laplace: epsilon >= 0.8" in printed
+            assert "laplace: epsilon >= 0.9" in printed
             assert "The claim is 0.5-DP; laplace is registered with 1-DP." in printed
 
     def test_a_bound_beyond_the_exact_value_fails_aloud(self, file, capsys):
