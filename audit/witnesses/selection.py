@@ -299,8 +299,8 @@ def smoothed(tails: Floats) -> tuple[Floats, Floats]:
 
     ``tails`` are counts of correct and of wrong guesses, increasing along axis 1. The log odds between neighbouring
     events are a Gaussian process along the logit of their rank that leaves the median as a random walk, or as a line
-    that bends. Of some variances the likeliest is taken: one that hardly moves, as where a loss is bounded, pools far
-    tails with what is common; one that moves follows the counts.
+    that bends, there or along the probit. Of some variances the likeliest is taken: one that hardly moves, as where a
+    loss is bounded, pools far tails with what is common; one that moves follows the counts.
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     pooled = seen.sum(axis=0)
