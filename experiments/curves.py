@@ -59,7 +59,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_data(out, rows, seed=seed, trials=trials, confidence=CONFIDENCE, corners=corners)
     caption = (
         "Errors of a test of x against x′ that were shown to be possible, at most these, with "
-        f"{percent(CONFIDENCE)} confidence each and {trials:,} runs each; and the least error on x that the claim allows."
+        f"{percent(CONFIDENCE)} confidence and {trials:,} runs each; and the least error on x that the claim allows."
     )
     write_table(out, corners, COLUMNS, caption)
     return answer(corners)
