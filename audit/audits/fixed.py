@@ -649,11 +649,9 @@ def _grown(
 def _learnt_again(
     known: _Learnt, kept: Sequence[tuple[Outputs, Outputs]], families: Sequence[Family], objective: Bound
 ) -> _Learnt:
-    """Learn from all that was kept, of numbers from those like training's; one by one from features of the shortlist.
+    """Learn from all that was kept, of numbers from those like training's.
 
-    Where a sum or a tree was chosen, those are learnt again, beside that of the first group, whose optimistic bounds
-    are above what it promises; else all, which may need more outputs to be seen. Where nothing was promised, or is any
-    more, everything is looked for anew.
+    Where nothing is promised, or is any more, everything is looked for anew.
     """
     blocks = zip(*kept, strict=True)
     if known.outputs[0].dtype == np.float64:
@@ -662,6 +660,19 @@ def _learnt_again(
         x, x_prime = (join(side) for side in blocks)
     size = min(len(x), len(x_prime))
     outputs = alike(x[:size], x_prime[:size])
+    if best_of(known.candidates, objective).predicted > 0.0:
+        again = _learnt(known.pair, families, outputs, _narrowed(known, objective))
+        if best_of(again.candidates, objective).predicted > 0.0:
+            return again
+    return _learnt(known.pair, families, outputs)
+
+
+def _narrowed(known: _Learnt, objective: Bound) -> Features:
+    """The features that are worth learning from again: one by one those of the shortlist.
+
+    Where a sum or a tree was chosen, those are learnt again, beside that of the first group, whose optimistic bounds
+    are above what it promises; else all, which may need more outputs to be seen.
+    """
     listed, chosen = _shortlist(known, objective), best_of(known.candidates, objective)
     read = {getattr(one.score, "feature", None) for one in listed}
     alone = tuple(one for one in known.features.alone if one in read)
@@ -675,12 +686,7 @@ def _learnt_again(
         group if not number or not chosen.learnt or any({*group} <= one or one <= {*group} for one in taught) else ()
         for number, group in enumerate(known.features.groups)
     )
-    if chosen.predicted > 0.0:
-        features = replace(known.features, alone=alone, groups=groups)
-        again = _learnt(known.pair, families, outputs, features)
-        if best_of(again.candidates, objective).predicted > 0.0:
-            return again
-    return _learnt(known.pair, families, outputs)
+    return replace(known.features, alone=alone, groups=groups)
 
 
 def _shortlist(known: _Learnt, objective: Bound) -> list[CandidateScore]:
