@@ -548,6 +548,7 @@ class _OneByOne(_FunctionDistribution):
             part = coins[start : 2 * start or 1] if new else coins
             start += len(part)
             shared, runs = [], list[Callable[[], Any]]()
+            looking = [law.unread["", ""] < LOOKED_AT for law in sides]
             for law in sides:
                 shared.append(None if law.dataset.changes else law.dataset.shared)
                 own = law.fresh and not getattr(law.function, "stateless", False)  # an object for every run
@@ -562,7 +563,8 @@ class _OneByOne(_FunctionDistribution):
                 except BaseException as error:
                     value = Raised.of(error)
                 if type(value) is not float:
-                    look(sides[which].unread, value)
+                    if looking[which]:
+                        look(sides[which].unread, value)
                     value = frozen(value)
                 values[which].append(value)
             for which, data in enumerate(shared):

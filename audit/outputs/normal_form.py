@@ -320,8 +320,14 @@ def _of_another_type(value: Any) -> Any:
 
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
     """The tuple of the normal forms of parts, of which most are numbers and strings."""
+    given = tuple(parts)
+    for part in given:
+        if type(part) is not float or part != part:
+            break
+    else:
+        return given
     return tuple(
-        [part if ((kind := type(part)) is float and part == part) or kind is str else normal(part) for part in parts]
+        [part if ((kind := type(part)) is float and part == part) or kind is str else normal(part) for part in given]
     )
 
 
@@ -595,8 +601,9 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
     columns, found = columns_of(outputs), list[Any]()
     if columns and step in columns.places and (columns.kind == "mapping" or place is not None):
         at = columns.places.index(step)
-        parts = outputs.tolist() if columns.kind == "sequence" else [value.parts for value in outputs.tolist()]
-        return pack_normal([one[at] for one in parts])
+        if columns.kind == "mapping":
+            return pack_normal([value.parts[at] for value in outputs.tolist()])
+        return pack_normal([value[at] for value in outputs.tolist()])
     for value in _once(outputs, "entries", _entries):
         if type(value) is dict:
             found.append(value.get(step))

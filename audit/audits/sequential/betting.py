@@ -30,7 +30,9 @@ LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
 STAKE = 0.9
 """The weight w."""
 DIVIDED, RECOMMENDED = 0.5, 0.9
-"""Share of the wealth that is divided anew before each round, and the share of that which goes by the past's advice."""
+"""[measured] Share of the wealth that is divided anew before each round, and the share of that which goes by the past's
+advice. With 0.9 for the former, refutations of 17 claims at 5 % and 1e-6 take 2 % fewer runs (12 seeds), and what
+checks of three vectors that keep their promise certify is 3 to 13 % less (8 seeds); other checks are the same."""
 LEAST = 0.1
 """Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
 
