@@ -362,8 +362,8 @@ def _likeliest(place: Floats, raw: Floats, noise: Floats) -> Floats:
     gains = 1.0 + LEVEL * level  # of a level that is the same on both sides
     evidence = LEVEL * both**2 / gains - fit - np.log(gains) - np.log(pivots).reshape(walks.shape).sum(axis=1)
     curves = []
-    straight, steep = (place, PROBIT * ndtri(expit(place))), np.sinh(STEEP * place) / STEEP
-    for along, bends in (*((one, BENDS) for one in straight), (steep, BENDS[:2])):
+    probit, steep = PROBIT * ndtri(expit(place)), np.sinh(STEEP * place) / STEEP
+    for along, bends in ((place, BENDS), (probit, BENDS), (steep, BENDS[:2])):
         ends = np.abs(along)
         low, high = np.minimum(ends[:, None], ends), np.maximum(ends[:, None], ends)
         bend, line = low**2 * (3.0 * high - low) / 6.0 * same, LEVEL + SLOPE * np.outer(along, along)
