@@ -321,7 +321,7 @@ def _of_another_type(value: Any) -> Any:
 def _sequence(parts: Iterable[Any]) -> tuple[Any, ...]:
     """The tuple of the normal forms of parts, of which most are numbers and strings."""
     given = tuple(parts)
-    for part in given:
+    for part in given:  # numbers alone, as most are, take two thirds of the time so
         if type(part) is not float or part != part:
             break
     else:
