@@ -85,8 +85,8 @@ LEAST_TO_VALIDATE = 100_000
 FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
 OPTIMISTIC_GAIN, KNOWN = 1.04, 0.95
-"""[measured] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of both
-lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's cautious bound.
+"""[measured] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of
+both lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's cautious bound.
 With 0.9 the mean share of registered mechanisms is the same, 0.967 of 3 seeds, the lowest decile 0.942, not 0.951; with
 0.97 both are the same (2 seeds), and training takes a fifth longer."""
 RIVAL_PAIR = -1.0
