@@ -548,7 +548,7 @@ class _OneByOne(_FunctionDistribution):
             part = coins[start : 2 * start or 1] if new else coins
             start += len(part)
             shared, runs = [], list[Callable[[], Any]]()
-            looking = [law.unread["", ""] < LOOKED_AT for law in sides]
+            looking = [law.unread["", ""] < LOOKED_AT for law in sides]  # once a part, and not by a call a run
             for law in sides:
                 shared.append(None if law.dataset.changes else law.dataset.shared)
                 own = law.fresh and not getattr(law.function, "stateless", False)  # an object for every run

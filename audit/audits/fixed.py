@@ -658,7 +658,7 @@ def _learnt_again(
 ) -> _Learnt:
     """Learn from all that was kept, of numbers from those like training's.
 
-    Where nothing is promised, or is any more, everything is looked for anew.
+    Where nothing was promised, or nothing is any more, everything is looked for anew.
     """
     blocks = zip(*kept, strict=True)
     if known.outputs[0].dtype == np.float64:

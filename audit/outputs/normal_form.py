@@ -600,10 +600,10 @@ def _part(outputs: Outputs, step: Hashable) -> Outputs:
         return np.full(len(outputs), None)
     columns, found = columns_of(outputs), list[Any]()
     if columns and step in columns.places and (columns.kind == "mapping" or place is not None):
-        at = columns.places.index(step)
-        if columns.kind == "mapping":
-            return pack_normal([value.parts[at] for value in outputs.tolist()])
-        return pack_normal([value[at] for value in outputs.tolist()])
+        at, values = columns.places.index(step), outputs.tolist()
+        return pack_normal(
+            [one.parts[at] for one in values] if columns.kind == "mapping" else [one[at] for one in values]
+        )
     for value in _once(outputs, "entries", _entries):
         if type(value) is dict:
             found.append(value.get(step))
