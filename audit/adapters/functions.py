@@ -35,17 +35,8 @@ from epsaudit.data.neighbours import (
     listed,
 )
 from epsaudit.errors import AuditError, OwnCodeError, is_own, own_lines, with_article
-from epsaudit.outputs.normal_form import (
-    LOOKED_AT,
-    Outputs,
-    Raised,
-    Unread,
-    frozen,
-    look,
-    normal_array,
-    pack,
-    pack_frozen,
-)
+from epsaudit.outputs.ignored_parts import OBSERVED, TOTAL, IgnoredParts, observe, observe_rows
+from epsaudit.outputs.normal_form import Outputs, Raised, frozen, normal_array, pack, pack_frozen
 from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
 
 
@@ -527,7 +518,7 @@ class _FunctionDistribution:
     takes: Takes
     fresh: bool = False
     habits: Habits = field(default_factory=Habits, compare=False, repr=False)
-    unread: Unread = field(default_factory=Unread, compare=False, repr=False)
+    ignored: IgnoredParts = field(default_factory=IgnoredParts, compare=False, repr=False)
     arguments: ClassVar[tuple[str, ...]] = ("dataset", "rng")
     tossed: ClassVar[bool] = False
 
@@ -545,10 +536,11 @@ class _OneByOne(_FunctionDistribution):
         coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()
         new = self.habits.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
         while start < len(coins):
-            part = coins[start : 2 * start or 1] if new else coins
+            observing = [law.ignored[TOTAL] < OBSERVED for law in sides]  # asked once a part, and not in every run
+            end = (2 * start or 1) if new else len(coins)
+            part = coins[start : min(end, start + 2 * OBSERVED) if any(observing) else end]
             start += len(part)
             shared, runs = [], list[Callable[[], Any]]()
-            looking = [law.unread["", ""] < LOOKED_AT for law in sides]  # once a part, and not by a call a run
             for law in sides:
                 shared.append(None if law.dataset.changes else law.dataset.shared)
                 own = law.fresh and not getattr(law.function, "stateless", False)  # an object for every run
@@ -562,9 +554,9 @@ class _OneByOne(_FunctionDistribution):
                     raise
                 except BaseException as error:
                     value = Raised.of(error)
+                if observing[which]:
+                    observe(sides[which].ignored, value)
                 if type(value) is not float:
-                    if looking[which]:
-                        look(sides[which].unread, value)
                     value = frozen(value)
                 values[which].append(value)
             for which, data in enumerate(shared):
@@ -597,8 +589,10 @@ class _Vectorized(_FunctionDistribution):
             self.dataset.intact(data)
         masked = isinstance(outputs, np.ma.MaskedArray)
         if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
-            for place in range(min(LOOKED_AT - self.unread["", ""], len(outputs))):  # plain numbers are passed over
-                look(self.unread, outputs[place : place + 1] if masked else outputs[place])
+            for place in range(min(OBSERVED - self.ignored[TOTAL], len(outputs))):
+                observe(self.ignored, outputs[place : place + 1] if masked else outputs[place])
+        elif isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf" and len(outputs) == size:
+            observe_rows(self.ignored, outputs)
         if isinstance(outputs, np.ndarray):
             return outputs
         with suppress(TypeError):

@@ -23,16 +23,8 @@ from epsaudit.certificates import Counts
 from epsaudit.engine.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.engine.provenance import STAGES, Stage
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import (
-    Outputs,
-    Unread,
-    alike,
-    block_from_json,
-    block_to_json,
-    differing,
-    join,
-    pack_frozen,
-)
+from epsaudit.outputs.ignored_parts import IgnoredParts, differing
+from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_to_json, join, pack_frozen
 from epsaudit.witnesses import Witness
 
 if TYPE_CHECKING:
@@ -283,18 +275,18 @@ def changed(sides: Sides) -> tuple[bool, bool]:
 
 def notes_on(sides: Any) -> tuple[str, ...]:
     """Return what a result is to say of how its runs were made, and of what no witness has read."""
-    first, second = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
+    first, second = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
     kinds = differing(first, second) if first and second else []
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
-def learn(sides: Any, seen: Sequence[bool], unread: Sequence[Unread | None] = (None, None)) -> None:
+def learn(sides: Any, seen: Sequence[bool], ignored: Sequence[IgnoredParts | None] = (None, None)) -> None:
     """Take over what a worker has seen of datasets, so that others need not find out, and of parts not read."""
-    for side, changes, more in zip(sides, seen, unread, strict=True):
+    for side, changes, more in zip(sides, seen, ignored, strict=True):
         if changes:
             side.dataset.changes = True
-        if more and more.total() > side.unread.total():  # of the worker that has seen most
-            side.unread.update(more - side.unread)
+        if more and more.total() > side.ignored.total():  # of the worker that has seen most
+            side.ignored.update(more - side.ignored)
 
 
 def training_outputs(
@@ -327,9 +319,9 @@ def training_outputs(
             done += 2 * chunk.size
     before = done
     share = MOST_KEPT // max(len(found), 1)
-    for chunk, (drawn, seconds, seen, unread) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
-        if any(seen) or any(unread):
-            learn(sides, seen, unread)
+    for chunk, (drawn, seconds, seen, ignored) in workers.each(_train_chunk, (sides, seed, share), missing, 2 * size):
+        if any(seen) or any(ignored):
+            learn(sides, seen, ignored)
         if record.kept:
             record.record(chunk, drawn, seconds)
         found[chunk] = drawn
@@ -398,7 +390,7 @@ def certification_counts(
 
 def _train_chunk(
     shared: tuple[Sides, int, int], chunk: Chunk
-) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], tuple[Unread | None, ...]]:
+) -> tuple[tuple[Outputs, Outputs], float, tuple[bool, ...], tuple[IgnoredParts | None, ...]]:
     """Outputs of one chunk on x and on x', the seconds they took, whose dataset was changed, and what is not read."""
     sides, seed, share = shared
     started = time.perf_counter()
@@ -411,8 +403,8 @@ def _train_chunk(
         room = share // numbers - sum(map(len, found[side]))
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
-    unread = getattr(sides[0], "unread", None), getattr(sides[1], "unread", None)
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), unread
+    ignored = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
+    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), ignored
 
 
 def _count_chunk(

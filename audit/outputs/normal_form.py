@@ -15,7 +15,6 @@ import itertools
 import json
 import math
 import weakref
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -681,7 +680,7 @@ def find_atoms(outputs: Outputs, atoms: Sequence[Hashable]) -> NDArray[np.int64]
     where = []
     for at, atom in enumerate(atoms):
         numbers, shape = (atom, getattr(atom, "shape", (len(atom),))) if isinstance(atom, tuple) else ((atom,), ())
-        if shape == outputs.shape[1:] and set(map(type, numbers)) == {float}:
+        if shape == outputs.shape[1:] and set(map(type, numbers)) <= {float}:  # none of an empty array
             where.append(at)
     if not where:
         return np.full(len(outputs), -1)
@@ -815,61 +814,3 @@ _FORMS: dict[str, tuple[type, type, Any, Any]] = {
 }
 """How an output stands in an object of one field: the field, the output's type (of two the first), the field's, writing
 and reading."""
-
-
-LOOKED_AT, PARTS = 1000, 64  # outputs of a dataset that are looked at for what is left out, and their parts
-RARE = 1e-4  # a difference of these that chance makes less often is said
-Unread = Counter[tuple[str, str]]
-"""How often outputs of one dataset had which parts (kind, content) that no witness reads, and ("", "") any at all."""
-
-
-LEFT_OUT: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
-    "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),
-    "digits of a Decimal": (Decimal, lambda one: (one.as_tuple().exponent, one.as_tuple().digits[-1:])),
-    "what lies under a mask": (np.ma.MaskedArray, lambda one: one.data[np.ma.getmaskarray(one)].tobytes()),
-    "names of the fields of an array": (np.ndarray, lambda one: one.dtype.names),
-}
-"""What the normal form leaves out: of which type, and how it is read."""
-
-
-def look(unread: Unread, output: Any) -> None:
-    """Look at an output as the mechanism returned it, if it is among the first; a kind counts once, with all it has."""
-    if unread["", ""] >= LOOKED_AT:
-        return
-    unread["", ""] += 1
-    found, left = set[tuple[str, str]](), [output]
-    for value in itertools.islice(left, PARTS):  # which grows
-        if type(value) in (float, int, str):
-            continue
-        found.update((kind, repr(read(value))) for kind, (known, read) in LEFT_OUT.items() if isinstance(value, known))
-        if isinstance(value, Mapping):
-            left += itertools.chain.from_iterable(itertools.islice(value.items(), PARTS))
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            left += itertools.islice(value, PARTS)
-        else:
-            with contextlib.suppress(Exception):  # `normal` says what is wrong
-                if (held := unfolded(value)) is not value:
-                    left.append(held)
-                    found.add(("type of an object", type(value).__qualname__))
-                if hasattr(value, "to_list") or hasattr(value, "dtypes"):  # labels beside the values
-                    labelled = (value, getattr(value, "index", None), getattr(value, "columns", None))
-                    names = itertools.product(labelled, ("name", "names", "dtype", "dtypes", "attrs"))
-                    labels = repr([getattr(one, name, None) for one, name in names])
-                    found.add(("names or types of a frame, a series or an index", labels))
-    for kind in {kind for kind, _ in found}:
-        unread[kind, " ".join(sorted(what for one, what in found if one == kind))] += 1
-
-
-def differing(first: Unread, second: Unread) -> list[str]:
-    """Name the kinds of parts whose distributions differ, by Pearson's test of homogeneity."""
-    found = []
-    for kind in sorted({kind for kind, _ in first + second if kind}):
-        names = [name for name in first + second if name[0] == kind]
-        table = [[side[name] for name in names] for side in (first, second)]
-        if len(names) > 1 and all(map(any, table)):
-            from scipy.stats import chi2_contingency  # slow to import
-
-            if chi2_contingency(table, correction=False).pvalue < RARE:
-                found.append(kind)
-    return found

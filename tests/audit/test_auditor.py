@@ -119,7 +119,7 @@ class TestVerdicts:
             ("time zone", lambda bit, noise: datetime(2024, 1, 1, tzinfo=ZoneInfo(("UTC", "Etc/UCT")[bit]))),
             ("names of the fields of an array", lambda bit, noise: np.zeros(1, [(("a", "b")[bit], float)])),
             ("what lies under a mask", lambda bit, noise: np.ma.MaskedArray([noise, bit], [False, True])),
-            ("type of an object", lambda bit, noise: type("AB"[bit], (SimpleNamespace,), {})(noise=noise)),
+            ("types of values", lambda bit, noise: type("AB"[bit], (SimpleNamespace,), {})(noise=noise)),
             ("names or types of a frame", lambda bit, noise: pd.Series([noise], name=("a", "b")[bit])),
         ],
     )

@@ -1,0 +1,167 @@
+"""Parts of outputs that the normal form leaves out, so that no witness reads them: types, time zones, last bits.
+
+The first outputs of each dataset are observed as the mechanism returned them. Where an ignored part differs between the
+two datasets, a result says so in one note. This is no part of any certificate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.serve import unfolded
+
+OBSERVED = 1000
+"""[time] Outputs of each dataset that are observed: about 10 microseconds each."""
+MOST_PARTS = 64
+"""[time] Parts of an output that are observed."""
+RARE = 1e-4
+"""[chosen] Significance level at which the ignored parts of two datasets count as different."""
+LEAST_CONSTANT = 10
+"""[chosen] Outputs of each dataset that must agree before a part counts as constant: if a fair coin decides the part,
+both datasets are constant and different with probability 2^-19."""
+SHORT_BITS = 26
+"""[chosen] A double is short if its last 26 bits or more are zero, as those of rounded numbers and of single precision
+are (29 bits). Continuous noise is short with probability 2^-26."""
+
+Path = tuple[Hashable, ...]
+Part = tuple[str, Path, str]
+"""A kind of ignored part, the place of the value in the output, and the content of the part."""
+IgnoredParts = Counter[Part]
+"""In how many outputs of one dataset each part was; `TOTAL` counts the observed outputs."""
+TOTAL: Part = ("", (), "")
+TYPES, LAST_BITS, SIGN_OF_ZERO = "types of values", "last bits of numbers", "sign of zero"
+ONLY_IF_CONSTANT = {
+    TYPES: "",
+    LAST_BITS: " (witnesses='all' reads them)",
+    SIGN_OF_ZERO: " (witnesses='all' reads it)",
+}
+"""Kinds that are reported only where each dataset always has one content, and what the note adds. Sound mechanisms
+change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0 more often on x."""
+BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
+    "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),
+    "digits of a Decimal": (Decimal, lambda one: (one.as_tuple().exponent, one.as_tuple().digits[-1:])),
+    "what lies under a mask": (np.ma.MaskedArray, lambda one: one.data[np.ma.getmaskarray(one)].tobytes()),
+    "names of the fields of an array": (np.ndarray, lambda one: one.dtype.names),
+}
+"""Kinds that are reported where their frequencies differ: of which type of value, and how the content is read."""
+
+
+def observe(ignored: IgnoredParts, output: Any) -> None:
+    """Count the ignored parts of one output as the mechanism returned it, if it is among the first `OBSERVED`."""
+    if ignored[TOTAL] >= OBSERVED:
+        return
+    ignored[TOTAL] += 1
+    by_kind: dict[str, set[str]] = {}
+    remaining: list[tuple[Path, Any]] = [((), output)]
+    for path, value in itertools.islice(remaining, MOST_PARTS):  # the list grows in the loop
+        kind = type(value)
+        numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
+        ignored[TYPES, path, f"array of {value.dtype.str}" if numeric else kind.__qualname__] += 1
+        if kind is float or isinstance(value, np.floating):
+            _observe_number(ignored, path, float(value))
+            continue
+        if kind in (int, str, bool, bytes, bytearray, type(None)):
+            continue
+        for name, (known, read) in BY_FREQUENCY.items():
+            if isinstance(value, known):
+                by_kind.setdefault(name, set()).add(repr(read(value)))
+        if numeric and not isinstance(value, np.ma.MaskedArray):
+            _observe_numbers(ignored, path, value.reshape(1, -1))
+        elif isinstance(value, Mapping):
+            for key, part in itertools.islice(value.items(), MOST_PARTS):
+                step = key if type(key) in (int, str, float, bool, bytes) else type(key).__qualname__
+                remaining += [((*path, "a key"), key), ((*path, step), part)]
+        elif isinstance(value, (list, tuple)):
+            remaining += [((*path, place), part) for place, part in enumerate(value[:MOST_PARTS])]
+        elif isinstance(value, (set, frozenset)):
+            remaining += [((*path, "an element"), part) for part in itertools.islice(value, MOST_PARTS)]
+        else:
+            with contextlib.suppress(Exception):  # the normal form refuses what cannot be read
+                if (held := unfolded(value)) is not value:
+                    remaining.append(((*path, "the content"), held))
+                if hasattr(value, "to_list") or hasattr(value, "dtypes"):
+                    by_kind.setdefault("names or types of a frame, a series or an index", set()).add(_labels(value))
+    for name, contents in by_kind.items():
+        ignored[name, (), " ".join(sorted(contents))] += 1
+
+
+def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
+    """Count the ignored parts of an array of numbers whose first axis counts outputs."""
+    rows = outputs[: max(OBSERVED - ignored[TOTAL], 0)]
+    if len(rows):
+        ignored[TOTAL] += len(rows)
+        ignored[TYPES, (), f"array of {rows.dtype.str}"] += len(rows)
+        _observe_numbers(ignored, (), rows.reshape(len(rows), -1))
+
+
+def differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
+    """Name the kinds of ignored parts that differ between the outputs on x and on x'."""
+    contents: dict[tuple[str, Path], set[str]] = {}
+    for kind, path, content in [*ignored, *ignored_prime]:
+        if kind:
+            contents.setdefault((kind, path), set()).add(content)
+    found = set()
+    for (kind, path), some in contents.items():
+        table = [[side[kind, path, content] for content in sorted(some)] for side in (ignored, ignored_prime)]
+        if kind in ONLY_IF_CONSTANT:
+            constant = [_constant(counts) for counts in table]
+            if None not in constant and constant[0] != constant[1]:
+                found.add(kind + ONLY_IF_CONSTANT[kind])
+        elif len(some) > 1 and all(map(any, table)):
+            from scipy.stats import chi2_contingency  # slow to import
+
+            if chi2_contingency(table, correction=False).pvalue < RARE:
+                found.add(kind)
+    return sorted(found)
+
+
+def _constant(counts: list[int]) -> int | None:
+    """Return the place of the only content that was observed, None if there are several or too few observations."""
+    most = max(counts)
+    return counts.index(most) if LEAST_CONSTANT <= most == sum(counts) else None
+
+
+def _observe_number(ignored: IgnoredParts, path: Path, number: float) -> None:
+    if number == 0.0:
+        ignored[SIGN_OF_ZERO, path, "-" if math.copysign(1.0, number) < 0.0 else "+"] += 1
+    elif math.isfinite(number):
+        short = math.ldexp(math.frexp(number)[0], 53 - SHORT_BITS).is_integer()
+        ignored[LAST_BITS, path, "short" if short else "long"] += 1
+
+
+def _observe_numbers(ignored: IgnoredParts, path: Path, rows: NDArray[Any]) -> None:
+    """Count the last bits and the signs of zero of arrays of floats, one array a row."""
+    if rows.dtype.kind != "f":
+        return
+    with np.errstate(invalid="ignore"):
+        doubles = rows[:, :MOST_PARTS].astype(np.float64)
+    scaled = np.ldexp(np.frexp(doubles)[0], 53 - SHORT_BITS)
+    known = np.isfinite(doubles) & (doubles != 0.0)
+    some = known.any(axis=1)
+    short = np.where(known, scaled == np.floor(scaled), True).all(axis=1)
+    for content, number in (("short", np.sum(some & short)), ("long", np.sum(some & ~short))):
+        ignored[LAST_BITS, path, content] += int(number)
+    zero, negative = doubles == 0.0, np.signbit(doubles)
+    for content, number in (
+        ("-", np.sum((zero & negative).any(axis=1))),
+        ("+", np.sum(zero.any(axis=1) & ~(zero & negative).any(axis=1))),
+    ):
+        ignored[SIGN_OF_ZERO, path, content] += int(number)
+
+
+def _labels(value: Any) -> str:
+    """Write names, types and attributes of a frame, a series or an index, which stand beside the values."""
+    labelled = (value, getattr(value, "index", None), getattr(value, "columns", None))
+    names = itertools.product(labelled, ("name", "names", "dtype", "dtypes", "attrs"))
+    return repr([getattr(one, name, None) for one, name in names])
