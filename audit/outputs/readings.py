@@ -21,7 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Items, Raised, normal, written
+from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normal, written
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
 """Numbers with or without decimals, of addresses and versions the parts, and words of letters."""
@@ -175,6 +175,8 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "time": ((datetime.date, datetime.time), _time),
     "duration": (datetime.timedelta, _time),
     "keys": (Items, lambda mapping: tuple([key for key, _ in mapping.as_given()])),
+    "shape": (Array, lambda array: tuple(map(float, array.shape))),
+    "kind": (object, kind_of),
     "message": (Raised, lambda raised: raised.message),
     "checksum": (object, lambda value: float(zlib.crc32(written(value).encode("utf-8", "backslashreplace")))),
 }

@@ -25,6 +25,7 @@ from scipy.special import expit, gammaincc, gammaln, rel_entr
 
 from epsaudit.outputs.normal_form import (
     WHOLE_IN_FLOATS,
+    Array,
     Codes,
     Floats,
     Items,
@@ -33,6 +34,7 @@ from epsaudit.outputs.normal_form import (
     columns_of,
     distinct,
     inside,
+    kind_of,
     kinds_of,
     order_key,
     rows_of,
@@ -126,6 +128,9 @@ FEW_VALUES = 16
 MOST_NUMBERS = 12_000_000
 """[memory] Numbers of each side that are kept to learn from: 100 MB at 8 bytes each."""
 
+NEARLY_ONE = 0.9
+"""[chosen] Correlation of signs above which two features are taken for nearly one number. Two sums with the same noise
+have about 0.9 if their difference varies by a tenth of the noise; a leak in wider differences shows in each sum."""
 PRODUCTS = 15_000_000_000
 """[time] Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates
 15,000 outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors apart."""
@@ -267,11 +272,19 @@ def _remainders(numbers: Floats, modulus: int) -> Floats:
         return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long
 
 
-def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[Feature, Feature]]:
-    """Return the pairs of features, seen as above or below their medians, whose correlation differs beyond chance."""
+Pairs = list[tuple[Feature, Feature]]
+
+
+def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> tuple[Pairs, Pairs]:
+    """Return the pairs of features whose correlation differs beyond chance, and the pairs that are nearly one number.
+
+    Features are seen as signs: above or below their medians. Two features are nearly one number where their signs
+    agree, or are opposite, in almost all outputs of both sides: the difference of two sums with the same wide noise is
+    then far narrower than each sum.
+    """
     chosen = features[:MOST_CORRELATED]
     if len(chosen) < 2:
-        return []
+        return [], []
     size = min(len(outputs), LOOK, PRODUCTS // len(chosen) ** 2)
     signs = np.zeros((2 * size, len(chosen)), np.float32)
     for place, feature in enumerate(chosen):
@@ -279,23 +292,56 @@ def correlated(features: Sequence[Feature], outputs: Outputs, outputs_prime: Out
         known = np.isfinite(numbers)
         if known.any():
             signs[known, place] = np.sign(numbers[known] - np.median(numbers[known]))
-    gap = np.triu(np.abs(signs[:size].T @ signs[:size] - signs[size:].T @ signs[size:]) / size, 1).ravel()
+    on_x, on_x_prime = signs[:size].T @ signs[:size], signs[size:].T @ signs[size:]
+    gap = np.triu(np.abs(on_x - on_x_prime) / size, 1).ravel()
     most = min(MOST_PAIRED // 4, gap.size)
-    best = np.argpartition(-gap, most - 1)[:most]
-    best = best[np.argsort(-gap[best], kind="stable")]
-    best = best[log_chance(size / 2.0 * gap[best] ** 2, 1) < math.log(FALSE_FINDS / gap.size)]  # of variance 1
-    return [(chosen[place // len(chosen)], chosen[place % len(chosen)]) for place in best.tolist()]
+    differing = _greatest(gap, most)
+    chances = log_chance(size / 2.0 * gap[differing] ** 2, 1)  # a sign has variance 1
+    differing = differing[chances < math.log(FALSE_FINDS / gap.size)]
+    np.abs(np.add(on_x, on_x_prime, out=on_x), out=on_x)
+    agreement = np.triu(on_x / (2 * size), 1).ravel()
+    del on_x, on_x_prime  # 128 MB of 4,096 features
+    nearly_one = _greatest(agreement, most)
+    nearly_one = nearly_one[agreement[nearly_one] > NEARLY_ONE]
+    first, second = (
+        [(chosen[place // len(chosen)], chosen[place % len(chosen)]) for place in places.tolist()]
+        for places in (differing, nearly_one)
+    )
+    return first, second
+
+
+def _greatest(numbers: Floats, most: int) -> NDArray[np.int64]:
+    """Return the places of the ``most`` greatest numbers, the greatest first."""
+    best = np.argpartition(-numbers, most - 1)[:most]
+    return best[np.argsort(-numbers[best], kind="stable")]
 
 
 # Several coordinates together
 
 
 def combinations_of(size: int) -> list[Feature]:
-    """List what can be read off ``size`` coordinates together: of short vectors all pairs, of long ones neighbours."""
+    """List statistics of ``size`` coordinates, and the differences, sums and equalities of two of them."""
     features: list[Feature] = [Reduced(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")]
-    places = map(Coordinate, range(size if size <= MOST_PAIRED else min(size, MOST_PARTS)))
-    pairs = itertools.combinations(places, 2) if size <= MOST_PAIRED else itertools.pairwise(places)
-    return features + [Combined(sign, *pair) for pair in pairs for sign in ("-", "+", "==")]
+    return features + pairs_of([Coordinate(place) for place in range(size)])
+
+
+def pairs_of(numbers: Sequence[Coordinate | At]) -> list[Feature]:
+    """List the difference, the sum and the equality of two numbers: of few numbers all pairs, of many the neighbours.
+
+    Neighbours are numbers that follow one another in the output, and numbers at the same place of two parts that
+    follow one another, such as one row of two columns.
+    """
+    pairs: list[tuple[Feature, Feature]]
+    if len(numbers) <= MOST_PAIRED:
+        pairs = list(itertools.combinations(numbers, 2))
+    else:
+        pairs = list(itertools.pairwise(numbers[:MOST_PARTS]))
+        inner: dict[Path, list[Feature]] = {}
+        for one in numbers:
+            if len(path := _place_of(one)) > 1:
+                inner.setdefault(path[1:], []).append(one)
+        pairs += itertools.islice(itertools.chain.from_iterable(map(itertools.pairwise, inner.values())), MOST_PARTS)
+    return [Combined(sign, *pair) for pair in dict.fromkeys(pairs) for sign in ("-", "+", "==")]
 
 
 def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Feature]:
@@ -355,6 +401,8 @@ def _ranked(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
 # Fields of records, text and mixtures
 
 NUMBERS = (float, int, Decimal, Fraction)
+DESCRIPTIONS = frozenset({"characters", "text", "checksum", "bytes", "keys", "kind", "shape"})
+"""[chosen] Readings whose numbers describe an output and are no quantities that a mechanism adds noise to."""
 SYMBOLS = ("None", "raised", "timeout")
 """Kinds whose few values are atoms, which say all that the kind would."""
 
@@ -363,7 +411,8 @@ SYMBOLS = ("None", "raised", "timeout")
 class Fields:
     """Places inside outputs: where numbers lie, where symbols, what has a length, what may be a ranking.
 
-    Every place is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`). ``places``
+    Every place is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`).
+    ``collections`` are places of sets and sequences whose elements repeat from output to output. ``places``
     of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and ``unseen`` places, or
     more that lie inside of these, were not even screened. Where places are left out, ``sure`` are those that tell more
     than chance explains.
@@ -374,6 +423,7 @@ class Fields:
     lengths: list[Feature] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)
     rankings: list[Path] = field(default_factory=list)
+    collections: list[Path] = field(default_factory=list)
     sure: set[Feature] = field(default_factory=set)
     places: int = 0
     left_out: int = 0
@@ -425,6 +475,8 @@ class Fields:
             return []
         values = [value for part in parts for value in values_of(part)]
         tuples = [value for value in values if isinstance(value, tuple)]
+        if path and _repeats_elements([value for value in values if type(value) in (tuple, frozenset)]):
+            self.collections.append(path)
         records = [value for value in values if isinstance(value, Items)]
         numbers = [value for value in values if type(value) in NUMBERS]
         if path and len(numbers) >= LEAST_SEEN:
@@ -440,6 +492,11 @@ class Fields:
             fields.append(Code(path, tuple(sorted(often, key=order_key))))
         keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
         steps = [key for key, times in keys.most_common() if times >= LEAST_SEEN]
+        kinds = {kind_of(value) for value in {type(value): value for value in values}.values()}
+        if path and len(kinds - {*SYMBOLS}) > 1:  # `structure_of` reads the kinds of whole outputs
+            steps.append(Reading("kind"))
+        if len({value.shape for value in tuples if isinstance(value, Array)}) > 1:
+            steps.append(Reading("shape"))
         lengths = set(map(len, tuples))
         steps += [*range(max(lengths, default=0)), *(range(-1, -FROM_THE_END - 1, -1) if len(lengths) > 1 else ())]
         if len(seen) > MOST_LEVELS:  # symbols are read: none twice, and characters only of the first few words
@@ -470,6 +527,24 @@ def _number_at(path: Path) -> Coordinate | At:
 
 def _place_of(field: Coordinate | At) -> Path:
     return (field.index,) if isinstance(field, Coordinate) else field.path
+
+
+def _repeats_elements(collections: Sequence[tuple[Any, ...] | frozenset[Any]]) -> bool:
+    """Whether the first of these sets and sequences have elements in common, so that an element may tell a dataset."""
+    elements = list(itertools.chain.from_iterable(collections[:MOST_PARTS]))
+    return len(elements) > 0 and len(set(elements)) < len(elements)
+
+
+def _is_quantity(field: Feature) -> bool:
+    """Whether a field is a number of an output itself, at a place that is counted from the start.
+
+    Keys of mappings that are numbers are floats in normal form, so that a negative int is a position.
+    """
+    if not isinstance(field, Coordinate | At):
+        return False
+    steps = _place_of(field)
+    described = any(isinstance(step, Reading) and step.name in DESCRIPTIONS for step in steps)
+    return not described and not any(type(step) is int and step < 0 for step in steps)
 
 
 def holding(outputs: Outputs, most: int) -> int:
@@ -809,17 +884,22 @@ class Features:
             structure = structure_of(*sides, fields.lengths)
             for path in fields.texts:
                 structure += sure(_present((sides[0][:LOOK], sides[1][:LOOK]), (*path, Reading("tokens"))), TELLING)
+            for path in fields.collections:
+                structure += sure(_present((sides[0][:LOOK], sides[1][:LOOK]), path), TELLING)
             singles = pooled(Value(), (sides[0][:LOOK], sides[1][:LOOK]))
             basic = [*([] if np.isnan(singles).all() else [Value()]), *fields.numbers]
             sources = [*fields.symbols, *fields.numbers]
             size = max((len(value) for value in sample if type(value) is tuple), default=0)
             extra = combinations_of(size) if fields.numbers and 1 < size <= 16 else []
             releases = releases_of(*sides, size) if extra else []
+            if any(isinstance(one, At) for one in fields.numbers):  # numbers inside mappings, records and text
+                extra = list(dict.fromkeys([*extra, *pairs_of(list(filter(_is_quantity, fields.numbers)))]))
             likeliest = [one for one in basic if one in fields.sure] if fields.sure else basic
             group = screen(list(dict.fromkeys([*likeliest, *structure])), *sides, MOST_PARTS)
-        pairs = correlated(sources, *sides) if len(sources) > MOST_PAIRED else []
+        pairs, nearly_one = correlated(sources, *sides) if len(sources) > MOST_PAIRED else ([], [])
         if rows is not None:
             extra += [Combined(sign, *pair) for pair in pairs for sign in "+-*"]
+        extra += [Combined(sign, *pair) for pair in nearly_one if all(map(_is_quantity, pair)) for sign in "+-"]
         groups = (group, steps, releases, screen(extra, *sides, LEARNT_COMBINATIONS))
         found = cls(groups=tuple(map(tuple, groups)), alike=0 if rows is None else 2)
         if learnt:
