@@ -6,8 +6,10 @@ still be made up: no file shows that events were learnt from other runs, and tha
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ from epsaudit.adapters.functions import exact_parameter
 from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import LEAST_TRIALS, audit
 from epsaudit.audits.many_runs import ManyRunsResult, ranks
-from epsaudit.audits.one_run import OneRunResult
+from epsaudit.audits.one_run import OneRunResult, plans
 from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
 from epsaudit.certificates import Box, Counts, MembershipGame
@@ -31,7 +33,7 @@ from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
-from epsaudit.text import lower, percent
+from epsaudit.text import lower, percent, visible
 from epsaudit.witnesses import Region, Witness
 from epsaudit.witnesses.events import VALUE
 
@@ -50,7 +52,7 @@ UNCHECKED: dict[type, str] = {
     AuditResult: "that the seed gives these counts, of events chosen before them",
     SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
     OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
-    ManyRunsResult: "that the runs, or canaries declared so, were independent, and their scores these",
+    ManyRunsResult: "that these were independent runs, or canaries declared independent, and their scores these",
 }
 """What a file alone does not show, of each kind of result, beside `EXACT` and `WORDS`."""
 
@@ -97,6 +99,10 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     result = rebuild(stored)
     differences, possible = _differences(result, stored)
     unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
+    if isinstance(result, OneRunResult) and (chosen := plans.not_shown(result)) is not None:
+        unchecked.append(chosen)
+    if isinstance(result, ManyRunsResult) and not result.counts[0].by_rank:
+        unchecked.append(f"that the threshold {result.counts[0].threshold:g} was fixed before the scores were seen")
     if possible and isinstance(result, AuditResult) and result.training_runs == 0:
         differences.append(
             f"No run chose the event, and {result.runs:,} counted it: no audit has such sizes. It is a recount, to be "
@@ -230,6 +236,8 @@ def impossible(result: Kind) -> list[str]:
         confidence_of(result.confidence)
     except AuditError as error:
         said.append(str(error))
+    if (said_of_command := _unquoted(result.execution.get("command", ""))) is not None:
+        said.append(said_of_command)
     if result.seed < 0:
         said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
     if result.exact is not None and not result.exact >= 0.0:
@@ -246,6 +254,17 @@ def impossible(result: Kind) -> list[str]:
     if isinstance(result, AuditResult):
         return said or list(_fixed_size(result))
     return said or list(_sequential(result)) or list(_ends(result))
+
+
+def _unquoted(command: Any) -> str | None:
+    """Say that a recorded command is not words that `shlex.join` quoted, as epsaudit records all commands."""
+    shown = clipped(visible(str(command)), 200)
+    try:
+        if isinstance(command, str) and shlex.join(shlex.split(command)) == command:
+            return None
+    except ValueError:  # no closing quotation
+        pass
+    return f"The command {shown!r} is not quoted as epsaudit writes commands: it is forged, or edited by hand."
 
 
 def _fixed_size(result: AuditResult) -> Iterator[str]:
@@ -278,22 +297,55 @@ def _one_run(result: OneRunResult) -> Iterator[str]:
         GuessBound(result.tested, result.method, result.confidence, result.rule.decided_by_output)
     except AuditError as error:
         yield str(error)
-    most = max(counts.canaries for counts in result.counts)
-    if most > result.canaries:
-        yield f"There were {result.canaries:,} canaries, and guesses about {most:,}."
+        return
+    yield from plans.unplanned(result)
+    for one in result.counts:
+        inside = one.correct_in + one.guessed_out - one.correct_out
+        yield from _fair(inside, one.guesses - inside, one.canaries - one.guesses, "guessed canaries were in", "out")
 
 
 def _many_runs(result: ManyRunsResult) -> Iterator[str]:
     if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MOST_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
+    if result.independent:
+        yield from _fair(result.included, result.excluded, 0, "canaries were in", "out")
     sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
     for one in result.counts:
         if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
             yield f"{one.likely:,} and {one.rare:,} runs are said to be in {one}, of fewer."
+            return
     tried = [(above, rank) for above, (_, runs) in sides.items() for rank in ranks(runs)]
-    if [(one.above, one.rare) for one in result.counts] != tried and [one.by_rank for one in result.counts] != [False]:
+    if [one.by_rank for one in result.counts] == [False]:
+        if not result.counts[0].above:
+            yield "A threshold that was fixed beforehand counts the scores above it."
+    elif [(one.above, one.rare) for one in result.counts] != tried or not all(one.by_rank for one in result.counts):
         yield "The tails are not those that an audit tries."
+    else:
+        yield from _orders(result)
+
+
+def _orders(result: ManyRunsResult) -> Iterator[str]:
+    """Say where no order of the scores has such tails.
+
+    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of runs
+    without it above the j-th highest score with it. Both grow, and f(r) < j says the same as h(j) >= r.
+    """
+    above = [one for one in result.counts if one.above]
+    below = [one for one in result.counts if not one.above]
+    for tails, sign in ((above, -1.0), (below, 1.0)):
+        for first, second in itertools.pairwise(tails):
+            if second.likely < first.likely:
+                yield f"{first} has {first.likely:,} runs, and {second}, which holds it, {second.likely:,}."
+            if not sign * first.threshold <= sign * second.threshold:
+                yield f"The thresholds of ranks {first.rare:,} and {second.rare:,} are {first} and {second}: no order."
+    for one in above:
+        for other in below:
+            place, others = result.included - other.rare + 1, result.excluded - other.likely
+            if (one.likely < place) != (others >= one.rare):
+                yield f"{one} with {one.likely:,} runs and {other} with {other.likely:,} are of no order of the scores."
+            elif (one.threshold > other.threshold) if others < one.rare else (one.threshold < other.threshold):
+                yield f"The thresholds of {one} and {other} contradict their counts: no order of the scores has both."
 
 
 def _sequential(result: SequentialResult) -> Iterator[str]:
@@ -367,11 +419,17 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
         common = len(single) and bool((first.contains(single) & second.contains(single)).any())
         if common or (first.feature == second.feature and _numbers(first, second).any()):
             yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
+    yield from _fair(int(on_x), int(on_x_prime), 0, "runs were on x", "on x'")
+
+
+def _fair(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
+    """Say that fair coins do not part runs so, however those of ``unknown`` side are parted."""
     from scipy.stats import binom  # slow to import
 
-    fewer = min(on_x, on_x_prime)
-    if fewer >= 0 and 2.0 * float(binom.cdf(fewer, on_x + on_x_prime, 0.5)) < FAIR:
-        yield f"{on_x:,} runs were on x and {on_x_prime:,} on x'; fair coins do not part them so."
+    fewer, more = min(first, second), max(first, second)
+    nearest = min(fewer + unknown, (fewer + more + unknown) // 2)
+    if fewer >= 0 and 2.0 * float(binom.cdf(nearest, fewer + more + unknown, 0.5)) < FAIR:
+        yield f"{first:,} {what} and {second:,} {other}; fair coins do not part them so."
 
 
 def _numbers(*events: Region) -> NDArray[np.bool_]:

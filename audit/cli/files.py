@@ -28,7 +28,7 @@ from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import entropy, typed, write_whole
-from epsaudit.errors import AuditError, OwnCodeError, meant, needs
+from epsaudit.errors import AuditError, OwnCodeError, clipped, meant, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
@@ -95,21 +95,36 @@ def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list
 
 
 def verify_file(
-    file: Path, names: Words, *, rerun: bool, mechanism: str | None, jobs: int | None, as_json: bool, quiet: bool
+    file: Path,
+    names: Words,
+    *,
+    rerun: bool,
+    mechanism: str | None,
+    run: bool,
+    jobs: int | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Recompute results from their counts, or run them again; one line each says whether they are as stored."""
     items = results.read(file)
-    found_names = [verify.rebuild(item).mechanism for item in items]
+    rebuilt = [verify.rebuild(item) for item in items]
+    found_names = [result.mechanism for result in rebuilt]
     kept = set(_matching(found_names, names, file))
     work = [(item, name) for item, name in zip(items, found_names, strict=True) if name in kept]
+    commands = [result.execution.get("command", "") for result in rebuilt if result.mechanism in kept]
+    if rerun and mechanism is None:
+        _refuse_to_import([name for _, name in work], file, run)
     # what runs a name again: a mechanism of a library in its environment, or what is registered
     runs = [mechanism or name if rerun else None for _, name in work]
     entries = [entry_of(name) or chosen([name])[0] if name else None for name in runs]
     known = dict.fromkeys(kept, chosen([mechanism])[0]) if mechanism else registered()
     say = sayer(quiet or as_json)
     verified = []
-    for (item, name), entry in zip(work, entries, strict=True):
-        found = verify.rerun(item, entry, jobs) if entry else verify.recompute(item, known.get(name))
+    for (item, name), entry, command in zip(work, entries, commands, strict=True):
+        forged = _outside_of_the_grammar(command)
+        found = verify.rerun(item, entry, jobs) if entry and not forged else verify.recompute(item, known.get(name))
+        if forged:
+            found = dataclasses.replace(found, differences=(*found.differences, forged))
         verified.append(found)
         result, shown = found.result, "no audit can have given this"
         if found.possible:
@@ -141,12 +156,48 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
-def recount(old: Path, *, out: Path, mechanism: str | None, seed: int | None, jobs: int | None, quiet: bool) -> int:
+def _refuse_to_import(names: Sequence[str], file: Path, run: bool) -> None:
+    """Raise `AuditError` for names that would be imported because a file has them, unless the user allows it."""
+    if not run and (foreign := [name for name in dict.fromkeys(names) if ":" in name]):
+        raise AuditError(
+            f"Not run, as only {file} names it: {', '.join(map(visible, foreign))} would be imported. Read it; --run "
+            "runs it, and --mechanism PACKAGE.MODULE:OBJECT runs what you name."
+        )
+
+
+def _outside_of_the_grammar(command: str) -> str:
+    """Say what is wrong with a recorded command that begins with epsaudit and that epsaudit does not take; else ''."""
+    from epsaudit.cli.main import EPSAUDIT
+
+    try:
+        program, *words = shlex.split(command) or [""]
+    except ValueError:  # no closing quotation, as `verify` says of every command
+        return ""
+    if program != "epsaudit":
+        return ""
+    try:
+        name = words[0] if words else ""
+        if (known := EPSAUDIT.commands.get(name)) is None:
+            raise click.UsageError(f"there is no command {name!r}.")
+        if {"-h", "--help", "--version"} & {*words}:
+            raise click.UsageError("help makes no result.")
+        known.make_context(name, words[1:])
+    except (click.UsageError, AuditError) as error:
+        said = error.format_message() if isinstance(error, click.UsageError) else str(error)
+        return f"FORGED: the command {visible(clipped(command, 200))!r} is none of epsaudit's: {visible(said)}"
+    return ""
+
+
+def recount(
+    old: Path, *, out: Path, mechanism: str | None, run: bool, seed: int | None, jobs: int | None, quiet: bool
+) -> int:
     """Count the events of old results on today's code."""
     root = entropy(seed)
     known = [result for result in load(old) if isinstance(result, AuditResult)]
     if not known:
         raise AuditError(f"{old} has no result of an audit of fixed size; only their events are counted again.")
+    if mechanism is None:
+        _refuse_to_import([result.mechanism for result in known], old, run)
     entries = {result.mechanism: chosen([mechanism or result.mechanism])[0] for result in known}
     counted = []
     for result in known:
@@ -172,11 +223,16 @@ def serve(function: str | None, parameters: str | None, *, python: str | None, d
 
 
 def reproduce(
-    file: Path, name: str | None, *, out: Path | None, issue: Path | None, function: str | None, pair: Words | None
+    file: Path,
+    name: str | None,
+    *,
+    out: Path | None,
+    issue: Path | None,
+    function: str | None,
+    pair: Words | None,
+    run: bool,
 ) -> int:
-    """Write the script and the issue."""
-    from epsaudit.cli.main import EPSAUDIT
-
+    """Write the script and the issue. What the file names runs only with ``run``; ``function`` is typed by the user."""
     everything = load(file)
     names = _matching([result.mechanism for result in everything], [name] if name else [], file)
     kept = [result for result in everything if result.mechanism in names]
@@ -184,39 +240,18 @@ def reproduce(
         raise AuditError(f"{file} has {len(kept)} such results; name one of {', '.join(map(repr, names))}.")
     result: Any = kept[0]  # of another kind: the reproducer says so
     words, pairs = _recorded(result.execution.get("command", ""))
-    words = shlex.split(function) if function else words
-    known = [
-        DatasetPair(*(server.decoded(read_json(one, "--pair")) for one in given))
-        for given in ([pair] if pair else pairs)
-    ]
-    data = known[0] if len(known) == 1 else None
-    for one in known:
-        if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
-            data = one
-            break
-    if not known and "..." not in result.x + result.x_prime:
-        with contextlib.suppress(ValueError, SyntaxError):
-            data = DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
-    served = None
-    if words:  # the program that serves the function says what it is
-        asked = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
-        function, parameters = str(asked["function"]), asked["parameters"] or "{}"
-        command = [asked["python"] or sys.executable, server.__file__, function, parameters, "--describe"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise OwnCodeError(f"{function} cannot be served: {error}.") from None
-        if done.returncode != 0:
-            last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise OwnCodeError(f"{function} cannot be served: {last.rstrip('.')}.")
-        told = json.loads(done.stdout)
-        facts = {name: told[name] for name in ("takes", "versions", "source")}
-        facts |= {"python": os.path.abspath(shutil.which(command[0]) or command[0]), "folder": os.getcwd()}
-        served = Function(function, json.loads(parameters), asked["data"], **facts)
+    if function is not None:
+        words = _split(function, "--function")
+    elif words and not run:
+        shown = visible(shlex.join(_describing(words)))
+        print(f"epsaudit: Not run, as only {file} names it: {shown}. Read it; --run runs it.", file=sys.stderr)
+        words = []
+    data = _data_of(result, [pair] if pair else pairs)
+    served = _described(words) if words else None
     reproducer = Reproducer(result, data, served)
     script = None if issue is not None and out is None and reproducer.left_out() else reproducer.script()
-    if script is not None and (found := reproducer.fresh(script)) is not None:
-        print(f"epsaudit: p-value of fresh runs by {command[0]}: {found:.3g}", file=sys.stderr)
+    if script is not None and served is not None and (found := reproducer.fresh(script)) is not None:
+        print(f"epsaudit: p-value of fresh runs by {served.python}: {found:.3g}", file=sys.stderr)
     if issue is not None:
         write_whole(issue, reproducer.issue())
     if out is not None:
@@ -226,6 +261,56 @@ def reproduce(
     for sentence in reproducer.left_out():
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return AS_EXPECTED
+
+
+def _data_of(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
+    """Return the datasets of a result: the given pair that fits it, or what the result shows if it shows all."""
+    known = [DatasetPair(*(server.decoded(read_json(one, "--pair")) for one in given)) for given in pairs]
+    for one in known:
+        if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
+            return one
+    if not known and "..." not in result.x + result.x_prime:
+        with contextlib.suppress(ValueError, SyntaxError):
+            return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
+    return known[0] if len(known) == 1 else None
+
+
+def _split(words: str, option: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise AuditError(f"{option} is {words!r}, which cannot be split into words: {error}.") from None
+
+
+def _describing(words: Sequence[str]) -> list[str]:
+    """Return the command that imports a served function and describes it, of the words that follow 'epsaudit serve'."""
+    from epsaudit.cli.main import EPSAUDIT
+
+    try:
+        asked = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
+    except click.exceptions.Exit:  # of --help
+        asked = {"function": None}
+    if asked["function"] is None:
+        raise AuditError(f"{shlex.join(words)!r} names no function; give --function MODULE:FUNCTION.")
+    python, parameters = asked["python"] or sys.executable, asked["parameters"] or "{}"
+    return [python, server.__file__, str(asked["function"]), parameters, "--data", asked["data"], "--describe"]
+
+
+def _described(words: Sequence[str]) -> Function:
+    """Import a served function in its environment, and return what the program says of it."""
+    command = _describing(words)
+    python, _, name, parameters, _, data, _ = command
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OwnCodeError(f"{name} cannot be served: {error}.") from None
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise OwnCodeError(f"{name} cannot be served: {last.rstrip('.')}.")
+    told = json.loads(done.stdout)
+    facts = {name: told[name] for name in ("takes", "versions", "source")}
+    facts |= {"python": os.path.abspath(shutil.which(python) or python), "folder": os.getcwd()}
+    return Function(name, json.loads(parameters), data, **facts)
 
 
 def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import keyword
 import os
 import re
 import subprocess
@@ -29,7 +30,7 @@ from epsaudit.data.neighbours import UNDER, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.reporting.tables import told_apart
 from epsaudit.results.result import AuditResult
-from epsaudit.text import lower, percent
+from epsaudit.text import lower, percent, visible
 from epsaudit.witnesses.events import NotShort, condition, literal
 
 MOST_LINES = 60
@@ -66,6 +67,12 @@ class Function:
     """That it runs in."""
     folder: str = ""
     """That its module is looked for in."""
+
+    def __post_init__(self) -> None:
+        """Raise `AuditError` for a keyword argument that is no name: a script contains it as code."""
+        for name in [*self.parameters, *self.takes]:
+            if not name.isidentifier() or keyword.iskeyword(name):
+                raise AuditError(f"{name!r} is no name of a parameter of {self.name}.")
 
     @property
     def file(self) -> str:
@@ -250,7 +257,7 @@ class Reproducer:
         given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
         return {
             "x": x,
-            "x_prime": x_prime + "".join(f"  # {note}" for note in self.result.notes if note.startswith(UNDER)),
+            "x_prime": x_prime + "".join(f"  # {_line(note)}" for note in self.result.notes if note.startswith(UNDER)),
             "given": "".join(given),
             "guesses": guesses,
         }
@@ -268,6 +275,11 @@ class Reproducer:
                 return 2 * runs  # for luck is not always kind
             runs *= 2
         return most
+
+
+def _line(text: str) -> str:
+    """Write a text in one line, so that it cannot end a comment of a script."""
+    return visible(" ".join(text.split()))
 
 
 def templates(**how: Any) -> Any:

@@ -65,6 +65,8 @@ Kind = TypeVar("Kind", bound=type)
 KINDS: dict[str, type] = {"Reading": Reading}
 LATER = {"later": True}
 """Metadata of a field that files of before do not have: its default is not written."""
+PLAIN_FIELDS: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "str": (str,), "bool": (bool,)}
+"""What JSON must hold for a field with this annotation. Scripts contain these values as code."""
 MANTISSA = 52
 """[formula] Bits of the fraction of a double (IEEE 754)."""
 
@@ -92,7 +94,11 @@ def feature_from_dict(data: dict[str, Any]) -> Feature:
     """Rebuild a feature; raises `AuditError` for what is none."""
     try:
         fields = {name: _decode(value) for name, value in data.items() if name != "kind"}
-        feature: Feature = KINDS[data["kind"]](**fields)
+        kind = KINDS[data["kind"]]
+        for one in dataclasses.fields(kind):
+            if one.name in fields and not isinstance(fields[one.name], PLAIN_FIELDS.get(str(one.type), object)):
+                raise TypeError(one.name)
+        feature: Feature = kind(**fields)
         hash(feature)  # fields of the wrong kind, as lists, are not accepted
         return feature
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):

@@ -411,7 +411,7 @@ def test_the_command_finds_what_a_script_without_epsaudit_shows_again(served, ca
     assert result.notes[:2] == load(Path("found/audited.json"))[0].notes[-2:] == notes
     assert main(["report", "found/refuted-1.json", "--html", "page.html"]) == 0
     assert "neighbours under &#39;add or remove one record&#39;" in Path("page.html").read_text()
-    assert main(["reproduce", "found/refuted-1.json", "--out", "script.py", "--issue", "issue.md"]) == 0
+    assert main(["reproduce", "found/refuted-1.json", "--run", "--out", "script.py", "--issue", "issue.md"]) == 0
     assert re.match(r"epsaudit: p-value of fresh runs by \S+: \S+\n$", capsys.readouterr().err)
     issue = Path("issue.md").read_text()
     assert "- Neighbours under 'add or remove one record'\n- Parameters clip=3\n" in issue

@@ -120,7 +120,7 @@ def p_values(printed):
 def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function, event, capsys):
     """Fresh runs are as many as give 1e-6, twice; a p-value of 1e-2 has a probability below 1e-6 then."""
     file = audited(function)
-    assert main(["reproduce", file, "--out", "script.py", "--issue", "issue.md"]) == 0
+    assert main(["reproduce", file, "--run", "--out", "script.py", "--issue", "issue.md"]) == 0
     assert capsys.readouterr().err.startswith("epsaudit: p-value of fresh runs by ")
     with open("script.py", encoding="utf-8") as script:
         text = script.read()

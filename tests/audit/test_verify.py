@@ -555,7 +555,7 @@ class TestWhatNoOneRunAuditCanHaveGiven:
             ({"confidence": math.nan}, "confidence"),
             ({"reproducible": True}, "seed"),
             ({"claim": GaussianDP(1.0).to_dict()}, "whole curve"),
-            ({"claim": ZCDP(1.0).to_dict(), "method": "trade-off"}, "lower_bound is stored"),
+            ({"claim": ZCDP(1.0).to_dict(), "method": "trade-off"}, "the rule makes"),
         ],
     )
     def test_numbers_that_do_not_fit_together(self, change, sentence):
