@@ -75,6 +75,11 @@ LEAKY = (
     *(f"{kind}, fresh" for kind in FRESH),
     "budget that ends with training",
     "budget of five answers",
+    "one wide noise in two values of a mapping",
+    "shape of an array",
+    "shape of an empty array",
+    "kind of a part",
+    "element of a set in a mapping",
 )
 """Those that are audited with a quarter of the noise, too."""
 
@@ -622,6 +627,32 @@ CASES |= {
     "vectorised, one draw a batch": lambda scale: built_vectorised(
         lambda data, size, rng: np.full(size, data + rng.laplace(scale=scale))
     ),
+}
+
+
+def told(bit: int, scale: float, rng: np.random.Generator) -> int:
+    """Answer a bit by randomised response: exactly (1 / scale)-DP."""
+    return bit ^ int(rng.random() < 1.0 / (1.0 + math.exp(1.0 / scale)))
+
+
+def _one_noise(data: int, rng: np.random.Generator, scale: float) -> dict[str, float]:
+    wide = rng.laplace(scale=1_000.0)
+    return {"noise": wide, "sum": wide + data + rng.laplace(scale=scale)}
+
+
+PARTS_OF_OUTPUTS: dict[str, Callable[[int, np.random.Generator, float], Any]] = {
+    "one wide noise in two values of a mapping": _one_noise,
+    "shape of an array": lambda data, rng, scale: rng.laplace(size=((4, 1), (1, 4))[told(data - 2, scale, rng)]),
+    "shape of an empty array": lambda data, rng, scale: np.empty(((0, 3), (3, 0))[told(data - 2, scale, rng)]),
+    "kind of a part": lambda data, rng, scale: [rng.laplace(), ((1.0,), 1.0)[told(data - 2, scale, rng)]],
+    "element of a set in a mapping": lambda data, rng, scale: {
+        "noise": rng.laplace(), "set": {told(data - 2, scale, rng), 2 + int(rng.integers(1_000))},
+    },
+}  # fmt: skip
+"""Parts of outputs that a witness has to read; all else in the output is noise that tells nothing."""
+CASES |= {
+    name: lambda scale, make=make: built(lambda data, rng: make(data, rng, scale))
+    for name, make in PARTS_OF_OUTPUTS.items()
 }
 
 
