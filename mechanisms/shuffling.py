@@ -20,6 +20,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.exact.convolution import bracketed, of_cells
 from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
+from epsaudit.mechanisms.shuffling_search import can_be_searched, law_of, worst_neighbours
 
 WIDE = 20.0
 """Standard deviations to either side of its mean that a law lists; what is left out is below 1e-80."""
@@ -127,8 +128,9 @@ class TwoBinomials:
 class HistogramLaw:
     """Histogram of shuffled k-ary answers: a sum of multinomial counts, one for each answer that users hold.
 
-    The exact loss against a neighbour is known where all users but the one in question hold the same answer. It depends
-    on two of the counts if that user holds it, too, in one of the two datasets, and else on three.
+    The exact loss against a neighbour is known where all users but the one in question hold the same answer: it depends
+    on two of the counts if that user holds it, too, in one of the two datasets, and else on three. Of few users, with
+    at most 100,000 histograms, it is known for all datasets, by the law of the whole histogram.
     """
 
     held: tuple[int, ...]  # length k: how many users hold each answer
@@ -147,14 +149,14 @@ class HistogramLaw:
         ).astype(np.int64)
 
     def log_density(self, outputs: NDArray[Any]) -> Floats:
-        """Log-probability of each histogram where all users, or all but one, hold the same answer.
+        """Log-probability of each histogram where all users, or all but one, hold the same answer, or users are few.
 
         Raises `AuditError` for other datasets.
         """
         rows = np.asarray(outputs, float)
         users, common = sum(self.held), int(np.argmax(self.held))
         if users - self.held[common] > 1:
-            raise AuditError("The law of a histogram is known where all users but one hold the same answer.")
+            return self._listed(rows)
         chances = self.chances
         log_multinomial = gammaln(users + 1.0) + np.sum(xlogy(rows, chances[common]) - gammaln(rows + 1.0), axis=1)
         possible = np.all((rows >= 0) & (rows == np.floor(rows)), axis=1) & (rows.sum(axis=1) == users)
@@ -162,6 +164,28 @@ class HistogramLaw:
         if odd:  # this user's answer may be any of those given: sum over which
             log_multinomial += np.log(rows @ (chances[odd[0]] / chances[common]) / users)
         return np.where(possible, log_multinomial, -np.inf)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the probabilities of all histograms are few enough to be listed."""
+        return math.comb(sum(self.held) + len(self.held) - 1, len(self.held) - 1) <= MOST_LISTED
+
+    @cached_property
+    def table(self) -> Floats:
+        """Probabilities of all histograms: axis i counts the reports of answer i, without the last answer."""
+        return law_of(self.held, self.truth)
+
+    def _listed(self, rows: Floats) -> Floats:
+        if not self.is_listed:
+            raise AuditError(
+                "The law of a histogram is known where all users but one hold the same answer, or where there are at "
+                f"most {MOST_LISTED:,} histograms."
+            )
+        possible = np.all((rows >= 0) & (rows == np.floor(rows)), axis=1) & (rows.sum(axis=1) == sum(self.held))
+        places = np.where(possible[:, None], rows, 0.0).astype(int)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.table[tuple(places[:, :-1].T)])
+        return np.where(possible, logs, -np.inf)
 
     def loss_against(self, other: HistogramLaw) -> LossPair | None:
         """Loss of this law against a neighbour's, from the joint law of two counts; None where that is not enough.
@@ -176,7 +200,10 @@ class HistogramLaw:
         if max(other.held) == users:
             pair = other._against_one_who_differs(self)
             return None if pair is None else pair.swapped
-        return self._among_others(other)
+        if (among := self._among_others(other)) is not None or not self.is_listed:
+            return among
+        possible = (self.table > 0.0) & (other.table > 0.0)
+        return LossPair.of(np.log([self.table[possible], other.table[possible]]))
 
     def _against_one_who_differs(self, other: HistogramLaw) -> LossPair | None:
         users, common = sum(self.held), int(np.argmax(self.held))
@@ -292,10 +319,21 @@ class ShuffledResponse(Reference):
         return HistogramLaw(held, self.truth)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """One user's answer among users who all hold another one; for k > 2 first among users who hold a third one.
+        """Return the neighbours with the greatest epsilon of all datasets, if these are few enough; then simple pairs.
 
-        These give either of the two answers only by chance, and so usually hide it less, but not always where there are
-        few: the loss is that of the worse pair.
+        Where not all datasets can be searched, the loss of the simple pairs is a lower bound on that of the mechanism.
+        """
+        if not can_be_searched(self.users, self.answers):
+            return self.simple_pairs()
+        x, x_prime, _ = worst_neighbours(self.truth, self.users, self.answers, self.delta)
+        worst = DatasetPair(x, x_prime, "worst of all datasets")
+        return (worst, *(pair for pair in self.simple_pairs() if (pair.x, pair.x_prime) != (x, x_prime)))
+
+    def simple_pairs(self) -> tuple[DatasetPair, ...]:
+        """Return the pairs in which all users but one hold the same answer.
+
+        The last pair attains epsilon_L at delta 0. For k > 2 the first pair is among users who hold a third answer:
+        they give either of the two answers only by chance, and usually hide the user less.
         """
         rest = (0,) * (self.answers - 2)
         alike = DatasetPair(

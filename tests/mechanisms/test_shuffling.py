@@ -21,6 +21,7 @@ from epsaudit.mechanisms.amplification import (
 )
 from epsaudit.mechanisms.laws import FiniteLaw
 from epsaudit.mechanisms.shuffling import HistogramLaw, ShuffledResponse, TwoBinomials
+from epsaudit.mechanisms.shuffling_search import can_be_searched, histograms, worst_neighbours
 
 
 @pytest.mark.parametrize(("ones", "zeros"), [(0, 7), (7, 0), (3, 4), (1, 30)])
@@ -74,10 +75,63 @@ def test_histograms_and_their_losses_against_enumeration(answers):
         assert exact.epsilon(*truths, 1e-3) <= bound * (1 + 1e-9)
 
 
+def enumerated_worst(users, answers, truth, delta):
+    """The greatest epsilon of all pairs of neighbours, by summing over what each user answers."""
+    best = 0.0
+    laws = {held: brute_force(held, truth) for held in histograms(users, answers)}
+    for held, law in laws.items():
+        for one, other in itertools.permutations(range(answers), 2):
+            if held[one]:
+                moved = tuple(count - (place == one) + (place == other) for place, count in enumerate(held))
+                best = max(best, exact.epsilon(law, laws[moved], delta))
+    return best
+
+
+@pytest.mark.parametrize(("users", "answers", "delta"), [(6, 2, 0.05), (5, 3, 0.01), (4, 3, 0.1), (4, 4, 0.02)])
+def test_the_worst_of_all_datasets_against_enumeration(users, answers, delta):
+    mechanism = ShuffledResponse(1.0, users, delta, answers)
+    worst = enumerated_worst(users, answers, mechanism.truth, delta)
+    x, x_prime, epsilon = worst_neighbours(mechanism.truth, users, answers, delta)
+    assert epsilon == pytest.approx(worst, rel=1e-9)
+    pair = mechanism.worst_pairs()[0]
+    assert (pair.x, pair.x_prime) == (x, x_prime)
+    assert mechanism.adjacency.holds(x, x_prime)
+    assert exact.epsilon(mechanism(x), mechanism(x_prime), delta) == pytest.approx(worst, rel=1e-9)
+    assert worst <= mechanism.claim.parameter * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("local", "users", "answers", "delta", "worst", "simple"),
+    [(1.0, 8, 3, 0.01, 0.6418, 0.6345), (2.0, 100, 2, 1e-3, 0.7220, 0.7182)],
+)
+def test_mixed_datasets_are_worse_than_the_simple_pairs(local, users, answers, delta, worst, simple):
+    mechanism = ShuffledResponse(local, users, delta, answers)
+    values = [exact.epsilon(mechanism(p.x), mechanism(p.x_prime), delta) for p in mechanism.worst_pairs()]
+    assert values[0] == pytest.approx(worst, abs=5e-5)
+    assert max(values[1:]) == pytest.approx(simple, abs=5e-5)
+
+
+def test_a_mixed_dataset_of_seven_users_is_worse_than_the_simple_pair():
+    """Seven users, local epsilon 1: delta(0.4) of (6, 1) against (5, 2) and of (7, 0) against (6, 1), enumerated."""
+    truth = 1.0 / (1.0 + math.exp(-1.0))
+    mixed = brute_force((6, 1), truth), brute_force((5, 2), truth)
+    simple = brute_force((7, 0), truth), brute_force((6, 1), truth)
+    assert exact.delta(*mixed, 0.4) == pytest.approx(0.05680, abs=5e-6)
+    assert exact.delta(*simple, 0.4) == pytest.approx(0.05035, abs=5e-6)
+    laws = TwoBinomials(1, 6, truth), TwoBinomials(2, 5, truth)
+    assert exact.delta(*laws, 0.4) == pytest.approx(exact.delta(*mixed, 0.4), rel=1e-9)
+
+
+def test_many_users_are_not_searched():
+    mechanism = ShuffledResponse(1.0, 10_000, 1e-6)
+    assert not can_be_searched(10_000, 2)
+    assert mechanism.worst_pairs() == mechanism.simple_pairs()
+
+
 def test_others_who_hold_a_third_answer_hide_less_and_the_variation_ratio_pair_is_no_bound_from_four_answers_on():
     for answers, below in ((3, False), (4, True), (6, True)):
         mechanism = ShuffledResponse(1.0, 60, 1e-4, answers)
-        worse, alike = (exact.epsilon(mechanism(p.x), mechanism(p.x_prime), 1e-4) for p in mechanism.worst_pairs())
+        worse, alike = (exact.epsilon(mechanism(p.x), mechanism(p.x_prime), 1e-4) for p in mechanism.simple_pairs())
         ratio = variation_ratio(1.0, 60, 1e-4, answers)
         assert alike < worse <= mechanism.claim.parameter
         assert (ratio < worse * (1 - 1e-6)) == below
