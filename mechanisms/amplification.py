@@ -132,7 +132,7 @@ def variation_ratio_delta(at: float, epsilon: float, users: int, answers: int) -
     >>> from epsaudit.mechanisms import exact
     >>> from epsaudit.mechanisms.shuffling import ShuffledResponse
     >>> mechanism = ShuffledResponse(1.0, 6, 1e-3, answers=3)
-    >>> worst = mechanism.worst_pairs()[1]
+    >>> worst = mechanism.simple_pairs()[1]
     >>> truth = exact.delta(mechanism(worst.x), mechanism(worst.x_prime), 0.8)
     >>> round(variation_ratio_delta(0.8, 1.0, 6, 3), 6), round(truth, 6)
     (0.003093, 0.006628)

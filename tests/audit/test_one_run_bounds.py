@@ -12,9 +12,10 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
-from epsaudit.audits.one_run import bounds
-from epsaudit.audits.one_run.bounds import LEAK_SHARE
+from epsaudit.audits.one_run import bounds, planned_guesses
+from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
 from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.one_run_worst_case import worst_case
 
 
@@ -235,3 +236,22 @@ class TestTradeoff:
     def test_nothing_right_shows_nothing(self):
         assert bounds.parameter_bound(PureDP(1.0), 100, 10, 0, 0.95) == 0.0
         assert bounds.delta_bound_on_curve(100, 10, 0, 0.0, 0.95) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mu", "canaries", "of_a_curve", "of_a_point"),
+    [(1.0, 100, 0.30, 0.16), (1.0, 10_000, 0.685, 0.53), (1.0, 1_000_000, 0.79, 0.74)]
+    + [(0.5, 1_000_000, 0.78, 0.76), (2.0, 1_000_000, 0.73, 0.655)],
+)
+def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries, of_a_curve, of_a_point):
+    """By the planned number of guesses, as many of them right as expected; epsilon at delta 1e-5."""
+    point = GaussianDP(mu).approximate(1e-5)
+    shares = []
+    for claim, method in ((GaussianDP(mu), "trade-off"), (point, "sharp")):
+        bound = GuessBound(claim, method, 0.95)
+        guesses = planned_guesses(canaries, bound)
+        right = math.floor(guesses * float(gaussian_accuracy(np.array([guesses / canaries]), mu)[0]))
+        shown = bound.of(GuessCounts(canaries, guesses, 0, right, 0))
+        epsilon = GaussianDP(shown).approximate(1e-5).epsilon if method == "trade-off" else shown
+        shares.append(epsilon / point.epsilon)
+    assert shares == pytest.approx([of_a_curve, of_a_point], abs=0.005)
