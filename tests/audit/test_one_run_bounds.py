@@ -240,8 +240,13 @@ class TestTradeoff:
 
 @pytest.mark.parametrize(
     ("mu", "canaries", "of_a_curve", "of_a_point"),
-    [(1.0, 100, 0.30, 0.16), (1.0, 10_000, 0.685, 0.53), (1.0, 1_000_000, 0.79, 0.74)]
-    + [(0.5, 1_000_000, 0.78, 0.76), (2.0, 1_000_000, 0.73, 0.655)],
+    [
+        (1.0, 100, 0.30, 0.16),
+        (1.0, 10_000, 0.685, 0.53),
+        (1.0, 1_000_000, 0.79, 0.74),
+        (0.5, 1_000_000, 0.78, 0.76),
+        (2.0, 1_000_000, 0.73, 0.655),
+    ],
 )
 def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries, of_a_curve, of_a_point):
     """By the planned number of guesses, as many of them right as expected; epsilon at delta 1e-5."""
