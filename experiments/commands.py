@@ -41,6 +41,9 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
         raise AuditError(f"{name!r} is not a study; there are {there}, and 'all'.{meant(name, [*found, 'all'])}")
     if out is None:
         out = Path("results-quick" if quick else "results")
+    from epsaudit.engine.provenance import refuse_unwritable
+
+    refuse_unwritable(out / "README.md")
     say = sayer(quiet)
     chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
     for extra in ("studies", "report"):

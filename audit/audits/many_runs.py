@@ -290,8 +290,9 @@ def many_runs(
     """Certify a bound from scores of runs with the canary and without, at a threshold fixed beforehand or at ranks."""
     if not (len(included) and len(excluded)):
         raise AuditError(f"{len(included)} runs had the canary and {len(excluded)} had not; some of both are needed.")
-    counts = count_tails(included, excluded, seed)
-    if threshold is not None:
+    if threshold is None:
+        counts = count_tails(included, excluded, seed)
+    else:
         above = int(np.sum(excluded > threshold)), int(np.sum(included > threshold))
         counts = (TailCount(True, *above, float(threshold), by_rank=False),)
     return ManyRunsResult(

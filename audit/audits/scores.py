@@ -1,9 +1,13 @@
-"""Scores that anybody has, of one run with many canaries or of many runs: what they refuse, what they certify."""
+"""Audit scores, or four counts, of training that was done elsewhere: what is refused, what is noted, what is certified.
+
+The scores are of one run with many canaries, or of many runs. The bounds are those of `one_run` and `many_runs`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, ndtr, ndtri
 
-from epsaudit.audits.many_runs import ManyRunsResult, many_runs
+from epsaudit.audits.many_runs import ManyRunsResult, TailCount, many_runs
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, numbers, result_of, terms_of
-from epsaudit.audits.one_run.bounds import Bools
+from epsaudit.audits.one_run.bounds import Bools, GuessCounts
 from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
-from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, confidence_of, finite_at_least
+from epsaudit.engine.provenance import entropy, provenance
+from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 
 CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance: so many sound audits are refused."""
@@ -27,6 +31,17 @@ ALIKE = 0.05
 DEPENDENT = 1e-3
 """Probability below which scores that were declared independent are said not to be: so many sound audits are refused,
 which costs an audit and voids none."""
+REVERSED = 1e-3
+"""[chosen] Probability below which members are said to score lower than others. Whoever turns scores round because of
+this note chooses the direction by the data, which adds at most half of this to the error probability."""
+MOST_COUNTED = 10**12
+"""[measured] Greatest total of four counts. There the Clopper-Pearson limits attain 0.050002 in place of 0.05, and the
+term for delta of one run is right to 0.1 %; at 10^15 the limits attain 0.075."""
+MOST_ON_CURVE = 20_000_000
+"""[time] Greatest total of four counts of one run where a trade-off curve is claimed: its recursion takes at most 1.6
+seconds for a million guesses, of which just over half are right."""
+LAYOUT = "one row for each score, with columns included, score, run and canary"
+"""What every sentence about shapes asks for."""
 NODES = 512
 """Quantiles of one error rate at which `posterior_epsilon` adds up: within 0.001 of what 200,000 midpoints give, where
 128 are within 0.006."""
@@ -109,6 +124,8 @@ def audit_scores(
     (True, 5.15)
     """
     coins = np.asarray(included)
+    if coins.ndim > 1:
+        raise AuditError(f"included has shape {coins.shape}; it must have one dimension. {flattened(coins.shape)}")
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
     coins, values = coins.astype(bool), numbers(scores, len(coins))
@@ -118,12 +135,17 @@ def audit_scores(
     for key, column in given.items():
         if column.shape != coins.shape:
             raise AuditError(f"{key} has shape {column.shape}; it must say something of each of {len(coins)} scores.")
-    of_run = given.get("runs", np.zeros(len(coins), int))
-    ids = given.get("canaries", np.arange(len(coins)))
-    single = "runs" in given and len(coins) > 1 and len(np.unique(of_run)) == len(coins)
-    one_canary = "canaries" not in given or len(np.unique(ids)) == 1
-    if "canaries" in given and (twice := _twice(of_run, ids)):
-        raise AuditError(f"Canary {twice[1]} is twice in run {twice[0]}: a duplicate is told by its twin. Keep one.")
+    of_run, run_names = _labels(given["runs"], "runs") if "runs" in given else (np.zeros(len(coins), int), [0])
+    ids, id_names = _labels(given["canaries"], "canaries") if "canaries" in given else (np.arange(len(coins)), [])
+    single = "runs" in given and 1 < len(coins) == len(run_names)
+    one_canary = "canaries" not in given or len(id_names) == 1
+    if "canaries" not in given:
+        refuse_unnamed_canaries(coins, of_run, run_names)
+    elif (twice := _twice(of_run, ids)) is not None:
+        raise AuditError(
+            f"Canary {id_names[ids[twice]]} is twice in run {run_names[of_run[twice]]}: a duplicate is told by its "
+            "twin. Keep one; if they are of different runs, name the run of each (runs=, or a column run)."
+        )
     if "scored" in given and (told := tells(coins, given["scored"])) < CHANCE:
         raise AuditError(
             f"scored tells members from others (p = {told:.1g}): they were scored at another time, or by another "
@@ -138,6 +160,8 @@ def audit_scores(
     if assume and (p := dependence(coins, values, of_run)) < DEPENDENT:
         raise AuditError(f"Scores depend on each other (p = {p:.1g}): canaries are not independent. Give no assume=.")
     notes = [] if single and one_canary else halves(coins, of_run, ids)
+    if "canaries" in given and not (single and one_canary):
+        refuse_shared_coins(coins, of_run, run_names, ids, id_names)
     if (single and one_canary) or assume:
         if claim is None:
             raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
@@ -145,7 +169,7 @@ def audit_scores(
             raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
         seed, sides = entropy(seed), (values[coins], values[~coins])
         terms: dict[str, Any] = {"claim": claim, "confidence": confidence_of(confidence), "threshold": threshold}
-        terms |= {"independent": bool(assume), "notes": (*notes, *alike(*sides))}
+        terms |= {"independent": bool(assume), "notes": (*notes, *direction(values, coins))}
         return many_runs(*sides, seed=seed, mechanism=name, **terms)
     if threshold is not None:
         if guesses is not None:
@@ -153,7 +177,189 @@ def audit_scores(
         guesses = Threshold(threshold)
     terms = terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(coins))
     result = result_of(name, coins, values, entropy(seed), terms, given=True, reproducible=False)
-    return replace(result, notes=(*notes, *alike(values[coins], values[~coins])))
+    return replace(result, notes=(*notes, *direction(values, coins)))
+
+
+def audit_counts(
+    counts: Sequence[int],
+    *,
+    claim: Claim | None,
+    one_run: bool = False,
+    confidence: float = 0.95,
+    name: str = "counts",
+    seed: int | None = None,
+) -> OneRunResult | ManyRunsResult:
+    """Certify a lower bound from four counts at a threshold that was fixed before the scores were seen.
+
+    The result is that of `audit_scores` with as many scores above and below a threshold of 0, without making them.
+
+    Parameters
+    ----------
+    counts : sequence of int, shape (4,)
+        Members above the threshold, others above, others below, members below.
+    claim, confidence, name, seed
+        As in `audit_scores`.
+    one_run : bool
+        Whether the counts are of canaries of one run; if not, each is of runs with the canary or without.
+
+    Raises `AuditError` for counts below 0, for members or others alone, and beyond `MOST_COUNTED` in all.
+
+    Examples
+    --------
+    >>> print(audit_counts((480, 20, 480, 20), claim=PureDP(2.0), seed=1).describe_counts())
+    480 of 500 with the canary and 20 of 500 without it
+    """
+    tp, fp, tn, fn = (whole_at_least(one, 0, "a count") for one in counts)
+    members, others = tp + fn, fp + tn
+    if not (members and others):
+        raise AuditError(f"The counts are of {members:,} members and {others:,} others; some of both are needed.")
+    if members + others > MOST_COUNTED:
+        raise AuditError(
+            f"The counts are of {members + others:,} scores in all; at most {MOST_COUNTED:,} are taken, beyond which "
+            "the limits of a binomial are not computed exactly enough."
+        )
+    if claim is None:
+        raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
+    notes = _direction(np.array([fn, tp]), np.array([tn, fp]))
+    if not one_run:
+        tail = TailCount(True, fp, tp, 0.0, by_rank=False)
+        return ManyRunsResult(
+            mechanism=name,
+            claim=claim,
+            confidence=confidence_of(confidence),
+            included=members,
+            excluded=others,
+            counts=(tail,),
+            seed=entropy(seed),
+            notes=tuple(notes),
+            provenance=provenance(),
+            reproducible=False,
+        )
+    canaries = members + others
+    terms = terms_of(claim, Threshold(0.0), "auto", confidence, canaries)
+    if terms["method"] == "trade-off" and canaries > MOST_ON_CURVE:
+        raise AuditError(
+            f"The counts are of {canaries:,} canaries; at most {MOST_ON_CURVE:,} of one run are tested against "
+            f"{claim}, by a recursion over guesses. Claim (epsilon, delta)-DP that follows from it."
+        )
+    refuse_unfair(members, canaries)
+    notes = halved("canaries", np.array([canaries]), np.array([members])) + notes
+    guessed = GuessCounts(canaries, tp + fp, tn + fn, tp, tn)
+    return OneRunResult(
+        mechanism=name,
+        canaries=canaries,
+        counts=(guessed,),
+        seed=entropy(seed),
+        notes=tuple(notes),
+        provenance=provenance(),
+        given=True,
+        reproducible=False,
+        **terms,
+    )
+
+
+def flattened(shape: tuple[int, ...]) -> str:
+    """Return the sentences that say how a matrix of runs by canaries becomes one row for each score."""
+    said = f"Give {LAYOUT} ({math.prod(shape):,} rows)."
+    if len(shape) == 2:
+        indices = f"run, canary = np.indices({shape}).reshape(2, -1)"
+        said += f" For a matrix of runs by canaries: {indices}, and included.reshape(-1), score.reshape(-1)."
+    return said
+
+
+def _labels(column: NDArray[Any], what: str) -> tuple[NDArray[np.intp], Sequence[Any]]:
+    """Number the distinct values of a column; return the number of each row, and the values."""
+    missing = column != column  # NaN and NaT
+    if column.dtype.kind in "OUS":
+        missing = np.array([one is None or one != one or not str(one).strip() for one in column.tolist()])
+    if np.any(missing):
+        place = int(np.argmax(missing))
+        raise AuditError(f"{what} says nothing of row {place + 1}; it must say something of each score.")
+    try:
+        names, place_of = np.unique(column, return_inverse=True)
+    except TypeError:  # values of several types
+        names, place_of = np.unique(column.astype(str), return_inverse=True)
+    return place_of.reshape(-1), names.tolist()
+
+
+def refuse_unnamed_canaries(included: Bools, of_run: NDArray[np.intp], names: Sequence[Any]) -> None:
+    """Refuse several rows of a run that may share a coin: no column says which canary each of them is about.
+
+    One run whose rows are in and out is accepted: it is a run with many canaries.
+
+    >>> refuse_unnamed_canaries(np.repeat([True, False], 2), np.array([0, 0, 1, 1]), ["a", "b"])
+    Traceback (most recent call last):
+        ...
+    epsaudit.errors.AuditError: Run a has 2 scores, and nothing says which canary each is about: scores about one...
+    """
+    sizes = np.bincount(of_run)
+    several = len(sizes) > 1 and np.max(sizes) > 1
+    if not several and (len(sizes) > 1 or len(included) == 1 or 0 < np.sum(included) < len(included)):
+        return
+    most = int(np.argmax(sizes))
+    raise AuditError(
+        f"Run {names[most]} has {sizes[most]:,} scores, and nothing says which canary each is about: scores about one "
+        "canary share its coin, and would count as several. Add a column canary (canaries=), one score for each "
+        "canary in each run; or, of one canary, keep one score for each run, such as that of the last checkpoint."
+    )
+
+
+def refuse_shared_coins(
+    included: Bools,
+    of_run: NDArray[np.intp],
+    run_names: Sequence[Any],
+    ids: NDArray[np.intp],
+    id_names: Sequence[Any],
+) -> None:
+    """Refuse canaries that are in the same runs throughout, and runs that have the same canaries, as copies do."""
+    for what, groups, names, others in (("Canaries", ids, id_names, of_run), ("Runs", of_run, run_names, ids)):
+        chance, first, second = copies(included, groups, others)
+        if chance < CHANCE:
+            these = "are in the same runs" if what == "Canaries" else "have the same canaries in"
+            raise AuditError(
+                f"{what} {names[first]} and {names[second]} {these} throughout, or exactly the others (p = "
+                f"{chance:.1g}): they share their coins, which would count as several. Keep one of them, and of all "
+                "others that share a coin."
+            )
+
+
+def copies(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[float, int, int]:
+    """Return the probability at most that fair coins repeat themselves as often as here, and two groups that agree.
+
+    A group's coins are those of its rows in the order of ``others``, the first coin taken for 0, since opposite coins
+    are shared as well. Of n groups with b + 1 coins for the same ``others``, k are distinct: the n - k that repeat an
+    earlier one can be chosen in (n over k) ways, and each of them agrees with one of k with probability k / 2^b at
+    most.
+
+    >>> coins = np.random.default_rng(0).random((50, 3)) < 0.5
+    >>> run, canary = np.indices(coins.shape).reshape(2, -1)
+    >>> copies(coins.reshape(-1), canary, run)[0]
+    1.0
+    >>> coins[:, 2] = ~coins[:, 1]
+    >>> chance, first, second = copies(coins.reshape(-1), canary, run)
+    >>> chance < 1e-12, first, second
+    (True, 1, 2)
+    """
+    order = np.lexsort((others, groups))
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    seen: dict[bytes, dict[bytes, int]] = defaultdict(dict)  # by the others of a group: its coins, and who had them
+    repeated: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
+    for rows in np.split(order, starts[1:]):
+        if len(rows) == 1:
+            continue
+        about, coins = others[rows].tobytes(), (included[rows] ^ included[rows[0]]).tobytes()
+        group = int(groups[rows[0]])
+        first = seen[about].setdefault(coins, group)
+        if first != group:
+            repeated[about].append((first, group))
+    found = (1.0, 0, 0)
+    for about, pairs in repeated.items():
+        distinct, times = len(seen[about]), len(pairs)
+        ways = -math.log(distinct + times + 1.0) - betaln(distinct + 1.0, times + 1.0)
+        free = len(next(iter(seen[about]))) - 1
+        log_chance = ways + times * (math.log(distinct) - free * math.log(2.0)) + math.log(len(seen))
+        found = min(found, (math.exp(min(log_chance, 0.0)), *pairs[0]))
+    return found
 
 
 def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
@@ -187,9 +393,18 @@ def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
     return min(1.0, len(found) * min(found, default=1.0))
 
 
-def _twice(runs: NDArray[Any], canaries: NDArray[Any]) -> tuple[Any, Any] | None:
-    (pair, times), *_ = Counter(zip(runs.tolist(), canaries.tolist(), strict=True)).most_common(1)
-    return pair if times > 1 else None
+def _twice(runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> int | None:
+    """Return a row whose run and canary another row has as well, or None."""
+    order = np.lexsort((canaries, runs))
+    same = (np.diff(runs[order]) == 0) & (np.diff(canaries[order]) == 0)
+    return int(order[np.argmax(same)]) if np.any(same) else None
+
+
+ONE_CANARY = (
+    "Instead, audit one canary over all of its runs: it may have been in by any plan, if the plans of other canaries "
+    "did not depend on it. Choose the canary before you look at scores, and give its rows alone, one for each run."
+)
+"""What is advised where canaries of several runs were not in by fair coins, as those of shadow models."""
 
 
 def halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[str]:
@@ -198,31 +413,64 @@ def halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[
     >>> halves(np.arange(100) % 2 == 0, np.zeros(100), np.arange(100))[0][:55]
     'Exactly half of the canaries are in, as coins give once'
     """
-    number, inside = len(included), int(included.sum())
-    if 2.0 * float(bdtr(min(inside, number - inside), number, 0.5)) < CHANCE:
-        raise AuditError(f"{inside:,} of {number:,} canaries are in; fair coins do not part them so.")
-    for what, keys in (("canaries of every run", runs), ("runs of every canary", canaries)):
-        _, place = np.unique(keys, return_inverse=True)
+    _, of_run = np.unique(runs, return_inverse=True)
+    _, of_canary = np.unique(canaries, return_inverse=True)
+    in_several = len(included) > of_canary.max() + 1  # canaries that are in several runs
+    refuse_unfair(int(included.sum()), len(included), ONE_CANARY if in_several else "")
+    for what, place, advice in (
+        ("canaries of every run", of_run, ""),
+        ("runs of every canary", of_canary, ONE_CANARY if in_several else ""),
+    ):
         sizes, within = np.bincount(place), np.bincount(place, included)
-        if np.any(2 * within != sizes):
-            continue
-        log_chance = float(np.sum(-np.log(sizes + 1.0) - betaln(sizes / 2 + 1.0, sizes / 2 + 1.0) - sizes * np.log(2)))
-        what = what if len(sizes) > 1 else "canaries"
-        told = f"Exactly half of the {what} are in, as coins give once in {math.exp(min(-log_chance, 50.0)):,.0f} times"
-        if log_chance < math.log(CHANCE):
-            raise AuditError(f"{told}. They were halved; the bound needs a fair coin for each, tossed before the run.")
-        return [f"{told}. If they were halved in place of tossed for, the bound is void."]
+        if found := halved(what if len(sizes) > 1 else "canaries", sizes, within, advice):
+            return found
     return []
 
 
-def alike(included: Floats, excluded: Floats) -> list[str]:
-    """Say so where scores do not tell members from others: then they show nothing, whatever leaks."""
-    if not (len(included) and len(excluded)):
+def refuse_unfair(inside: int, number: int, advice: str = "") -> None:
+    """Refuse a number of canaries that are in which fair coins do not give; ``advice`` goes behind the sentence."""
+    if 2.0 * float(bdtr(min(inside, number - inside), number, 0.5)) < CHANCE:
+        raise AuditError(f"{inside:,} of {number:,} canaries are in; fair coins do not part them so. {advice}".strip())
+
+
+def halved(what: str, sizes: NDArray[Any], within: NDArray[Any], advice: str = "") -> list[str]:
+    """Refuse groups of which exactly half are in where coins do not give that; else return a note of it, if it is so.
+
+    >>> halved("canaries", np.array([10]), np.array([4]))
+    []
+    """
+    if np.any(2 * within != sizes):
         return []
-    area, p = _mann_whitney(
-        np.concatenate([included, excluded]), np.arange(len(included) + len(excluded)) < len(included)
-    )
-    if p <= ALIKE:
+    log_chance = float(np.sum(-np.log(sizes + 1.0) - betaln(sizes / 2 + 1.0, sizes / 2 + 1.0) - sizes * np.log(2)))
+    told = f"Exactly half of the {what} are in, as coins give once in {math.exp(min(-log_chance, 50.0)):,.0f} times"
+    if log_chance < math.log(CHANCE):
+        refused = f"{told}. They were halved; the bound needs a fair coin for each, tossed before the run. {advice}"
+        raise AuditError(refused.strip())
+    return [f"{told}. If they were halved in place of tossed for, the bound is void."]
+
+
+def direction(scores: Floats, included: Bools) -> list[str]:
+    """Say so where scores do not tell members from others, or where members score lower than others.
+
+    >>> coins = np.arange(60) % 2 == 0
+    >>> direction(np.where(coins, 0.1, 2.3), coins)[0][:66]
+    'Members score lower than others (area 0.000 under the curve), but '
+    """
+    inside, outside = _tallied(scores, included)
+    return _direction(inside, outside)
+
+
+def _direction(inside: NDArray[Any], outside: NDArray[Any]) -> list[str]:
+    """The notes of `direction`, of numbers of members and others at each distinct score, in ascending order."""
+    if not (np.any(inside) and np.any(outside)):
+        return []
+    area, p = _mann_whitney(inside, outside)
+    if area < 0.5 and p < REVERSED:
+        return [
+            f"Members score lower than others (area {area:.3f} under the curve), but high must mean that a canary "
+            "seems in. If it is a loss, turn the score round: -scores, or --names score=-loss for a column loss."
+        ]
+    if p <= ALIKE and area > 0.5:
         return []
     return [f"Scores of members and of others are alike (area {area:.3f} under the curve): they may ignore membership."]
 
@@ -235,7 +483,7 @@ def tells(included: Bools, column: NDArray[Any]) -> float:
     """
     if column.dtype.kind in "fiubMm":
         numbers = column.astype("datetime64[ns]").astype(float) if column.dtype.kind in "Mm" else column.astype(float)
-        return _mann_whitney(numbers, included)[1]
+        return _mann_whitney(*_tallied(numbers, included))[1]
     _, place = np.unique(column.astype(str), return_inverse=True)
     sizes, within = np.bincount(place), np.bincount(place, included)
     if len(sizes) == 1:
@@ -245,14 +493,20 @@ def tells(included: Bools, column: NDArray[Any]) -> float:
     return min(1.0, math.exp(min(len(sizes) * math.log(2.0) - 2.0 * excess**2 / len(column), 0.0)))
 
 
-def _mann_whitney(values: Floats, first: Bools) -> tuple[float, float]:
-    """Area under the curve, ties halved, and its two-sided normal p-value."""
-    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    midranks = (np.cumsum(times) - (times - 1) / 2.0)[place]
-    n, m = int(first.sum()), int((~first).sum())
-    area = (float(midranks[first].sum()) - n * (n + 1) / 2.0) / (n * m)
-    ties = float(np.sum(times.astype(float) ** 3 - times)) / ((n + m) * max(n + m - 1, 1))
-    deviation = math.sqrt(max(n + m + 1 - ties, 0.0) / (12.0 * n * m))
+def _tallied(values: Floats, first: Bools) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return how many of the first kind, and of the other, have each distinct value, in ascending order."""
+    distinct, place = np.unique(values, return_inverse=True)
+    every, kind = (np.bincount(place.reshape(-1)[which], minlength=len(distinct)) for which in (slice(None), first))
+    return kind, every - kind
+
+
+def _mann_whitney(first: NDArray[Any], others: NDArray[Any]) -> tuple[float, float]:
+    """Area under the curve, ties halved, and its two-sided normal p-value; both kinds are counted at each value."""
+    first, others = first.astype(float), others.astype(float)
+    n, m = float(first.sum()), float(others.sum())
+    area = float(np.sum(first * (np.cumsum(others) - others / 2.0))) / (n * m)
+    ties = float(np.sum((first + others) ** 3 - (first + others))) / ((n + m) * max(n + m - 1.0, 1.0))
+    deviation = math.sqrt(max(n + m + 1.0 - ties, 0.0) / (12.0 * n * m))
     return area, 2.0 * float(ndtr(-abs(area - 0.5) / deviation)) if deviation > 0.0 else 1.0
 
 
@@ -273,12 +527,39 @@ def usual_estimates(
     {'plug-in': 3.43, 'Clopper-Pearson at the threshold that looks best': 1.77, 'normal limits': 1.76}
     """
     inside, outside = np.sort(np.asarray(included, float)), np.sort(np.asarray(excluded, float))
-    n, m, alpha = len(inside), len(outside), 1.0 - confidence
-    delta = claim.claimed_point[1] if isinstance(claim, PureDP | ApproxDP) else 1e-5
-    at = np.unique(np.concatenate([inside, outside]))[:-1] if fixed is None else np.array([fixed])
+    n, m = len(inside), len(outside)
+    if not (n and m):
+        raise AuditError(f"There are {n} scores of members and {m} of others; some of both are needed.")
+    at = np.unique(np.concatenate([inside, outside])) if fixed is None else np.array([fixed])
+    at = at[:-1] if len(at) > 1 else at
     true, false = n - np.searchsorted(inside, at, "right"), m - np.searchsorted(outside, at, "right")
+    found = _estimates(true, false, n, m, claim, confidence)
+    if fixed is not None:
+        del found["Clopper-Pearson at the threshold that looks best"]  # at one that was fixed before it is a bound
+    return found
+
+
+def usual_estimates_of_counts(counts: Sequence[int], claim: Claim, confidence: float = 0.95) -> dict[str, float]:
+    """Return `usual_estimates` at a fixed threshold, from members above it, others above, others below, members below.
+
+    >>> found = usual_estimates_of_counts((480, 20, 480, 20), PureDP(1.0))
+    >>> {name: round(value, 2) for name, value in found.items() if "Beta" not in name}
+    {'plug-in': 3.18, 'normal limits': 2.82}
+    """
+    tp, fp, tn, fn = counts
+    found = _estimates(np.array([tp]), np.array([fp]), tp + fn, fp + tn, claim, confidence)
+    del found["Clopper-Pearson at the threshold that looks best"]
+    return found
+
+
+def _estimates(
+    true: NDArray[Any], false: NDArray[Any], n: int, m: int, claim: Claim, confidence: float
+) -> dict[str, float]:
+    """Estimate from members and others above each threshold, of ``n`` members and ``m`` others, at the best one."""
+    alpha = 1.0 - confidence
+    delta = claim.claimed_point[1] if isinstance(claim, PureDP | ApproxDP) else 1e-5
     tp, fp = np.concatenate([true, m - false]), np.concatenate([false, n - true])
-    sizes, others = np.repeat([n, m], len(at)), np.repeat([m, n], len(at))
+    sizes, others = np.repeat([n, m], len(true)), np.repeat([m, n], len(true))
 
     def log_odds(p: Floats, q: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -297,8 +578,6 @@ def usual_estimates(
         "joint-Beta posterior": posterior_epsilon(k, wrong, rest - wrong, runs - k, delta, alpha),
         "normal limits": normal,
     }
-    if fixed is not None:
-        del found["Clopper-Pearson at the threshold that looks best"]  # at one that was fixed before it is a bound
     return {name: max(value, 0.0) for name, value in found.items()}
 
 

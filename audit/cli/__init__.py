@@ -23,7 +23,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, fraction
+from epsaudit.errors import AuditError, clipped, confidence_of, finite_at_least, fraction
 from epsaudit.text import for_json
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
@@ -54,8 +54,10 @@ def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: 
     """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
     try:
         return made(json.loads(text))
+    except AuditError:  # of what is made
+        raise
     except (ValueError, RecursionError) as error:
-        raise AuditError(f"{option} is {text!r}, which is not JSON ({error}).") from None
+        raise AuditError(f"{option} is {clipped(repr(text), 200)}, which is not JSON ({error}).") from None
 
 
 class Number(click.ParamType[float]):

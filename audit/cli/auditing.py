@@ -76,7 +76,7 @@ def audit(
         entropy(seed)
     jobs_of(jobs, "--jobs")
     if out is not None:
-        refuse_if_unwritable(out)
+        provenance.refuse_unwritable(out / "audit.json")
     missing: list[str] = []
     if library:
         if any(value for name, value in program.items() if name != "timeout"):
@@ -213,16 +213,6 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     provenance.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
-def refuse_if_unwritable(out: Path) -> None:
-    """Raise before any run if results could not be written after the last."""
-    probe = out / ".epsaudit"
-    made = not out.exists()
-    provenance.write_whole(probe, "")
-    probe.unlink()
-    if made:
-        out.rmdir()
-
-
 def freeze_test(
     names: Words,
     *,
@@ -237,6 +227,7 @@ def freeze_test(
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
     from epsaudit.testing.frozen import freeze  # which sequential audits come with
 
+    provenance.refuse_unwritable(out)
     if not names and program["program"] is None:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
     numbers = numbers_of_claim({name: program[name] for name in ("epsilon", "delta", "order", "rho", "mu")})
@@ -303,7 +294,7 @@ def hunt(
 ) -> int:
     """Hunt, print and write, where no other hunt does; ``asked`` are its options, and what `_candidates` takes."""
     if out is not None:
-        refuse_if_unwritable(out)
+        provenance.refuse_unwritable(out / "hunt.json")
     if len(words) not in (1, 2):
         raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
     environment, function = words if len(words) == 2 else (None, words[0])

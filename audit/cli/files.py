@@ -27,7 +27,7 @@ from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import entropy, typed, write_whole
+from epsaudit.engine.provenance import entropy, refuse_unwritable, typed, write_whole
 from epsaudit.errors import AuditError, OwnCodeError, clipped, meant, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.reproducer import Function, Reproducer
@@ -43,6 +43,7 @@ SECONDS = 300.0
 
 def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, kind: str, **texts: str | None) -> int:
     """Write what is asked for; ``texts`` are 'latex', 'markdown', 'csv' and 'methods', each with a path or '-'."""
+    refuse_unwritable(html, figure, *(Path(target) for target in texts.values() if target not in (None, "-")))
     everything = load(file)
     family = tables.family_confidence(everything)  # also of a part of them, which may have been chosen by its results
     names = _matching([result.mechanism for result in everything], only, file)
@@ -53,6 +54,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     if html is not None or figure is not None or "methods" in asked:
         with needs("report"):
             from epsaudit.reporting import figures, page
+    ending = "" if figure is None else figures.ending(figure)
     for name, target in asked.items():
         if name == "methods":
             text = page.methods(kept, family)
@@ -67,7 +69,6 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     if html is not None:
         write_whole(html, page.render(kept, family, str(file)))
     if figure is not None:
-        ending = figures.ending(figure)
         if kind == "bounds":
             drawn = figures.certified_against_proven(kept, family)
         elif len(kept) > 1:
@@ -192,6 +193,7 @@ def recount(
     old: Path, *, out: Path, mechanism: str | None, run: bool, seed: int | None, jobs: int | None, quiet: bool
 ) -> int:
     """Count the events of old results on today's code."""
+    refuse_unwritable(out)
     root = entropy(seed)
     known = [result for result in load(old) if isinstance(result, AuditResult)]
     if not known:
@@ -233,6 +235,7 @@ def reproduce(
     run: bool,
 ) -> int:
     """Write the script and the issue. What the file names runs only with ``run``; ``function`` is typed by the user."""
+    refuse_unwritable(out, issue)
     everything = load(file)
     names = _matching([result.mechanism for result in everything], [name] if name else [], file)
     kept = [result for result in everything if result.mechanism in names]

@@ -158,17 +158,52 @@ def command() -> str:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name and rename it, so that no half file is ever left; raises `AuditError`."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.partial")
+    temporary = _temporary(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
         temporary.replace(path)
     except OSError as error:
-        advice = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "give a folder that you may write to"
-        raise AuditError(f"{path} cannot be written ({error.strerror or error}); {advice}.") from error
+        raise _unwritable(path, error) from error
     finally:
         with contextlib.suppress(OSError):  # renamed, or never made
             temporary.unlink()
+
+
+def refuse_unwritable(*files: Path | None) -> None:
+    """Raise `AuditError` before any work if `write_whole` could not write one of these files after it.
+
+    None is passed over. The temporary file is made and removed, with the folders that were missing: permissions alone
+    do not tell what a full disk, a file system such as /proc, or the superuser's rights do.
+    """
+    for path in files:
+        if path is None:
+            continue
+        if path.is_dir() or path.name in ("", ".."):
+            raise AuditError(f"{path} cannot be written (it is a folder); give the name of a file.")
+        temporary = _temporary(path)
+        try:
+            missing = [folder for folder in path.parents if not folder.exists()]
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                temporary.touch()
+                temporary.unlink()
+            finally:
+                for folder in missing:
+                    with contextlib.suppress(OSError):  # it could not be made
+                        folder.rmdir()
+        except (OSError, ValueError) as error:  # a name may hold the character 0
+            raise _unwritable(path, error) from error
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial")
+
+
+def _unwritable(path: Path, error: OSError | ValueError) -> AuditError:
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = "make room" if full else "give a folder that you may write to"
+    return AuditError(f"{path} cannot be written ({getattr(error, 'strerror', None) or error}); {advice}.")
 
 
 DEEPEST = 8  # levels of attributes that are followed; what lies deeper counts by its type. Set by hand

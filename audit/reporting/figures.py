@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.one_run.bounds import GuessCounts
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
@@ -306,32 +307,42 @@ def ending(path: Path) -> str:
 
 
 @styled()
-def scores(included: Floats, excluded: Floats, result: ManyRunsResult | OneRunResult) -> Figure:
-    """Draw scores of members and others with the thresholds of the best event, and their errors beside the claim's."""
+def scores(
+    included: Floats,
+    excluded: Floats,
+    result: ManyRunsResult | OneRunResult,
+    times: tuple[Floats, Floats] | None = None,
+) -> Figure:
+    """Draw scores of members and others with the thresholds of the best event, and their errors beside the claim's.
+
+    ``times`` says how often each score of members and of others occurs; once if it is not given.
+    """
+    times = (np.ones(len(included)), np.ones(len(excluded))) if times is None else times
     figure = blank(TWO_COLUMNS, 2.9)
     left, right = figure.subplots(1, 2)
     both = np.concatenate([included, excluded]).astype(float)
     finite = both[np.isfinite(both)]
     least, most = (float(np.min(finite)), float(np.max(finite))) if len(finite) else (0.0, 1.0)
     edges = np.linspace(least, most, 41)
-    for values, colour, name, style in ((included, VERMILION, "members", "-"), (excluded, BLUE, "others", "--")):
-        left.hist(
-            np.clip(values, edges[0], edges[-1]), edges, histtype="step", color=colour, label=name, linestyle=style
-        )
+    looks: Any = ((included, VERMILION, "members", "-"), (excluded, BLUE, "others", "--"))
+    for weights, (values, colour, name, style) in zip(times, looks, strict=True):
+        within = np.clip(values, edges[0], edges[-1])
+        left.hist(within, edges, weights=weights, histtype="step", color=colour, label=name, linestyle=style)
     best: Any = result.best
-    if isinstance(best, GuessCounts):
+    if not isinstance(best, GuessCounts):
+        cuts = [best.threshold]
+    elif isinstance(fixed := getattr(result, "rule", None), Threshold):
+        cuts = [fixed.at]
+    else:
         above = np.sort(both)
         cuts = [above[-best.guessed_in]] * (best.guessed_in > 0) + [above[best.guessed_out - 1]] * (
             best.guessed_out > 0
         )
-    else:
-        cuts = [best.threshold]
     for place, cut in enumerate(cuts):
         left.axvline(cut, color="black", linewidth=0.8, linestyle=":", label="threshold" if place == 0 else None)
     left.set(xlabel="score", ylabel="scores")
     at = np.concatenate([np.unique(both), [np.inf]])
-    wrong = 1.0 - np.searchsorted(np.sort(excluded), at, "left") / len(excluded)
-    missed = np.searchsorted(np.sort(included), at, "left") / len(included)
+    missed, wrong = _share_below(included, times[0], at), 1.0 - _share_below(excluded, times[1], at)
     right.plot(wrong, missed, color=VERMILION, linestyle="-", label="these scores: no bound")
     errors = with_bends(ERRORS, result.claim)
     right.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
@@ -344,6 +355,12 @@ def scores(included: Floats, excluded: Floats, result: ManyRunsResult | OneRunRe
         axes.legend(fontsize=6.5)
     figure.suptitle(f"{words(result.mechanism)}, {percent(result.confidence)} confidence", fontsize=8)
     return figure
+
+
+def _share_below(scores: Floats, times: Floats, at: Floats) -> Floats:
+    order = np.argsort(scores, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(times[order])])
+    return np.asarray(total[np.searchsorted(scores[order], at, "left")] / total[-1])
 
 
 def _finished(figure: Figure, result: AuditResult) -> Figure:

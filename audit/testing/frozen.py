@@ -31,7 +31,7 @@ from epsaudit.data.neighbours import Pairs
 from epsaudit.engine.independence import refuse_if_all_failed
 from epsaudit.engine.provenance import entropy, stream, write_whole
 from epsaudit.engine.sampling import Section, draw_by_coins, training_outputs
-from epsaudit.errors import AuditError, PowerWarning, fraction, seconds_of, whole_at_least
+from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
 from epsaudit.serve import decoded
 from epsaudit.witnesses import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
@@ -48,6 +48,10 @@ LOOK = 64
 """Runs between two looks at the wealth."""
 SOON = 0.1
 """Share of the runs in which a leak is to be found."""
+ODD = ("below", "above", "missing")
+"""Values of a term with knots at minus infinity, infinity and NaN."""
+LONGEST = 160
+"""[chosen] Characters of what is wrong with a file that a sentence quotes."""
 ENOUGH = 1_000
 """Failures after which nothing else is waited for, as in audits."""
 
@@ -112,16 +116,21 @@ class FrozenTest:
         What is guessed of an output depends on nothing else in its block: bets on others would not be fair.
         """
         size, fits = self.coordinates, np.ones(len(outputs), bool)
-        if outputs.dtype == np.float64 and int(np.prod(outputs.shape[1:])) == size:
+        read = {term["coordinate"] for term in self.terms}  # no other coordinate is looked at, whatever a file says
+        if outputs.dtype == np.float64 and math.prod(outputs.shape[1:]) == size:
             rows = outputs.reshape(len(outputs), size)
+            columns = {place: rows[:, place] for place in read}
         else:
             lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
             fits = np.array([len(one) == size for one in lists], bool)
-            rows = np.array([list(map(number, one)) if len(one) == size else [math.nan] * size for one in lists], float)
-        values = np.empty((len(self.terms), len(rows)))
+            columns = {
+                place: np.array([number(one[place]) if len(one) == size else math.nan for one in lists], float)
+                for place in read
+            }
+        values = np.empty((len(self.terms), len(outputs)))
         with np.errstate(invalid="ignore"):
             for place, term in enumerate(self.terms):
-                x = rows[:, term["coordinate"]]
+                x = columns[term["coordinate"]]
                 if "knots" in term:
                     odd = np.where(np.isnan(x), term["missing"], np.where(x > 0.0, term["above"], term["below"]))
                     inner = np.interp(np.where(np.isfinite(x), x, 0.0), term["knots"], term["values"])
@@ -209,20 +218,58 @@ class FrozenTest:
 
 
 def read(path: str | Path) -> FrozenTest:
-    """Read a frozen test; raises `AuditError` for a file that is none."""
+    """Read a frozen test; raises `AuditError` for a file that is none.
+
+    Reading takes no more than the file's size in time and memory, whatever numbers it holds.
+    """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
         codec.check(data, "frozen-test")
         del data["epsaudit"], data["version"]
         for name in ("guess_x", "guess_x_prime"):
-            data[name] = [[from_json(low), from_json(high), a, b] for low, high, a, b in data[name]]
+            data[name] = [[_number(low), _number(high), a, b] for low, high, a, b in data[name]]
+        data["terms"] = [_term(term) for term in data["terms"]]
         test = FrozenTest(**codec.read_fields(FrozenTest, data))
-        test.guesses(np.zeros((1, test.coordinates)))
-    except (OSError, ValueError, TypeError, KeyError, IndexError, AuditError) as error:
-        raise AuditError(f"{path} is not a frozen test of version {VERSION} ({error}).") from None
+        if (farthest := max(term["coordinate"] for term in test.terms)) >= test.coordinates:
+            raise AuditError(f"a term reads coordinate {farthest} of {test.coordinates}, which count from 0")
+        with_tuples(decoded(test.x)), with_tuples(decoded(test.x_prime))
+        for learnt in (test.runs, *test.learnt):
+            float(learnt)
+    except RecursionError:
+        raise AuditError(f"{path} is not a frozen test of version {VERSION} (it is nested too deeply).") from None
+    except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, AuditError) as error:
+        said = clipped(str(error).rstrip("."), LONGEST)
+        raise AuditError(f"{path} is not a frozen test of version {VERSION} ({said}).") from None
     if sum(weight for _, weight in test.bets) > 1.0 + 1e-9:
         raise AuditError(f"{path} bets what no claim allows: the weights of the bets sum to 1.")
+    if not sum(test.learnt):
+        raise AuditError(f"{path} was learnt from no runs: learnt counts the right, wrong and missing guesses.")
     return test
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _number(data: Any) -> float:
+    """Read an end of an interval, or a number of a term: infinities are allowed, NaN is not."""
+    value = math.nan if isinstance(data, bool) else from_json(data)
+    if not isinstance(value, int | float) or value != value:
+        raise ValueError(f"{clipped(repr(data), 40)} stands where a number must be")
+    return float(value)
+
+
+def _term(term: dict[str, Any]) -> dict[str, Any]:
+    """Check a term: a slope, or knots that rise with as many values, and what is read of other numbers."""
+    if ("slope" in term) == ("knots" in term):
+        raise ValueError("a term must have either a slope or knots")
+    if "slope" in term:
+        return {"coordinate": term["coordinate"], "slope": _number(term["slope"])}
+    read = {name: np.array([_number(one) for one in term[name]]) for name in ("knots", "values")}
+    if not 0 < len(read["knots"]) == len(read["values"]) or np.any(np.diff(read["knots"]) < 0.0):
+        raise ValueError("the knots of a term must rise, with one value each")
+    lists = {name: numbers.tolist() for name, numbers in read.items()}
+    return {"coordinate": term["coordinate"], **lists, **{name: _number(term[name]) for name in ODD}}
 
 
 def freeze(
@@ -309,7 +356,7 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
             listed: list[dict[str, Any]] = []
             for term in terms:
                 knots = {"knots": list(term.knots or (0.0,)), "values": list(term.values or (0.0,))}
-                odd = {name: getattr(term, name) for name in ("below", "above", "missing")}
+                odd = {name: getattr(term, name) for name in ODD}
                 listed.append({"coordinate": getattr(term.feature, "index", 0), **knots, **odd})
             return combine, listed
     return combine, [{"coordinate": i, "slope": slope} for i, slope in slopes.items()]

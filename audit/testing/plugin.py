@@ -66,6 +66,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Refuse what the options cannot be, and register the marker."""
     for name in OPTIONS:
         option(config, name)
+    if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
+        from epsaudit.engine.provenance import refuse_unwritable  # which tests without audits need not pay for
+
+        try:
+            refuse_unwritable(Path(file))
+        except AuditError as error:
+            raise pytest.UsageError(f"--privacy-report: {error}") from None
     config.stash[CERTIFIED] = {}
     config.addinivalue_line(
         "markers",

@@ -169,6 +169,50 @@ def test_a_file_that_is_no_valid_test_is_refused(change, tmp_path):
         frozen.read(tmp_path / "witness.json")
 
 
+DEEP = "[" * 2_000 + "]" * 2_000
+ABSURD = [
+    ('"coordinates": 1', '"coordinates": 1000000000', None),
+    ('"coordinates": 1', f'"coordinates": {10**30}', None),
+    ('"coordinate": 0', '"coordinate": 999999999', "a term reads coordinate 999999999 of 1"),
+    ('"learnt": [27698, 10312, 11990]', '"learnt": [0, 0, 0]', "was learnt from no runs"),
+    ('"learnt": [27698, 10312, 11990]', f'"learnt": [{10**400}, 0, 0]', "int too large"),
+    ('"runs": 20000', f'"runs": {10**400}', "int too large"),
+    ('"x": ["ann"]', f'"x": {"[" * 100_000}', "nested too deeply"),
+    ('"x": ["ann"]', f'"x": {DEEP}', "nested too deeply"),
+    ('"epsilon": 1.0', '"epsilon": NaN', "NaN is not JSON"),
+    ('"delta": 0.0', '"delta": NaN', "NaN is not JSON"),
+    ('"slope": 1.0', '"slope": "1.0"', "is not a frozen test"),
+    ('"slope": 1.0', '"slope": [1.0]', "stands where a number must be"),
+    ('"slope": 1.0', '"slope": true', "stands where a number must be"),
+    ('"slope": 1.0', '"knots": [0.0], "values": [], "below": 0, "above": 0, "missing": 0', "the knots of a term"),
+    ('"slope": 1.0', '"knots": [1.0, 0.0], "values": [1, 2], "below": 0, "above": 0, "missing": 0', "the knots"),
+    (
+        '"slope": 1.0',
+        '"knots": [1.0], "values": [1], "below": "low", "above": 0, "missing": 0',
+        "stands where a number must be",
+    ),
+    ('"slope": 1.0', '"knots": [1.0], "values": [1]', "is not a frozen test"),
+    ('{"float": "-inf"}', f"{DEEP}", "nested too deeply|too deep"),
+    ('{"float": "-inf"}', '{"float": "nan"}', "stands where a number must be"),
+    ('{"float": "-inf"}', '"low"', "stands where a number must be"),
+]
+
+
+@pytest.mark.parametrize(("part", "put", "says"), ABSURD, ids=[put[:40] for _, put, _ in ABSURD])
+def test_absurd_numbers_take_neither_memory_nor_time(part, put, says, tmp_path):
+    text = (Path(__file__).parents[2] / "docs/clients/count.json").read_text(encoding="utf-8")
+    assert part in text
+    (tmp_path / "witness.json").write_text(text.replace(part, put, 1), encoding="utf-8")
+    if says is None:
+        test = frozen.read(tmp_path / "witness.json")  # of outputs that nothing has: none is guessed
+        assert test.guesses(np.zeros((3, 2))).tolist() == [0, 0, 0]
+        assert test.guesses(pack([(1.0, 2.0), "yes"])).tolist() == [0, 0]
+        return
+    with pytest.raises(AuditError, match=says) as refused:
+        frozen.read(tmp_path / "witness.json")
+    assert len(str(refused.value)) < 400
+
+
 def test_the_command_writes_a_test(tmp_path, capsys):
     out = tmp_path / "witness.json"
     assert main(["freeze", "laplace", "--trials", "4000", "--seed", "1", "--out", str(out)]) == 0

@@ -9,6 +9,8 @@ import pytest
 
 from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
 from epsaudit.cli.main import main
+from epsaudit.engine.provenance import refuse_unwritable
+from epsaudit.errors import AuditError
 
 MINE = """
 from epsaudit import DatasetPair, PureDP, black_box, vectorized
@@ -204,6 +206,48 @@ OTHERS = [
 @pytest.mark.parametrize(("words", "says"), OTHERS, ids=[words for words, _ in OTHERS])
 def test_other_commands(words, says, here, capsys):
     refuse(shlex.split(words), capsys, BAD_INPUT, says)
+
+
+UNWRITABLE = [
+    "audit mine:sound --out /proc/nowhere",
+    "audit mine:sound --out mine.py",
+    "freeze mine:sound --out /proc/nowhere/witness.json",
+    "freeze mine:sound --out folder",
+    "hunt mine.py:a_function --pair 1 2 --epsilon 1 --out /proc/nowhere",
+    "recount none.json --out /proc/nowhere/new.json",
+    "recount none.json --out folder",
+    "reproduce none.json --out /proc/nowhere/script.py",
+    "reproduce none.json --issue folder",
+    "report none.json --html /proc/nowhere/page.html",
+    "report none.json --markdown folder",
+    "report none.json --figure mine.py/figure.png",
+    "scores nothing.csv --epsilon 1 --out /proc/nowhere/scores.json",
+    "scores nothing.csv --epsilon 1 --out folder",
+    "scores --counts 1 2 3 4 --epsilon 1 --figure /proc/nowhere/scores.png",
+    "experiment run validity --quick --out /proc/nowhere",
+    "experiment run validity --quick --out mine.py",
+]
+
+
+@pytest.mark.parametrize("words", UNWRITABLE)
+def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("something was done before")
+
+    for name in ("suite.run", "scores.audit_scores", "verify.load"):
+        monkeypatch.setattr(f"epsaudit.audits.{name}", work)
+    for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
+        monkeypatch.setattr(f"epsaudit.cli.{name}", work)
+    monkeypatch.setattr("epsaudit.testing.frozen.freeze", work)
+    refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")
+
+
+def test_folders_that_are_missing_are_not_left_behind(here, tmp_path):
+    refuse_unwritable(tmp_path / "a" / "b" / "found.json")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(AuditError, match="cannot be written"):
+        refuse_unwritable(tmp_path / "a" / "b" / ("long" * 100))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):

@@ -1,0 +1,262 @@
+"""Files of scores for ``epsaudit scores``: columns of a .csv, .parquet, .npz or .npy file, by their roles.
+
+It stands alone because a file may be damaged in any way: whatever is wrong with it becomes one sentence here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.audits.scores import LAYOUT, flattened
+from epsaudit.errors import AuditError, clipped, meant, needs
+
+Column = NDArray[Any]
+Columns = dict[str, Column]
+ROLES = ("included", "score", "run", "canary", "scored")
+MATRIX = ROLES[:4]
+"""What the columns of an .npy matrix are taken for, in this order."""
+IN = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
+"""Words that a file may have for membership."""
+LONGEST = 60
+"""[chosen] Characters of a value, and of a library's message, that a sentence quotes."""
+PANIC = "PanicException"
+"""Name of the exception by which polars, of Rust, says that it found what it did not expect: no `Exception`."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The columns of a file by their roles, all of one length; ``notes`` say what was assumed of them."""
+
+    included: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    run: Column | None
+    canary: Column | None
+    scored: Column | None
+    notes: tuple[str, ...] = ()
+
+
+def read_scores(file: Path, names: str = "") -> Scores:
+    """Read a file of scores; raises `AuditError`, one sentence, for whatever else the file is.
+
+    Parameters
+    ----------
+    file : Path
+        Its ending says how it is read.
+    names : str
+        Columns that have other names than their roles, as in 'score=loss,included=member'. A minus sign before the
+        column of the scores turns them round: 'score=-loss'.
+    """
+    chosen = _names(names)
+    columns, notes = read_columns(file)
+    if not columns:
+        raise AuditError(f"{file} has no columns. Give {LAYOUT}.")
+    if {"in", "out"} <= columns.keys() and not {"included", "score"} & columns.keys():
+        columns = _two_columns(columns, file)
+    found = {role: _column(columns, role, chosen, file) for role in ROLES}
+    included, score = found["included"], found["score"]
+    assert included is not None  # which _column refuses
+    assert score is not None
+    for role, column in found.items():
+        if column is not None and column.ndim != 1:
+            raise AuditError(f"{role} in {file} has shape {column.shape}. {flattened(column.shape)}")
+        if column is not None and len(column) != len(included):
+            raise AuditError(f"{file} has {len(included):,} rows of included and {len(column):,} of {role}.")
+    if len(included) == 0:
+        raise AuditError(f"{file} has no rows. Give {LAYOUT}.")
+    members = membership(included, file)
+    turned = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
+    values = _numbers(score, file) * (-1.0 if turned else 1.0)
+    if members.all() or not members.any():
+        kind = "members" if members.all() else "not members"
+        raise AuditError(f"All {len(members):,} scores in {file} are of canaries that are {kind}; both are needed.")
+    return Scores(members, values, found["run"], found["canary"], found["scored"], tuple(notes))
+
+
+def _names(text: str) -> dict[str, str]:
+    """Read --names: which column has which role."""
+    names: dict[str, str] = {}
+    for part in filter(None, text.split(",")):
+        role, sign, column = (word.strip() for word in part.partition("="))
+        if role not in ROLES:
+            raise AuditError(f"--names has {role!r}; {', '.join(ROLES)} are read.{meant(role, ROLES)}")
+        if not (sign and column):
+            raise AuditError(f"--names has {part!r}; give ROLE=COLUMN, as in score=loss or score=-loss.")
+        if role in names:
+            raise AuditError(f"--names has two columns for {role!r}, {names[role]!r} and {column!r}; give one.")
+        names[role] = column
+    return names
+
+
+def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> Column | None:
+    name = names.get(role, role)
+    if name in columns:
+        return columns[name]
+    if role == "score" and name.startswith("-") and name[1:] in columns:
+        return columns[name[1:]]
+    if role in names or role in ("included", "score"):
+        there = clipped(", ".join(map(repr, columns)), 5 * LONGEST)
+        raise AuditError(f"{file} has no column {name!r}; it has {there}. See --names.")
+    return None
+
+
+def _two_columns(columns: Columns, file: Path) -> Columns:
+    """Columns 'in' and 'out' are scores of runs with the canary and without: one row for each of these runs."""
+    for name in ("in", "out"):
+        if columns[name].ndim != 1:
+            raise AuditError(f"{name} in {file} has shape {columns[name].shape}; give one score for each run.")
+    sides = [columns[name] for name in ("in", "out")]
+    if file.suffix.lower() in (".csv", ".parquet"):  # of one length, the shorter one filled up
+        sides = [np.array([one for one in side.tolist() if one not in ("", None)]) for side in sides]
+    members = np.repeat([True, False], [len(side) for side in sides])
+    values = np.concatenate([_numbers(side, file) for side in sides])
+    return {"included": members, "score": values, "run": np.arange(len(members))}
+
+
+def membership(column: Column, file: Path) -> NDArray[np.bool_]:
+    """Read who is in: numbers 0 and 1, or words of `IN`."""
+    if column.dtype.kind in "biuf" and np.all((column == 0) | (column == 1)):
+        return column.astype(bool)
+    words = [str(one).strip().lower() for one in column.tolist()]
+    if unknown := next((word for word in words if word not in IN), None):
+        order = f" An .npy has its columns in the order {', '.join(MATRIX)}." if file.suffix.lower() == ".npy" else ""
+        said = clipped(repr(unknown), LONGEST)
+        raise AuditError(f"A member is {said}; it must be one of {', '.join(IN)}.{order}")
+    return np.array([IN.get(word, False) for word in words], bool)
+
+
+def _numbers(column: Column, file: Path) -> NDArray[np.float64]:
+    """Read scores as numbers; text may hold them."""
+    if column.dtype.kind in "fiub":
+        return column.astype(float)
+    if column.dtype.kind not in "OU":
+        raise AuditError(f"The scores in {file} are of type {column.dtype}; they must be numbers.")
+    numbers = np.empty(len(column))
+    for place, text in enumerate(column.tolist()):
+        try:
+            numbers[place] = float(text)
+        except (TypeError, ValueError, OverflowError):
+            said = clipped(repr(text), LONGEST)
+            raise AuditError(f"A score in {file} is {said}; it must be a number.") from None
+    return numbers
+
+
+def read_columns(file: Path) -> tuple[Columns, list[str]]:
+    """Read the columns of a file by their names, and say what was assumed of them."""
+    readers: dict[str, Callable[[Path], tuple[Columns, list[str]]]] = {
+        ".csv": _read_csv,
+        ".parquet": _read_parquet,
+        ".npz": _read_npz,
+        ".npy": _read_npy,
+    }
+    kind = file.suffix.lower()
+    if kind not in readers:
+        raise AuditError(f"{file} ends in {kind!r}; {', '.join(readers)} are read.")
+    try:
+        with file.open("rb") as stream:
+            if not stream.read(1):
+                raise AuditError(f"{file} is empty. Give {LAYOUT}.")
+        columns, notes = readers[kind](file)
+        return {name: _as_text(column) for name, column in columns.items()}, notes
+    except OSError as error:
+        raise AuditError(f"{file} cannot be read: {error.strerror or error}.") from None
+    except MemoryError:
+        raise AuditError(f"{file} cannot be read: it says that it holds more than there is memory for.") from None
+    except BaseException as error:
+        if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == PANIC):
+            raise
+        # what decoders raise of damaged files is of many types: zlib.error, BadZipFile, csv.Error, ComputeError
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        said = clipped(lines[0].rstrip(".:"), 3 * LONGEST)
+        raise AuditError(f"{file} cannot be read as {kind}; it may be damaged ({said}).") from None
+
+
+def _as_text(column: Column) -> Column:
+    """Return a column of bytes as one of text."""
+    if column.dtype.kind == "S":
+        return np.array([one.decode("utf-8", "replace") for one in column.reshape(-1).tolist()]).reshape(column.shape)
+    return column
+
+
+def _read_csv(file: Path) -> tuple[Columns, list[str]]:
+    with file.open(encoding="utf-8-sig", newline="") as stream:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
+    head, *rows = rows or [[]]
+    if twice := [name for name, times in Counter(head).items() if times > 1]:
+        raise AuditError(f"{file} has {twice[0]!r} more than once in its first line; a column must have its own name.")
+    if not rows:
+        raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {LAYOUT}.")
+    if any(len(row) != len(head) for row in rows):
+        raise AuditError(f"{file} has rows of other lengths than its head, which names {len(head)} columns.")
+    return {name: np.array(column, object) for name, column in zip(head, zip(*rows, strict=True), strict=True)}, []
+
+
+def _read_parquet(file: Path) -> tuple[Columns, list[str]]:
+    with needs("parquet"):
+        import polars
+    with _silenced():
+        return {one.name: one.to_numpy() for one in polars.read_parquet(file)}, []
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Keep native code from writing to standard error: polars prints a panic, and raises it as well."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nothing:
+            os.dup2(nothing.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _read_npz(file: Path) -> tuple[Columns, list[str]]:
+    if not zipfile.is_zipfile(file):
+        raise AuditError(f"{file} is not an .npz file of numpy, or is cut off.")
+    with np.load(file, allow_pickle=False) as found:
+        if twice := [name for name, times in Counter(found.files).items() if times > 1]:
+            raise AuditError(f"{file} has {twice[0]!r} more than once.")
+        columns = {name: found[name] for name in found.files}
+    if other := [name for name, column in columns.items() if not isinstance(column, np.ndarray)]:
+        raise AuditError(f"{file} holds {other[0]!r}, which is not an array of numpy.")
+    return columns, []
+
+
+def _read_npy(file: Path) -> tuple[Columns, list[str]]:
+    with file.open("rb") as stream:
+        if stream.read(6) != b"\x93NUMPY":
+            raise AuditError(f"{file} is not an .npy file of numpy.")
+    found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapped first: the file must be long enough
+    if found.dtype.names:
+        return {name: found[name] for name in found.dtype.names}, []
+    order = ", ".join(MATRIX)
+    if found.ndim == 1:
+        raise AuditError(
+            f"{file} has 1 dimension, of {len(found):,} values; an .npy has columns, in the order {order}, one row for "
+            "each score. Scores of both kinds go into one .npz, as arrays in and out."
+        )
+    if found.ndim != 2 or not 2 <= found.shape[1] <= len(MATRIX):
+        raise AuditError(
+            f"{file} has shape {found.shape}; an .npy has 2 to {len(MATRIX)} columns, in the order {order}. "
+            f"{flattened(found.shape)}"
+        )
+    names = MATRIX[: found.shape[1]]
+    note = f"The columns of {file} have no names; they were taken for {', '.join(names)}, in this order."
+    if "run" not in names:
+        note += (
+            " No column says of which run a score is: one run was assumed, each row a canary with a coin of its own."
+        )
+    return {name: found[:, place] for place, name in enumerate(names)}, [note]
