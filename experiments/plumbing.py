@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditError, audit, audit_sequentially
+from epsaudit.experiments import plumbing_scores
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
@@ -56,6 +57,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     seeds = range(seed, seed + (1 if quick else AUDITS))
     verdicts = on_all_cores(lambda job: verdict(*job), [(*job, number) for job in jobs for number in seeds])
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
+    rows += plumbing_scores.rows(seeds, CONFIDENCE, quick)
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
     return answer(rows)

@@ -137,6 +137,13 @@ def test_what_is_guessed_of_an_output_does_not_depend_on_the_others():
     assert [int(test.guesses(pack([one]))[0]) for one in outputs.tolist()] == together.tolist()
 
 
+def test_a_coordinate_is_read_of_vectors_and_of_lists_alike():
+    test = frozen.read(Path(__file__).parents[2] / "docs/clients/count.json")
+    test = dataclasses.replace(test, coordinates=2, terms=({"coordinate": 1, "slope": 1.0},))
+    assert test.guesses(np.array([[9.0, 0.0], [-9.0, 3.0]])).tolist() == [1, -1]
+    assert test.guesses(pack([(9.0, 0.0), "yes", (-9.0, 3.0), 0.0])).tolist() == [1, 0, -1, 0]
+
+
 def test_other_noise_is_said_to_make_the_test_stale():
     test = frozen.freeze(count(1.0), trials=40_000, seed=1)
     with pytest.warns(PowerWarning, match="stale: the mechanism is not what it was when this was frozen$"):

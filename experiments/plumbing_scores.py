@@ -1,0 +1,168 @@
+"""Scores in awkward layouts, for the study `plumbing`: what shares a coin, what was halved, and files that are damaged.
+
+Each case writes down answers of randomised response, which attain 1-DP where the scores are sound and 4-DP where they
+are leaky, in a layout of its own. A leaky set whose scores point the other way is consistent with a note of that; the
+note counts as a refusal, since nobody who reads it takes the claim for audited.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit import AuditError, audit_scores
+from epsaudit.cli.score_files import read_scores
+
+RUNS, CANARIES = 400, 20
+"""Of a set with one canary, and of a run with several: enough to refute epsilon 4 at 99.99 %."""
+REASONS = {
+    "nothing says which canary": "rows of a run without canaries",
+    "share their coins": "coins shared",
+    "is twice in run": "rows repeated",
+    "They were halved": "halved in place of coins",
+    "fair coins do not part": "coins not fair",
+    "Members score lower": "a note: members score lower",
+    "np.indices": "a matrix: one row for each score",
+    "has 1 dimension": "one dimension",
+    "may be damaged": "damaged",
+    "is cut off": "damaged",
+    "has no rows": "no rows",
+    "more than once": "a column twice",
+}
+Rng = np.random.Generator
+Bools = NDArray[np.bool_]
+
+
+def answers(coins: Bools, epsilon: float, rng: Rng) -> NDArray[np.float64]:
+    """Answer by randomised response, 1 or -1, which attains epsilon-DP."""
+    truth = rng.random(coins.shape) < 1.0 / (1.0 + math.exp(-epsilon))
+    return np.where(coins == truth, 1.0, -1.0)
+
+
+def many_runs(epsilon: float, rng: Rng) -> dict[str, Any]:
+    """One row for each run, which is how scores of one canary are given."""
+    coins = rng.random(RUNS) < 0.5
+    return {"included": coins, "scores": answers(coins, epsilon, rng), "runs": np.arange(RUNS)}
+
+
+def several(coins: Bools, epsilon: float, rng: Rng) -> dict[str, Any]:
+    """A matrix of runs by canaries, one row for each of both."""
+    run, canary = np.indices(coins.shape).reshape(2, -1)
+    scores = answers(coins, epsilon, rng).reshape(-1)
+    return {"included": coins.reshape(-1), "scores": scores, "runs": run, "canaries": canary, "guesses": "signs"}
+
+
+def repeated(epsilon: float, rng: Rng, rows: int, *names: str) -> dict[str, Any]:
+    """Every row several times, as of several checkpoints; ``names`` say what is in the column of canaries."""
+    one = many_runs(epsilon, rng)
+    given = {key: np.repeat(column, rows) for key, column in one.items()} | {"guesses": "signs"}
+    columns = {"row": np.tile(np.arange(rows), RUNS), "one": np.zeros(RUNS * rows)}
+    return given | ({"canaries": columns[names[0]]} if names else {})
+
+
+def through_file(name: str, write: Callable[[Path], None]) -> dict[str, Any]:
+    """What is read of a file that ``write`` makes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        write(path)
+        found = read_scores(path)
+    return {"included": found.included, "scores": found.score, "runs": found.run, "canaries": found.canary}
+
+
+def fair(rng: Rng, runs: int = RUNS // CANARIES) -> Bools:
+    """Coins of several runs with several canaries each."""
+    return rng.random((runs, CANARIES)) < 0.5
+
+
+def copied(rng: Rng) -> Bools:
+    """Coins of canaries of which each is there twice."""
+    return np.repeat(rng.random((RUNS // CANARIES, CANARIES // 2)) < 0.5, 2, axis=1)
+
+
+def halved(rng: Rng) -> Bools:
+    """Shadow models: each canary is in half of the runs."""
+    return np.argsort(rng.random((RUNS // CANARIES, CANARIES)), axis=0) < RUNS // CANARIES // 2
+
+
+def turned(epsilon: float, rng: Rng) -> dict[str, Any]:
+    """Losses, which are low where the canary was in."""
+    given = many_runs(epsilon, rng)
+    return given | {"scores": -given["scores"]}
+
+
+def matrix(epsilon: float, rng: Rng) -> dict[str, Any]:
+    """An .npz of matrices of runs by canaries."""
+    coins = fair(rng)
+    return through_file("s.npz", lambda path: np.savez(path, included=coins, score=answers(coins, epsilon, rng)))
+
+
+def cut_off(epsilon: float, rng: Rng) -> dict[str, Any]:
+    """An .npy that ends before its rows do."""
+    given = many_runs(epsilon, rng)
+
+    def write(path: Path) -> None:
+        np.save(path, np.stack([given["included"], given["scores"], given["runs"]], axis=1))
+        path.write_bytes(path.read_bytes()[:-100])
+
+    return through_file("s.npy", write)
+
+
+def text_of(lines: str) -> Callable[[float, Rng], dict[str, Any]]:
+    """A .csv of these lines."""
+    return lambda epsilon, rng: through_file("s.csv", lambda path: path.write_text(lines) and None)
+
+
+CASES: dict[str, Callable[[float, Rng], dict[str, Any]]] = {
+    "scores: one row a run": many_runs,
+    "scores: several canaries a run": lambda epsilon, rng: several(fair(rng), epsilon, rng),
+    "scores: 5 rows a run, no canaries": lambda epsilon, rng: repeated(epsilon, rng, 5),
+    "scores: 20 rows a run, no canaries": lambda epsilon, rng: repeated(epsilon, rng, 20),
+    "scores: rows of a run called canaries": lambda epsilon, rng: repeated(epsilon, rng, 5, "row"),
+    "scores: a file joined to itself": lambda epsilon, rng: repeated(epsilon, rng, 2, "one"),
+    "scores: canaries that are there twice": lambda epsilon, rng: several(copied(rng), epsilon, rng),
+    "scores: halves of shadow models": lambda epsilon, rng: several(halved(rng), epsilon, rng),
+    "scores: members score lower": turned,
+    "scores: matrices": matrix,
+    "scores: a file cut off": cut_off,
+    "scores: a header alone": text_of("included,score\n"),
+    "scores: a column twice": text_of("included,score,score\n1,2,3\n0,2,1\n"),
+}
+"""Every layout by its name."""
+EPSILONS = {"sound": 1.0, "leaky": 4.0}
+
+
+def verdict(name: str, epsilon: float, confidence: float, seed: int) -> str:
+    """Audit one set against 1-DP: 'violated', 'consistent', or the sentence that refuses it or is noted."""
+    try:
+        given = CASES[name](epsilon, np.random.default_rng(seed))
+        result = audit_scores(**given, epsilon=1.0, confidence=confidence, seed=seed)
+    except AuditError as error:
+        return str(error)
+    lower = [note for note in result.notes if note.startswith("Members score lower")]
+    return lower[0] if lower else str(result.verdict)
+
+
+def rows(seeds: range, confidence: float, quick: bool) -> list[dict[str, Any]]:
+    """Audit every case with every seed, and count the verdicts as `plumbing` does.
+
+    Examples
+    --------
+    >>> [(one["refuted"], one["consistent"], one["refused"]) for one in rows(range(1), 0.9999, True)]
+    [(0, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0), (1, 0, 0), (0, 0, 1)]
+    """
+    found = []
+    names = list(CASES)[: 3 if quick else None]
+    for name, (kind, epsilon) in [(name, one) for one in EPSILONS.items() for name in names]:
+        said = [verdict(name, epsilon, confidence, seed) for seed in seeds]
+        refusals = [one for one in said if one not in ("violated", "consistent")]
+        reasons = sorted({next((short for part, short in REASONS.items() if part in one), one) for one in refusals})
+        counts = {what: said.count(one) for what, one in (("refuted", "violated"), ("consistent", "consistent"))}
+        counted = {**counts, "refused": len(refusals), "reason": "; ".join(reasons)}
+        found.append({"plumbing": name, "kind": kind, "audit": "scores", **counted})
+    return found
