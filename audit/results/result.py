@@ -332,7 +332,11 @@ def text(results: Iterable[Result]) -> str:
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number, object_pairs_hook=_once)
+        if not (content := Path(path).read_text(encoding="utf-8")).strip():
+            raise AuditError(f"{path} is empty; a result file holds what --out wrote.")
+        data = json.loads(content, parse_constant=_no_number, object_pairs_hook=_once)
+    except AuditError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise AuditError(f"{path} cannot be read as a result file: {str(said).rstrip('.')}.") from error

@@ -69,6 +69,7 @@ def workplace(tmp_path_factory):
     for name, text in {**MODULES, **CHILDREN}.items():
         (folder / name).write_text(text)
     (folder / "folder").mkdir()
+    (folder / "empty.json").write_text("")
     (folder / "none.json").write_text('{"schema": 1, "results": []}')
     return folder
 
@@ -191,6 +192,9 @@ OTHERS = [
     ("list --library nothing", "'nothing' is not a library"),
     ("report", "Missing argument 'RESULT.json'"),
     ("report nowhere.json", "nowhere.json cannot be read"),
+    ("report empty.json --markdown", "empty.json is empty; a result file holds what --out wrote"),
+    ("verify empty.json", "empty.json is empty"),
+    ("recount empty.json --out new.json", "empty.json is empty"),
     ("report none.json --markdown", "none.json has no results"),
     ("report none.json --kind pie", "'pie' is not one of"),
     ("verify nowhere.json", "nowhere.json cannot be read"),
