@@ -42,6 +42,7 @@ STUDIES = (
     ("black-boxes", ["black_boxes"], "studies", ""),
     ("speed", ["speed"], "report", ""),
     ("trace", ["tracing"], "report", ""),
+    ("source-figures", ["source_figures"], "studies", ""),
     (
         "libraries",
         ["library_bugs", "hunts", "traced_libraries", "score_tools"],

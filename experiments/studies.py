@@ -157,11 +157,11 @@ def write_json(path: Path, data: Any) -> None:
     write_whole(path, json.dumps(for_json(data), indent=1, allow_nan=False) + "\n")
 
 
-def stored_rows(folder: Path) -> list[dict[str, Any]]:
-    """Read the rows that `write_data` wrote to a folder of results; raises `AuditError` if there are none."""
+def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:
+    """Read the rows that a study wrote to data.json in a folder of results; raises `AuditError` if there are none."""
     try:
-        rows: list[dict[str, Any]] = json.loads((folder / "data.json").read_text(encoding="utf-8"))["rows"]
-    except FileNotFoundError:
+        rows: list[dict[str, Any]] = json.loads((folder / "data.json").read_text(encoding="utf-8"))[name]
+    except (FileNotFoundError, KeyError):
         raise AuditError(f"There are no results in {folder}; run the study without --quick, in a checkout.") from None
     return rows
 
