@@ -1,4 +1,4 @@
-"""The open problem of larger groups: Algorithm 1 measured, and counts on an asinh scale, which solve it.
+"""The open problem of larger groups: Algorithm 1, and an asinh scale, which meets its error from 44 records on.
 
 The source (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') adds Gaussian noise
 to a group's count and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, hopes for less for

@@ -25,6 +25,7 @@ from epsaudit.mechanisms.broken.selection import PublishedMode
 from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import Maximum
+from epsaudit.mechanisms.ratio import local_sensitivity_of_share
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
@@ -101,7 +102,8 @@ def statements() -> list[Statement]:
         _of_another_selector(),
         *_of_shuffling(),
         _of_the_least_output(),
-        _of_no_ones(),
+        _of_equal_answers(0, "local sensitivity of a ratio of no ones"),
+        _of_equal_answers(10, "local sensitivity of a ratio of ones alone"),
     ]
 
 
@@ -264,10 +266,10 @@ def _of_the_least_output() -> Statement:
     return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)
 
 
-def _of_no_ones() -> Statement:
-    """The ratio of 0 ones among 10 records, and of its neighbours: 0 or 1 among 11, and 0 among 9."""
-    ones, records = 0, 10
+def _of_equal_answers(ones: int, name: str) -> Statement:
+    """The local sensitivity of the share of ones among 10 records that are all alike, by going through neighbours."""
+    records = 10
     stated = max(records - ones, ones) / (records**2 - records)
     neighbours = [(ones + one, records + 1) for one in (0, 1)] + [(ones - one, records - 1) for one in (0, 1)]
     exact_value = max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
-    return Statement("local sensitivity of a ratio of no ones", stated, exact_value, 1.0 / (records + 1))
+    return Statement(name, stated, exact_value, local_sensitivity_of_share(ones, records))

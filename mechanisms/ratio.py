@@ -37,6 +37,21 @@ def answers(ones: int, zeros: int) -> tuple[int, ...]:
     return (1,) * ones + (0,) * zeros
 
 
+def local_sensitivity_of_share(ones: int, records: int) -> float:
+    """Return the local sensitivity of the share a / b under adding or removing one record, for b >= 2.
+
+    It is max(b - a, a) / (b^2 - b) where there are ones and zeros, and 1 / (b + 1) where all records are alike: the
+    record whose removal the first formula is about is not there. Source: 'Privately bounding local sensitivity', which
+    has the first formula for all a and b.
+
+    >>> [round(local_sensitivity_of_share(ones, 10), 4) for ones in (0, 3, 10)]
+    [0.0909, 0.0778, 0.0909]
+    """
+    if ones in (0, records):
+        return 1.0 / (records + 1)
+    return max(records - ones, ones) / (records**2 - records)
+
+
 @dataclass(frozen=True)
 class NaiveRatio(Reference):
     """Both counts with Laplace noise of scale 2 / epsilon, divided: epsilon-DP by basic composition.
