@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import re
 import sysconfig
 import traceback
 import warnings
@@ -112,6 +113,30 @@ def meant(name: str, known: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(known))
     return f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+
+
+NAMES_AN_ERROR = re.compile(
+    r"(?!\s|at |raise |throw |during handling |the above |.*warning\b)"
+    r"(?:.*\W)?\w*(?:error|exception|panic|panicked|fatal|segmentation fault)\b",
+    re.IGNORECASE,
+)
+"""A line at the margin with a word such as TypeError, Exception or panicked. Lines of a stack and of source code are
+indented or begin with these verbs, Python says "The above exception was ..." between two, and a warning ends no
+program."""
+
+
+def cause_of(said: str) -> str:
+    """Return the line of a failed program's standard error that says why it failed; '' if there is none.
+
+    It is the first line that names an error, as stacks and further errors follow it, or else the last line. A line that
+    ends with a colon is joined with the next one, as R and Rust write the message there.
+
+    >>> cause_of("lib.js:9\\n\\nTypeError: no crypto\\n    at load (lib.js:9)\\n\\nNode.js v20")
+    'TypeError: no crypto'
+    """
+    lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+    place = next((place for place, line in enumerate(lines) if NAMES_AN_ERROR.match(line)), len(lines) - 1)
+    return " ".join(line.strip() for line in lines[place : place + 1 + lines[place].endswith(":")]) if lines else ""
 
 
 def clipped(text: str, most: int) -> str:

@@ -134,6 +134,12 @@ class Server:
         both = ((function, 1), (self.many, 2))
         self.asked = [wanted(one, parameters, others) for one, others in both if one is not None]
         self.seeded = all(self.asked)
+        for name, kind in itertools.chain.from_iterable(takes.items() for takes in self.asked):
+            if kind == "rng" and not importlib.util.find_spec("numpy"):
+                sys.exit(
+                    f"The parameter {name!r} of the function is for a generator of numpy, which this Python does not "
+                    "have: install numpy, name the parameter 'seed' to be given a whole number, or give it a default."
+                )
 
     def answer(self, request: dict[str, Any]) -> bytes:
         size, seeds = request["size"], random.Random(request["seed"])
@@ -193,7 +199,9 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
 def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
     """Say which parameters behind the first ``others`` a function is given, and what, "seed" or "rng".
 
-    What has a default of its own is left alone; that of a seed is a whole number, None or a generator.
+    What has a default of its own is left alone; that of a seed is a whole number, None or a generator. A generator
+    that may be left out is left out where nothing has imported numpy, unless the annotation names numpy's: what the
+    library means by ``rng=None`` is no generator of numpy then.
     """
     try:
         names = list(inspect.signature(function).parameters.values())[others:]
@@ -211,7 +219,9 @@ def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[s
             elif free or (isinstance(one.default, Integral) and not isinstance(one.default, bool)):
                 found[one.name] = "seed"
         elif free and (one.name in SEEDS + GENERATORS or generator):
-            found[one.name] = "rng"
+            needed = one.default is one.empty or (generator and importlib.util.find_spec("numpy"))
+            if needed or "numpy" in sys.modules:
+                found[one.name] = "rng"
     return found
 
 

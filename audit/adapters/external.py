@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
-from epsaudit.errors import AuditError, OwnCodeError, seconds_of, with_article
+from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen, values_of
 
 SEEDS = 1 << 53  # below which languages whose numbers are doubles read them exactly
@@ -49,6 +49,7 @@ NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")  # what no line of JSON h
 PROMISES = ("seeded", "single")  # what a program may say of itself when it says hello
 PLAIN = (int, float, str, bool, type(None))
 LAST_WORDS, LAST_LINES, LONGEST_WORD = 300, 3, 40  # quoted: characters and lines of standard error, and of a word
+FIRST_WORDS = 1 << 16  # bytes of standard error since the last question, in which the cause of a failure is looked for
 PIECE = 1 << 18  # bytes read or written at a time, so that a slow child never blocks the rest; set by hand
 IDLE_SECONDS = 30.0  # a child that nobody asks for so long is closed when the next is lent; set by hand
 GREETING_SECONDS = 5.0  # of silence after which somebody is told that a program has not said hello; set by hand
@@ -104,7 +105,8 @@ class Child:
         self.made_of([shutil.which(first) or first, *program.words, *functions])
         self._unsent = memoryview(b"")
         self._lifeline: int | None = None
-        self._words = bytearray()
+        self._words, self._last_words = bytearray(), bytearray()  # of standard error: since the last question, of all
+        self._asked = False
         if os.name != "posix":
             raise AuditError("A mechanism in another process needs a POSIX system: Linux, macOS, or WSL on Windows.")
         if not shutil.which(first) and not shutil.which(os.path.join(self.folder, first)):
@@ -127,9 +129,7 @@ class Child:
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
         hello = '{"epsaudit": 1, "seeded": true or false}'
-        until = f"must say {hello} first, and is given up after {program.timeout:g} seconds"
-        silent = f"epsaudit: The command {program} has said nothing yet; it {until}.\n"
-        waiting = threading.Timer(GREETING_SECONDS, lambda: sys.stderr.write(silent))
+        waiting = threading.Timer(GREETING_SECONDS, say_that_it_is_silent, (program, hello))
         waiting.start()
         try:
             (line,) = self.lines(1, lambda line: False)
@@ -151,9 +151,11 @@ class Child:
             self.fail(f"wrote more than it was asked for: {_shown(bytes(self.received))}")
         if size == 0:  # an answer of no lines could not be told from one to come
             return pack_frozen([])
+        self._asked = True
+        self._words.clear()  # what it said of earlier questions is not why it fails at this one
         asked = f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode()
         self._unsent = memoryview(asked)
-        so_far = "read {:,} of {:,} bytes".format
+        so_far = "after it read {:,} of {:,} bytes".format
         self._pump(lambda: not self._unsent, lambda: so_far(len(asked) - len(self._unsent), len(asked)))
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
@@ -167,7 +169,8 @@ class Child:
             length = said["npy"]
             if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
                 self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
-            self._pump(lambda: len(self.received) >= length, lambda: f"sent {len(self.received):,} of {length:,} bytes")
+            sent = "after it sent {:,} of {:,} bytes".format
+            self._pump(lambda: len(self.received) >= length, lambda: sent(len(self.received), length))
             block = io.BytesIO(self.received[:length])
             del self.received[:length]
             try:
@@ -209,16 +212,29 @@ class Child:
                 self.fail(f"wrote {len(rest):,} bytes without a newline, beginning {rest[:40]!r}")
             return done
 
-        self._pump(enough, lambda: f"answered {len(found):,} of {number:,} lines")
+        def so_far() -> str:
+            asked = f"after it answered {len(found):,} of {number:,} lines"
+            return asked if self._asked else "before it was asked anything"
+
+        self._pump(enough, so_far)
         return found
 
     def fail(self, what: str) -> NoReturn:
         """End the process and raise a sentence that says what it did, and its last words."""
         self.close()
-        lines = [line.strip() for line in self._words.decode("utf-8", "replace").splitlines()]
+        cause = cause_of(self._words.decode("utf-8", "replace"))
+        lines = [line.strip() for line in self._last_words.decode("utf-8", "replace").splitlines()]
         words = " | ".join([line for line in lines if line.strip("^~ ")][-LAST_LINES:])  # without a traceback's marks
-        said = f" Its standard error ends: {words[-LAST_WORDS:]!r}." if words else ""
+        words = words[-LAST_WORDS:]
+        said = f" Its standard error ends: {words!r}." if words else ""
+        if cause not in words and NAMES_AN_ERROR.match(cause):
+            said = f" Its standard error says: {clipped(cause, LAST_WORDS)!r}, and ends: {words!r}."
         raise OwnCodeError(f"The command {self.program} {what}.{said}")
+
+    def _hear(self, more: bytes) -> None:
+        """Keep the beginning of its standard error since the last question, and the end of all of it."""
+        self._words += more[: FIRST_WORDS - len(self._words)]
+        self._last_words = (self._last_words + more)[-4 * LAST_WORDS :]
 
     def close(self) -> None:
         """Tell the process and its group to end, and kill them after `GRACE_SECONDS`, or if Ctrl-C cuts these short."""
@@ -238,7 +254,7 @@ class Child:
             self._process.wait()
             with contextlib.suppress(OSError, ValueError):
                 while more := os.read(self._streams[2].fileno(), PIECE):
-                    self._words += more
+                    self._hear(more)
             for stream in self._streams:
                 with contextlib.suppress(OSError):
                     stream.close()
@@ -272,7 +288,7 @@ class Child:
                 if (now := time.monotonic()) >= look:
                     look = now + LOOK_SECONDS
                     if any(end.is_set() for end in ends()):
-                        self.fail(f"was ended after it {so_far()}, as the audit that had asked was over")
+                        self.fail(f"was ended {so_far()}, as the audit was over")
                 for key, _ in ready.select(max(min(deadline, look) - now, 0.0)):
                     if key.fileobj is stdin:
                         try:
@@ -283,7 +299,7 @@ class Child:
                         ready.unregister(key.fileobj)
                         over |= key.fileobj is stdout
                     elif key.fileobj is stderr:
-                        self._words = (self._words + more)[-4 * LAST_WORDS :]
+                        self._hear(more)
                         continue
                     else:
                         self.received += more
@@ -295,10 +311,22 @@ class Child:
                         how = f"ended with exit status {status}"
                         if status < 0:
                             how = f"was killed by {signal.Signals(-status).name}"
-                    self.fail(f"{how} after it {so_far()}")
+                    self.fail(f"{how} {so_far()}")
                 if time.monotonic() >= deadline and not done():
-                    silent = f"was silent for {self.program.timeout:g} seconds after it {so_far()}"
+                    silent = f"was silent for {self.program.timeout:g} seconds {so_far()}"
                     self.fail(f"{silent}; raise the time limit if it is only slow")
+
+
+SAID_TO_BE_SILENT: set[Program] = set()  # each is said once: many processes of a program may start slowly
+
+
+def say_that_it_is_silent(program: Program, hello: str) -> None:
+    """Tell whoever waits that a program has not said hello yet, unless that was said of the same program before."""
+    if program in SAID_TO_BE_SILENT:
+        return
+    SAID_TO_BE_SILENT.add(program)
+    until = f"must say {hello} first (slow imports delay it), and is given up after {program.timeout:g} seconds"
+    sys.stderr.write(f"epsaudit: The command {program} has said nothing yet; it {until}.\n")
 
 
 def _state(path: str) -> tuple[int, ...] | None:

@@ -14,7 +14,7 @@ from epsaudit import serve
 from epsaudit.adapters.external import CommandMechanism, command
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, cause_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def stated_claims(
         raise AuditError(f"{function} states no claim: {error}.") from None
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     if len(answers) < len(parameters):
-        reason = (done.stderr.strip().splitlines() or ["it ended without an answer"])[-1]
+        reason = cause_of(done.stderr) or "it ended without an answer"
         raise AuditError(f"{function} states no claim: {reason}")
     found: dict[str, Claim] = {}
     for one, said in zip(parameters, answers, strict=True):

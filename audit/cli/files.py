@@ -28,7 +28,7 @@ from epsaudit.audits.verify import load
 from epsaudit.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.engine.provenance import entropy, refuse_unwritable, typed, write_whole
-from epsaudit.errors import AuditError, OwnCodeError, clipped, meant, needs
+from epsaudit.errors import AuditError, OwnCodeError, cause_of, clipped, meant, needs
 from epsaudit.reporting import tables
 from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.reporting.tables import print_table
@@ -308,8 +308,8 @@ def _described(words: Sequence[str]) -> Function:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise OwnCodeError(f"{name} cannot be served: {error}.") from None
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise OwnCodeError(f"{name} cannot be served: {last.rstrip('.')}.")
+        reason = cause_of(done.stderr) or "it said nothing"
+        raise OwnCodeError(f"{name} cannot be served: {reason.rstrip('.')}.")
     told = json.loads(done.stdout)
     facts = {name: told[name] for name in ("takes", "versions", "source")}
     facts |= {"python": os.path.abspath(shutil.which(python) or python), "folder": os.getcwd()}

@@ -21,10 +21,12 @@ import random
 import re
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from textwrap import shorten
 from types import CellType, ModuleType
@@ -36,7 +38,7 @@ from numpy.typing import NDArray
 from scipy import fft
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.adapters.external import CommandMechanism, in_a_new_process
+from epsaudit.adapters.external import CommandMechanism, ends, in_a_new_process, working_for
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, draw, move_on, wrong_call
 from epsaudit.data.neighbours import Dataset, DatasetPair, is_constant
 from epsaudit.data.neighbours import shorten as shown
@@ -396,12 +398,10 @@ class Look:
         half = affordable(until, once, 2, 4 * self.copies, 1, self._each // 2)
         seen: tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]] = ([], [])
         texts = set()
-        for number in range(self.copies):
-            with self._fresh(sides) as laws:
-                for place, law in enumerate(laws):
-                    outputs = draw(law, 2 * half, stream(seed, "look", 1, place, number))
-                    texts.add((place, written(tuple(values_of(outputs)))))
-                    seen[place].append(_events(outputs, witness))
+        for answers in self._asked_anew(sides, 2 * half, seed):
+            for place, outputs in enumerate(answers):
+                texts.add((place, written(tuple(values_of(outputs)))))
+                seen[place].append(_events(outputs, witness))
         made = 4 * half * self.copies
         for place, name in enumerate(("x", "x'") if len(texts) > 2 else ()):  # else all repeat a generator of their own
             if counts is None:
@@ -437,6 +437,25 @@ class Look:
             if not (is_constant(one) or inspect.isroutine(one) or isinstance(one, (type, ModuleType, np.ndarray))):
                 return (SHARED.format(with_article(type(one).__name__)),)
         return ()
+
+    def _asked_anew(self, sides: Sides, runs: int, seed: int) -> Iterator[list[Outputs]]:
+        """Yield the outputs of each copy on both datasets; processes of a program are started together."""
+
+        def ask(number: int) -> list[Outputs]:
+            with self._fresh(sides) as laws:
+                return [draw(law, runs, stream(seed, "look", 1, place, number)) for place, law in enumerate(laws)]
+
+        if not isinstance(self.mechanism, CommandMechanism):
+            yield from map(ask, range(self.copies))
+            return
+        over = threading.Event()  # ends all of them once one has failed, or after Ctrl-C
+        with working_for((*ends(), over)):
+            contexts = [copy_context() for _ in range(self.copies)]
+        with ThreadPoolExecutor(self.copies) as pool:
+            try:
+                yield from pool.map(lambda context, number: context.run(ask, number), contexts, range(self.copies))
+            finally:
+                over.set()
 
     @contextlib.contextmanager
     def _fresh(self, sides: Any) -> Iterator[Sequence[Any]]:

@@ -27,7 +27,7 @@ import numpy as np
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.data.neighbours import UNDER, DatasetPair
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, cause_of
 from epsaudit.reporting.tables import told_apart
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
@@ -239,8 +239,8 @@ class Reproducer:
         found = re.search(r"^fresh runs: .* p-value (\S+)$", done.stdout, re.MULTILINE)
         name = f"The script of {self.function.name}"
         if found is None:
-            last = (done.stderr.strip().splitlines() or ["it printed no p-value"])[-1]
-            raise AuditError(f"{name} does not run by {words[0]}: {last.rstrip('.')}.")
+            reason = cause_of(done.stderr) or "it printed no p-value"
+            raise AuditError(f"{name} does not run by {words[0]}: {reason.rstrip('.')}.")
         if (p_value := float(found[1])) > SHOWN:
             raise AuditError(f"{name} shows nothing: its fresh runs have a p-value of {p_value:.3g}, above {SHOWN:g}.")
         return p_value

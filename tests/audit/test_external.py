@@ -14,6 +14,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
 from epsaudit.adapters import external
 from epsaudit.adapters.external import CHILDREN
+from epsaudit.errors import cause_of
 from epsaudit.outputs.normal_form import Raised, TimedOut
 
 PAIR = DatasetPair((1,), (1, 2))
@@ -92,11 +93,11 @@ FAULTS = {
     "missing": (None, "cannot be started: there is no program '/nowhere/at-all'"),
     "silent from the start": (
         "import time; time.sleep(60)",
-        "was silent for 0.4 seconds after it answered 0 of 1 lines",
+        "was silent for 0.4 seconds before it was asked anything",
     ),
     "no hello": ("print('Loading required package: dp')", "began with 'Loading"),
     "greets badly": ("""print('{"epsaudit": 1, "seeded": "yes"}')""", "it must say"),
-    "fails to start": ("raise SystemExit('no package dp')", "ended with exit status 1"),
+    "fails to start": ("raise SystemExit('no package dp')", "ended with exit status 1 before it was asked anything."),
     "ends": (
         HELLO + "sys.stderr.write('out of noise'); sys.exit(3)",
         "ended with exit status 3 after it answered 0 of 5 lines",
@@ -127,6 +128,17 @@ FAULTS = {
         "is not a .npy file of numbers (Object arrays cannot be loaded when allow_pickle=False)",
     ),
 }
+
+
+CHAINED = """Traceback (most recent call last):
+  File "errors.py", line 1, in error
+    raise ValueError("an error")
+ValueError: first
+
+During handling of the above exception, another exception occurred:
+
+KeyError: 'second'
+"""
 
 
 def ask(program, size=5, patience=60.0):
@@ -170,6 +182,33 @@ class TestFaults:
             ask(program, patience=float(silence.group(1)) if silence else 60.0)
         assert words in str(raised.value)
         assert str(raised.value).startswith("The command ")
+
+    def test_the_cause_is_the_first_line_of_standard_error_that_names_an_error(self):
+        """Above a stack of ten lines and a version, as Node and Java print them; what was said earlier is none."""
+        stack = "".join(f"    at load (loader:{line})\\n" for line in range(10))
+        dies = f"sys.exit('lib.js:9\\n\\nTypeError: no crypto\\n{stack}\\nNode.js v20')"
+        with pytest.raises(AuditError, match=r"says: 'TypeError: no crypto', and ends: '.* \| Node\.js v20'\.$"):
+            ask("import sys\n" + dies)
+        once = "sys.stderr.write('KeyError: caught\\n'); say(1); sys.stdin.readline()\n"
+        law = command([sys.executable, "-c", HELLO + once + dies])((1, 2))
+        assert law.sample(1, np.random.default_rng(0)).tolist() == [1]
+        with pytest.raises(AuditError, match=r"after it answered 0 of 1 lines\. Its standard error says: 'TypeError"):
+            law.sample(1, np.random.default_rng(0))
+
+    @pytest.mark.parametrize(
+        ("said", "cause"),
+        [
+            (CHAINED, "ValueError: first"),
+            ("Error in library(dp) :\n  there is no package\nHalted", "Error in library(dp) : there is no package"),
+            ('Exception in thread "main" java.lang.Oops: x\n\tat A.main(A.java:3)', 'Exception in thread "main" java.'),
+            ("thread 'main' panicked at src/main.rs:2:5:\nno noise\nnote: run with", "thread 'main' panicked at src"),
+            ("a.py:3: FutureWarning: an error soon\ndefault values\nno data", "no data"),
+            (" \n", ""),
+        ],
+    )
+    def test_what_names_an_error(self, said, cause):
+        assert cause_of(said).startswith(cause)
+        assert bool(cause_of(said)) == bool(cause)
 
     def test_more_than_was_asked_for_is_noticed_at_the_next_question(self):
         program = HELLO + "say('1\\n2\\n3\\n4\\n5\\n6'); sys.stdin.readline(); time.sleep(60)"
@@ -264,7 +303,31 @@ def test_a_program_that_says_nothing_at_first_is_told_of_soon(monkeypatch, capsy
     monkeypatch.setattr(external, "GREETING_SECONDS", 0.1)
     with pytest.raises(AuditError, match="was silent for"):
         command(["sleep", "9"], timeout=0.4)((1, 2)).sample(5, np.random.default_rng(0))
-    assert "sleep 9 has said nothing yet; it must say" in capsys.readouterr().err
+    with pytest.raises(AuditError, match="was silent for"):
+        command(["sleep", "9"], timeout=0.4)((1, 2)).sample(5, np.random.default_rng(0))
+    said = capsys.readouterr().err
+    assert "sleep 9 has said nothing yet; it must say" in said
+    assert said.count("said nothing yet") == 1, "of one program once, however many of its processes start slowly"
+
+
+TOGETHER = """
+import os, sys, time
+here = {folder!r}
+first = not os.listdir(here)
+open(os.path.join(here, str(os.getpid())), "w").close()
+while not first and len(os.listdir(here)) < 17:  # as if the import took as long as all others need to start
+    time.sleep(0.02)
+"""
+
+
+def test_processes_that_check_a_refutation_start_together(tmp_path):
+    """Each waits for the other 15, which no process would do for long that is started after another has answered."""
+    folder = tmp_path / "started"
+    folder.mkdir()
+    program = TOGETHER.format(folder=str(folder)) + PYTHON.replace("SCALE", "0.1")
+    mechanism = command([sys.executable, "-c", program], claim=PureDP(1.0), pairs=[PAIR], timeout=30.0)
+    assert audit_sequentially(mechanism, trials=4_000, seed=1, n_jobs=1).violates_claim
+    assert len(os.listdir(folder)) == 17
 
 
 class TestEnds:

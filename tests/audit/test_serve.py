@@ -156,6 +156,39 @@ def test_a_served_function_whose_seed_has_a_default_is_audited_as_in_this_proces
     assert (result.verdict, result.reproducible) == (verdict, True)
 
 
+WITHOUT_NUMPY = """
+import random
+from typing import Optional
+def own(data, rng=None): return (rng or random).gauss(0, 1) + len(data)
+def hinted(data, rng: "Optional[np.random.Generator]" = None): return (rng or random).random()
+def needed(data, rng): return rng.laplace()
+"""
+
+
+@pytest.mark.parametrize("numpy", [False, True])
+def test_a_generator_is_left_out_where_the_library_has_no_numpy(numpy, tmp_path):
+    """`gauss` is Python's and not numpy's: what was given would raise AttributeError in every run."""
+    (tmp_path / "plainly.py").write_text(WITHOUT_NUMPY)
+    words = [sys.executable, *["-S"] * (not numpy), str(FILE)]  # -S leaves installed packages out
+
+    def sampled(name):
+        mechanism = command([*words, f"plainly.py:{name}"], timeout=60.0)
+        return mechanism.reproducible, values_of(mechanism((1, 2)).sample(3, np.random.default_rng(0)))
+
+    reproducible, values = sampled("own")
+    assert not reproducible
+    assert len(set(values)) == 3
+    assert all(isinstance(value, float) for value in values)
+    reproducible, values = sampled("hinted")
+    assert reproducible is numpy, "the annotation says whose generator it is"
+    assert len(set(values)) == 3
+    if numpy:
+        assert sampled("needed")[0]
+    else:
+        with pytest.raises(AuditError, match="'rng' of the function is for a generator of numpy, which this Python"):
+            sampled("needed")
+
+
 def test_many_outputs_at_once_and_their_seeds():
     first, again = (outputs("registry:vector", size=3, seed=4) for _ in range(2))
     assert len({value[0] for value in first}) == 3
