@@ -155,8 +155,8 @@ class Child:
         self._words.clear()  # what it said of earlier questions is not why it fails at this one
         asked = f'{{"dataset": {dataset}, "size": {size}, "seed": {seed}}}\n'.encode()
         self._unsent = memoryview(asked)
-        so_far = "after it read {:,} of {:,} bytes".format
-        self._pump(lambda: not self._unsent, lambda: so_far(len(asked) - len(self._unsent), len(asked)))
+        part = "after it {} {:,} of {:,} bytes".format
+        self._pump(lambda: not self._unsent, lambda: part("read", len(asked) - len(self._unsent), len(asked)))
         lines = self.lines(size, _speaks)
         if lines and _speaks(lines[-1]):
             said = _loaded(lines[-1])
@@ -169,8 +169,7 @@ class Child:
             length = said["npy"]
             if type(length) is not int or not 0 < length <= LARGEST_BLOCK:
                 self.fail(f"announced a block of {shorten(length)} bytes; it must be a whole number from 1 to 2^31")
-            sent = "after it sent {:,} of {:,} bytes".format
-            self._pump(lambda: len(self.received) >= length, lambda: sent(len(self.received), length))
+            self._pump(lambda: len(self.received) >= length, lambda: part("sent", len(self.received), length))
             block = io.BytesIO(self.received[:length])
             del self.received[:length]
             try:

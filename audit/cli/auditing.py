@@ -26,6 +26,7 @@ from epsaudit.adapters.registry import Entry, Listed, chosen, matching, own_obje
 from epsaudit.adapters.served import Served, stated_claims
 from epsaudit.audits import suite
 from epsaudit.audits.fixed import jobs_of, trials_of
+from epsaudit.audits.sequential import SequentialResult
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.data.neighbours import Adjacency, DatasetPair
@@ -345,12 +346,12 @@ def hunt(
     say(f"{found.sentence()} Seed {found.seed}.")
     if found.interrupted:
         return INTERRUPTED
-    if not found.audits:  # which refutes nothing, and shows nothing either
+    if not found.audits and not found.refuted:  # which refutes nothing, and shows nothing either
         raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
     return SURPRISED if found.refuted else AS_EXPECTED
 
 
-def _told(finding: Finding, form: str, seed: int) -> AuditResult:
+def _told(finding: Finding, form: str, seed: int) -> AuditResult | SequentialResult:
     """Return a finding's result with its pair in the command, where `epsaudit reproduce` reads it, if JSON can."""
     if (case := finding.as_json()) is None:
         return finding.result

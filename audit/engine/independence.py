@@ -294,6 +294,8 @@ class Look:
             and not (mechanism.trusted or mechanism.fresh)
         ):
             self.copies, self._each = PROCESSES, min(most // (4 * PROCESSES), RUNS_OF_A_PROCESS)
+        if isinstance(mechanism, CommandMechanism) and mechanism.trusted:
+            self.calls = 0
         if not isinstance(mechanism, FunctionMechanism):
             return
         given = [mechanism.function, pair.x, pair.x_prime]
@@ -383,19 +385,28 @@ class Look:
                 )
 
     def again(
-        self, sides: Sides, witness: Witness, counts: Any, seed: int, refuted: bool, until: float = math.inf
+        self,
+        sides: Sides,
+        witness: Witness,
+        counts: Any,
+        seed: int,
+        refuted: bool,
+        until: float = math.inf,
+        fewest: int = 1,
+        level: float = LEVEL,
     ) -> int:
         """Ask copies of what has randomness of its own: `AuditError` if they see the witness's events otherwise.
 
         Copies are compared with ``counts`` of fresh runs; for None as many runs are made anew. Programs are started
         anew, and only where the claim is ``refuted``. Where time runs out, at the moment ``until`` of
-        `time.perf_counter`, copies make two runs at least. Returns how many runs were made.
+        `time.perf_counter`, copies make twice the ``fewest`` runs on each dataset. With few runs, which show little,
+        the ``level`` at which independent runs are refused has to be larger. Returns how many runs were made.
         """
         program = isinstance(self.mechanism, CommandMechanism)
         if self.copies < 2 or self._each < 2 or (program and not refuted):
             return 0
         once = functools.partial(draw, sides[0], 2, stream(seed, "look", 0))
-        half = affordable(until, once, 2, 4 * self.copies, 1, self._each // 2)
+        half = affordable(until, once, 2, 4 * self.copies, min(fewest, self._each // 2), self._each // 2)
         seen: tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]] = ([], [])
         texts = set()
         for answers in self._asked_anew(sides, 2 * half, seed):
@@ -413,7 +424,7 @@ class Look:
                 own = [(hit, total) for hit, event in zip(hits, events, strict=True) if event is not None]
             for event, of_the_function in zip(np.stack(seen[place], axis=1), own, strict=True):  # shape (copies, runs)
                 first, later = event[:, :half].sum(axis=1), event[:, half:].sum(axis=1)
-                found = unevenness_of_copies(half, first, later, LEVEL / 16, of_the_function)
+                found = unevenness_of_copies(half, first, later, level / 16, of_the_function)
                 if found is not None:
                     who = "Processes of the program that were started anew" if program else "Copies of the function"
                     raise AuditError(

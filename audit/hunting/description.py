@@ -437,6 +437,7 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
     """Yield all changes of a table: rows of x and of x', in words, and how complex it is."""
     values = [_values_of(column, table.beyond) for column in table.columns]
     low, high = (tuple(cases[min(side, len(cases) - 1)].content for cases in values) for side in (0, 1))
+    zeros = tuple(_zero_of(column, least, table.beyond) for column, least in zip(table.columns, low, strict=True))
     most, owner = table.most_rows_a_person, table.owner
 
     # all columns at an end, then each value of one with the rest at an end
@@ -445,6 +446,7 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
         records = [case._replace(content=(case.content,)) for case in (greatest, least, *others)]
     else:
         records = [_Case(high, "a record of the greatest values"), _Case(low, "a record of the least values")]
+        records += [_Case(zeros, "a record of zeros", 1)] if repr(zeros) not in (repr(low), repr(high)) else []
     for place, cases in enumerate(values if len(values) > 1 else ()):
         for value, words, complexity in cases:
             for end, side, more in ((low, "least", 1), (high, "greatest", 0)):
@@ -471,6 +473,7 @@ def _changes(table: Table) -> Iterator[tuple[Rows, Rows, str, int]]:
         _Case((), "empty data"),
         _Case((low,), "the least value alone", 1),
         _Case((high,), "the greatest value alone", 1),
+        *([_Case((zeros,), "a record of zeros alone", 2)] if repr(zeros) not in (repr(low), repr(high)) else []),
         _Case((low, high), "the least and the greatest value (a tie)", 2),
         _Case((low,) * crowd, f"{crowd} times the least value", 2),
         _Case((high,) * crowd, f"{crowd} times the greatest value", 2),
@@ -556,6 +559,13 @@ def _values_of(column: Column, beyond: bool) -> list[_Case]:
         _Case(int(min(max(value, least), greatest)) if whole else float(value), words, complexity)
         for value, words, complexity in made
     ] + missing
+
+
+def _zero_of(column: Column, least: Any, beyond: bool) -> Any:
+    """The zero of a column of numbers that may hold it, else its least value: a norm, or a total, of zero divides."""
+    numeric = column.role != "owner" and column.type in ("float", "integer") and not column.categories
+    zero = 0.0 if column.type == "float" else 0
+    return zero if numeric and column.accepts(zero, beyond) else least
 
 
 def _person(column: Column, number: int) -> Any:

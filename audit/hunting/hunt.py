@@ -2,7 +2,8 @@
 
 Of the one error probability, alpha = 1 - confidence, the k-th audit may spend 3 alpha / (pi k)^2, and as much the k-th
 certification, of a pair as it was found or shrunk; both take fresh runs (docs/how-to/hunt.md says why this suffices).
-Traces and the screen order candidates and certify nothing.
+Where certifying anew would take longer than there is time, the audit's own bets are the certificate. Traces and the
+screen order candidates and certify nothing, but for a trace that knows the exact law of the output itself.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import copy
 import dataclasses
 import functools
 import math
+import os
 import time
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -28,16 +30,19 @@ from epsaudit.adapters.served import Served
 from epsaudit.audits.fixed import Question, begun, families_of
 from epsaudit.audits.sequential import MORE_CALLS, RUNS_A_CALL, RUNS_A_STREAM, SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
+from epsaudit.certificates import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
 from epsaudit.engine.checkpoint import Checkpoint, Identity
+from epsaudit.engine.independence import PROCESSES
 from epsaudit.engine.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.engine.sampling import Section, certification_counts, check_restart, training_outputs
 from epsaudit.errors import AuditError, clipped
+from epsaudit.hunting.boundaries import bisected, nearest, steps_of
 from epsaudit.hunting.description import LONGEST_NOTE, AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Values, description_at
 from epsaudit.hunting.ranking import promise
-from epsaudit.hunting.shrinking import edge_of, shrink
+from epsaudit.hunting.shrinking import candidate_with, edge_of, rows_of, shrink
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
@@ -71,29 +76,67 @@ in fewer: else half of those that may certify it, but eight times those that ref
 2,000 runs certifies 5.2 of a loss of 10."""
 LEAST_RUNS = 128
 """Where the doubling of certifying runs begins."""
+LATE = 0.4
+"""Share of ``seconds`` by which certifying may end late. A hunt is to end within one and a half times ``seconds``; the
+rest is for what no estimate foresees, as the end of a request that is being answered."""
+RUNS_TO_COMPARE = 16
+"""Runs on each side that processes started anew are compared with, where the bets of an audit are the certificate."""
+ALIKE = 1e-4
+"""Probability of losing what independent runs refuted in that comparison. The processes, of four runs on each side at
+least, then differ significantly where each keeps its noise: at the level of one of the 64 tests, 1.6e-6, if 3 to 13 of
+16 see the event, with probability at most C(32, 6)^-1 = 1.1e-6; if fewer or more do, as none or all of the 16 runs do,
+with at most C(24, 16) / C(80, 16) = 2.7e-11."""
+AT_A_BOUNDARY = 8
+"""Runs of a dataset, at most, that say whether it raises, in a bisection between data that do and data that do not."""
+
+
+class Law(NamedTuple):
+    """The exact law of an output on a pair of datasets, which refutes the claim by itself."""
+
+    exact: float
+    """The loss, in the claim's parameter."""
+    said: str
+    """The trace's sentence, which names the line that draws the noise."""
+
+    @classmethod
+    def of(cls, trace: Trace | None) -> Law | None:
+        """Return the law that a trace knows of the whole output, if the claim is refuted by it."""
+        known = trace is not None and trace.refuted and trace.exact is not None
+        return cls(trace.exact, trace.sentence()) if known else None  # type: ignore[union-attr,arg-type]  # as known
+
+    def note(self, claim: Claim) -> str:
+        """Say what is exact, and how to see it again."""
+        exact = f"by the exact law of the output, {claim.symbol} = {self.exact:.6g} on this pair"
+        return f"{exact}, as `epsaudit trace --certify` shows again: {self.said}"
 
 
 @dataclass(frozen=True)
 class Finding:
     """A refuted claim as it is to be reported."""
 
-    result: AuditResult
-    """Of a readable event; where none suffices, of one that a script counts, or of a learnt one."""
+    result: AuditResult | SequentialResult
+    """Of a readable event; where none suffices, of one that a script counts, or of a learnt one. Of the audit that
+    refuted the claim, where there was no time to certify it anew. Where a law is known, it need not refute the claim.
+    """
     candidate: Candidate = field(compare=False)
     """What was certified."""
     steps: int = 0
     """Tests that shrinking took."""
     strongest: Finding | None = None
     """Of the pair as it was found, where more is certified on it than on the simplest."""
+    law: Law | None = None
+    """Where the exact law of the output on this pair refutes the claim, whatever the runs show."""
 
     @property
     def pair(self) -> str:
         """Both datasets, and where they differ if long ones begin alike."""
-        return str(dataclasses.replace(self.candidate.pair, name=""))
+        return str(alone(self.candidate.pair))
 
     def to_dict(self) -> dict[str, Any]:
         more = self.strongest and self.strongest.to_dict()
-        return {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json(), "strongest": more}
+        law = self.law and self.law._asdict()
+        told = {"result": self.result.to_dict(), "steps": self.steps, "pair": self.as_json(), "strongest": more}
+        return told | ({"law": law} if law else {})
 
     def as_json(self) -> list[Any] | None:
         """Return the two datasets and the parameters as JSON values; None if JSON cannot write them."""
@@ -103,10 +146,13 @@ class Finding:
         return None
 
     def __str__(self) -> str:
+        said = str(self.result)
+        if self.law is not None:
+            said = f"{self.result.mechanism}: {self.result.claim} is refuted {self.law.note(self.result.claim)}\n{said}"
         if (more := self.strongest) is None:
-            return str(self.result)
+            return said
         bound = f"{more.result.claim.symbol} >= {lower(more.result.lower_bound)}"
-        return f"{self.result}\nMore is certified on the pair as it was found: {bound} on {more.pair}"
+        return f"{said}\nMore is certified on the pair as it was found: {bound} on {more.pair}"
 
 
 @dataclass(frozen=True)
@@ -120,10 +166,19 @@ class Attempt:
     """Why not."""
     finding: Finding | None = None
     """What a refuted claim was shrunk to."""
+    law: Law | None = None
+    """The exact law of the output, where it refutes the claim."""
 
     @property
     def refuted(self) -> bool:
-        return self.result is not None and self.result.violates_claim
+        return self.law is not None or (self.result is not None and self.result.violates_claim)
+
+    @property
+    def verdict(self) -> str:
+        by_runs = self.result is not None and self.result.violates_claim
+        if self.law is not None and not by_runs:
+            return f"refuted by the exact law of the output, {self.law.exact:.4g}"
+        return self.failure or ("refuted" if self.refuted else "not refuted")
 
 
 @dataclass(frozen=True)
@@ -165,7 +220,8 @@ class Hunt:
         tried: dict[str, bool] = {}
         for one in self.attempts:
             for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
-                if one.result is not None and self.options.adjacency in (None, relation):  # no audit, no verdict
+                audited = one.result is not None or one.law is not None  # no audit, no verdict
+                if audited and self.options.adjacency in (None, relation):
                     tried[str(relation)] = tried.get(str(relation), False) or one.refuted
         return tried
 
@@ -202,7 +258,7 @@ class Hunt:
                 "proven": best and best.proven,
                 "certified": best and best.lower_bound,
                 "runs": one.result and one.result.runs,
-                "verdict": one.failure or ("refuted" if one.refuted else "not refuted"),
+                "verdict": one.verdict,
                 "pair": finding and finding.pair,
                 "event": finding and finding.result.describe_event(),
             }
@@ -247,9 +303,9 @@ def hunt(
         none = f"None of the {len(known)} candidates are neighbours as the claim is for{which}"
         raise AuditError(f"{none}; give pairs that are.")
     name = options.name or str(getattr(function, "name", None) or getattr(function, "__name__", "function"))
-    until = math.inf if options.seconds is None else started + options.seconds
+    until, latest = (started + share * (options.seconds or math.inf) for share in (1.0, 1.0 + LATE))
     everyone = [_Screened(number, one) for number, one in enumerate(kept)]
-    hunting = _Hunting(function, claim, name, options, everyone, 0, until)
+    hunting = _Hunting(function, claim, name, options, everyone, 0, until, latest)
     with contextlib.ExitStack() as stack:
         if options.checkpoint is None:
             hunting.seed = entropy(options.seed)
@@ -259,7 +315,10 @@ def hunt(
             hunting.seed = record.seed
         hunting.audit_all(hunting.in_order("traces", hunting.traced), more=True)
         if not hunting.interrupted:
-            hunting.audit_all(hunting.in_order("hunt", hunting.screened))
+            others = hunting.in_order("hunt", hunting.screened)
+            apart = [one for one in hunting.at_boundaries() if one in others or one.number < 0]
+            hunting.audit_all(apart, more=True)
+            hunting.audit_all([one for one in others if one not in apart])
         if not hunting.attempts and hunting.ordered and all(one.failure for one in hunting.ordered):
             first = hunting.ordered[0].failure
             raise AuditError(f"None of the {len(hunting.ordered)} candidates could be audited. The first: {first}")
@@ -279,6 +338,8 @@ class _Screened:
     kept: bool = False  # suspected by a trace, or kept by all rounds
     failure: str = ""
     pace: float = 0.0  # seconds of a run
+    raised: tuple[float, float] = (math.nan, math.nan)  # shares of the runs on x, and on x', that raised
+    law: Law | None = None
 
 
 @dataclass
@@ -290,6 +351,7 @@ class _Hunting:
     everyone: Sequence[_Screened]
     seed: int
     until: float
+    latest: float  # when what certifies has to end; ``until`` is when nothing else begins
     file: Checkpoint | None = None
     ordered: list[_Screened] = field(default_factory=list)  # those that runs were made of, the most promising first
     times: Counter[Any] = field(default_factory=Counter)  # how often each aspect was audited
@@ -299,16 +361,20 @@ class _Hunting:
     runs: int = 0
     certified: int = 0
     took: float = 0.0  # seconds of the last certification, which those that follow take, too
+    restarts: float = 0.0  # seconds that it takes to start the processes that check a refutation
+    untraced: set[str] = field(default_factory=set)  # parameters at which no trace comes to an end
     interrupted: bool = False
 
     def in_order(self, name: str, make: Callable[[], list[_Screened]]) -> list[_Screened]:
         """Return candidates to be audited, the most promising first, as the checkpoint holds them if they were made."""
-        record, facts = Section(self.file, name), ("rank", "seen", "kept", "failure", "pace")
+        record = Section(self.file, name)
+        facts = ("rank", "seen", "kept", "failure", "pace", "raised", "law")
 
         def read(known: dict[str, Any]) -> list[_Screened]:
             self.runs = known["runs"]
             for one, told in zip(self.everyone, known["everyone"], strict=True):
                 vars(one).update(told)
+                one.law = one.law and Law(*one.law)
             return [self.everyone[place] for place in known["ordered"]]
 
         if (found := record.once("choice", read)) is None:
@@ -329,14 +395,16 @@ class _Hunting:
             alike[digest(dict(one.candidate.parameters))].append(one)
         losses, kinds, suspected = dict[int, float](), set[Any](), list[_Screened]()
         for some in alike.values():
-            with contextlib.suppress(AuditError):  # of a program, or too slow
-                for one, found in zip(some, self.traces([each.candidate for each in some]), strict=False):
-                    losses[one.number], one.seen = 0.0 if found is None else found.loss, True
-                    self.options.say(f"tracing: {len(losses)} of {len(self.everyone)} candidates")
-                    if time.perf_counter() > end:
-                        break
-        for number in sorted(filter(losses.get, losses), key=losses.__getitem__, reverse=True):
-            one = self.everyone[number]
+            if losses and time.perf_counter() > end:
+                break
+            for one, found in zip(some, self.traces([each.candidate for each in some], end), strict=False):
+                losses[one.number], one.seen = 0.0 if found is None else found.loss, True
+                one.law = Law.of(found)
+                self.options.say(f"tracing: {len(losses)} of {len(self.everyone)} candidates")
+                if time.perf_counter() > end:
+                    break
+        suspicious = [self.everyone[number] for number in losses if losses[number]]
+        for one in sorted(suspicious, key=lambda one: (one.law is not None, losses[one.number]), reverse=True):
             new = {(aspect, edge_of(one.candidate)) for aspect in aspects_of(one.candidate)} - kinds
             if new and self.look(one, end, 1):
                 kinds |= new
@@ -344,12 +412,26 @@ class _Hunting:
                 one.kept = True
         return suspected
 
-    def traces(self, candidates: Sequence[Candidate]) -> Iterator[Trace | None]:
-        """Trace candidates with the same parameters; None for what cannot be traced, as its data, say."""
+    def traces(self, candidates: Sequence[Candidate], end: float) -> Iterator[Trace | None]:
+        """Trace candidates with the same parameters; None for what cannot be traced, as its data, say.
+
+        Nothing comes, now and later, of a program, and of what is silent for too long, or at the moment ``end``.
+        """
         first, bits = candidates[0], self.options.witnesses == "all"
-        how: Any = {"claim": self.claim(first), "seed": self.seed % 2**32, "bits": bits, "timeout": TRACED}
-        for found in traces(self.mechanism(first), [one.pair for one in candidates], **how):
-            yield None if isinstance(found, str) else found
+        if (key := digest(dict(first.parameters))) in self.untraced:
+            return
+        timeout = min(TRACED, max(end - time.perf_counter(), TRACED / 10.0))
+        try:
+            how: Any = {"claim": self.claim(first), "seed": self.seed % 2**32, "bits": bits, "timeout": timeout}
+            for found in traces(self.mechanism(first), [one.pair for one in candidates], **how):
+                yield None if isinstance(found, str) else found
+        except AuditError:
+            self.untraced.add(key)
+
+    def law(self, candidate: Candidate) -> Law | None:
+        """Return the exact law of the output on a pair, where it refutes the claim."""
+        found = next(self.traces([candidate], self.latest), None)
+        return Law.of(found)
 
     def screened(self) -> list[_Screened]:
         """Sample what was not audited nor is known, in a third of the time at most; one of each if there are enough."""
@@ -367,6 +449,56 @@ class _Hunting:
             one.kept = True
         return sorted(tried, key=lambda one: (one.kept, *one.rank), reverse=True)
 
+    def at_boundaries(self) -> list[_Screened]:
+        """Return neighbours of which one raises and the other does not, between data that always and that never do.
+
+        For each combination of values and each relation it is a candidate that was screened, or is found by bisection,
+        in a sixth of the time.
+        """
+        groups: dict[Any, list[_Screened]] = defaultdict(list)
+        for one in self.everyone:
+            if not math.isnan(one.raised[0]) and rows_of(one.candidate) is not None:
+                for relation in one.candidate.adjacencies:
+                    groups[relation, digest(dict(one.candidate.parameters))].append(one)
+        end, found = time.perf_counter() + self.left() / 6.0, list[_Screened]()
+        for (relation, _), some in groups.items():
+            if all(self.known(one.candidate) for one in some):
+                continue
+            if apart := [one for one in some if {*one.raised} == {0.0, 1.0}]:
+                found += [max(apart, key=lambda one: one.rank)]
+                continue
+            told: dict[float, dict[str, Any]] = {0.0: {}, 1.0: {}}
+            for one in some:
+                for share, rows in zip(one.raised, rows_of(one.candidate) or (), strict=True):
+                    told.get(share, {})[repr(rows)] = tuple(rows)
+            way = nearest(list(told[1.0].values()), list(told[0.0].values()), relation)
+            if way is not None and time.perf_counter() < end:
+                self.options.say(f"bisecting what raises, {len(way)} datasets under '{relation}'")
+                found += self.bisected(some[0].candidate, relation, way, end)
+        return found
+
+    def bisected(self, like: Candidate, relation: Adjacency, way: Sequence[Any], end: float) -> list[_Screened]:
+        """Return the neighbours on a way between which raising ends, as a candidate; none where it does not end."""
+        tries, described = "the last data that raise and the first that do not", self.options.describe
+        like = dataclasses.replace(like, adjacencies=(relation,), tries=tries)
+        if described is None:  # how rows become a dataset is not known
+            like = dataclasses.replace(like, rows=None)
+        looked: dict[int, _Screened] = {}
+
+        def describe(values: Values) -> Any:
+            return None if described is None else description_at(described, values)
+
+        def raises(place: int) -> tuple[bool, bool] | None:
+            candidate = candidate_with(like, (way[place], way[place + 1]), like.parameters, describe)
+            if candidate is None:
+                return None
+            looked[place] = one = _Screened(-2 - place, candidate)
+            self.look(one, end, max(steps_of(way) - len(looked), 1), AT_A_BOUNDARY)
+            return None if math.isnan(one.raised[0]) else (one.raised[0] >= 0.5, one.raised[1] >= 0.5)
+
+        place = bisected(way, raises)
+        return [] if place is None or looked[place].failure else [looked[place]]
+
     def failures(self) -> tuple[str, ...]:
         """Say of which candidates every run failed, of those with each value of a parameter."""
         tried: dict[str, list[_Screened]] = defaultdict(list)
@@ -381,25 +513,31 @@ class _Hunting:
             if some
         )
 
-    def look(self, one: _Screened, end: float, waiting: int) -> bool:
+    def look(self, one: _Screened, end: float, waiting: int, most: int = RUNS) -> bool:
         """Rank a candidate by runs, for which it has its share of the time; False, and why, if it cannot be audited."""
         one.seen = True
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 claim, pairs = self.claim(one.candidate), [one.candidate.pair]
-                question = Question.of(self.mechanism(one.candidate), pairs, claim=claim, trials=self.options.trials)
-                seed = entry_seed(self.seed, f"screen {one.number}")
+                mechanism = self.mechanism(one.candidate)
+                question = Question.of(mechanism, pairs, claim=claim, trials=self.options.trials)
+                seed, begin = entry_seed(self.seed, f"screen {one.number}"), time.perf_counter()
                 sides = begun(question, seed, 1, Section()).sides[0]
                 start = time.perf_counter()
                 both: Any = training_outputs(sides, 1, seed, 1)  # a run may take a hundred times as long as others
                 took = max(time.perf_counter() - start, 1e-9)
                 if (fit := ((end - start) / waiting - took) / took) >= 1.0:
-                    more = training_outputs(sides, int(min(fit, RUNS - 1)), seed, 0)
+                    more = training_outputs(sides, int(min(fit, most - 1)), seed, 0)
                     both = alike(*map(join, zip(both, more, strict=True)))
                 self.runs += 2 * len(both[0])
                 one.pace = (time.perf_counter() - start) / (2 * len(both[0]))  # without the start of a program
+                if isinstance(mechanism, CommandMechanism) and not mechanism.fresh:  # see `by_bets`
+                    asked = PROCESSES * (start - begin + 8.0 * one.pace) / (os.cpu_count() or 1)
+                    self.restarts = max(self.restarts, asked + 2 * RUNS_TO_COMPARE * one.pace)
                 values = [value for side in both for value in values_of(side)]
+                raised = [np.mean([isinstance(value, Raised) for value in values_of(side)]) for side in both]
+                one.raised = float(raised[0]), float(raised[1])
                 if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
                     raise AuditError(f"every run {values[0]!r}")
                 one.rank = promise(both[0], both[1], claim, families_of(self.options.witnesses))
@@ -456,12 +594,13 @@ class _Hunting:
             if not waiting or self.left() <= self.took:  # to certify what it would refute
                 return
             number, times = len(self.attempts) + 1, self.times
-            chosen = min(waiting, key=lambda one: min(times[aspect] for aspect in aspects_of(one.candidate)))
+            chosen = min(waiting, key=functools.partial(self.turn, suspected=more))
             others = {aspect for one in waiting for aspect in aspects_of(one.candidate)} - {*times}
             times.update(aspects_of(chosen.candidate))
             waiting.remove(chosen)
             candidate, name = chosen.candidate, f"audit {number}"
             result, finding, failure, stage, program = None, None, "", "its audit was done", False
+            law = chosen.law
             try:
                 self.options.say(f"{name}: {candidate.tries or candidate.pair}")
                 program = isinstance(self.mechanism(candidate), CommandMechanism)
@@ -470,11 +609,13 @@ class _Hunting:
                 share = 1.0 / max(2 + coming + 2 * more, len(others))
                 seconds = max(self.left(share), min(LEAST_AUDIT * chosen.pace, self.left(0.5)))
                 confidence, trials = self.options.share(number), self.options.trials
-                audited = self.audit(candidate, confidence, trials, name, seconds, self.left(0.5))
+                turns = chosen.pace > LONG and not math.isinf(self.until)
+                audited = self.audit(candidate, confidence, trials, name, seconds, self.left(0.5), turns)
                 result = dataclasses.replace(audited, notes=(*audited.notes, *candidate.notes))
-                if result.violates_claim:
+                if result.violates_claim or law is not None:
                     stage = "it was certified"
-                    self.options.say(f"{name}: refuted after {result.runs:,} runs")
+                    how = f"after {result.runs:,} runs" if law is None else "by the exact law of its output"
+                    self.options.say(f"{name}: refuted {how}")
                     finding = self.finding(number, chosen, result)
             except AuditError as error:
                 failure = f"refuted, and not certified anew: {error}" if result is not None else str(error)
@@ -484,9 +625,26 @@ class _Hunting:
             refuted = result is not None and result.violates_claim
             if refuted and program and finding is None:  # no process that was started anew has seen it
                 result, refuted, failure = None, False, failure or "refuted, and not certified anew"
-            for aspect in aspects_of(candidate) if refuted else ():
+            for aspect in aspects_of(candidate) if refuted or law is not None else ():
                 self.found[aspect].add(edge_of(candidate))
-            self.attempts.append(Attempt(candidate, result, failure, finding))
+            self.attempts.append(Attempt(candidate, result, failure, finding, law))
+
+    def turn(self, one: _Screened, suspected: bool) -> tuple[int, int]:
+        """Sort candidates to be audited: by how often their values were, and under a deadline as values are listed.
+
+        Of a deadline each audit takes so much that later ones may have nothing left. What is suspected, or refuted by
+        the outputs of the screen, if these were those of an audit, comes before.
+        """
+        often = min(self.times[aspect] for aspect in aspects_of(one.candidate))
+        if suspected or math.isinf(self.until) or one.rank[0] > 1.0:
+            return often, -1
+        return often, self.listed[digest(dict(one.candidate.parameters))]
+
+    @functools.cached_property
+    def listed(self) -> dict[str, int]:
+        """The place of each combination of values among all, the usual ones first."""
+        keys = dict.fromkeys(digest(dict(one.candidate.parameters)) for one in self.everyone)
+        return {key: place for place, key in enumerate(keys)}
 
     def known(self, candidate: Candidate) -> bool:
         """Whether a claim was refuted already at all its values, under all its relations, on such data or on any."""
@@ -494,30 +652,42 @@ class _Hunting:
         return all(kinds & self.found[aspect] for aspect in aspects_of(candidate))
 
     def finding(self, number: int, refuted: _Screened, first: SequentialResult) -> Finding | None:
-        """Certify what was refuted as it was found, and what it is shrunk to in the time that is left."""
+        """Certify what was refuted as it was found, and what it is shrunk to in the time that is left.
+
+        Where the exact law refutes the claim, runs are made to certify it, too, and are told whatever they show.
+        """
+        law = refuted.law
         best, place = None, 1 + sum(one.finding is not None for one in self.attempts)
 
-        def certified(candidate: Candidate, pace: float, steps: int = 0) -> Finding | None:
-            for attempt in range(TRIES):
-                if (attempt or steps) and self.left() <= self.took:
+        def certified(candidate: Candidate, pace: float, steps: int = 0, law: Law | None = None) -> Finding | None:
+            made: AuditResult | None = None
+            for attempt in range(TRIES if first.violates_claim else 1):
+                least = first.runs * 4**attempt
+                if ((attempt or steps) and self.left() <= self.took) or self.lacks_time(candidate, pace, least):
                     break
                 started, self.certified = time.perf_counter(), self.certified + 1
                 self.options.say(f"certifying {candidate.pair}")
-                certify = functools.partial(self.certify, candidate, pace, least=first.runs * 4**attempt)
-                result = self.once(f"certify {self.certified}", AuditResult, certify)
-                self.runs, self.took = self.runs + result.trials, time.perf_counter() - started
-                if result.violates_claim:
-                    return Finding(result, candidate, steps)
-            return None
+                certify = functools.partial(self.certify, candidate, pace, least=least)
+                made = self.once(f"certify {self.certified}", AuditResult, certify)
+                self.runs, self.took = self.runs + made.trials, time.perf_counter() - started
+                if made.violates_claim or law is not None:
+                    return Finding(with_law(made, law), candidate, steps, law=law)
+            if steps:
+                return None
+            if first.violates_claim and self.bets_certify(candidate, pace):
+                return Finding(with_law(self.by_bets(candidate, first), law), candidate, law=law)
+            return None if law is None else Finding(with_law(first, law), candidate, law=law)
 
         try:
-            if (best := certified(refuted.candidate, refuted.pace)) is not None:
+            if (best := certified(refuted.candidate, refuted.pace, law=law)) is not None:
                 self.options.hold(place, best, self.seed)
-            smallest, steps = self.shrunk(number, refuted.candidate, first)
+            smallest, steps = self.shrunk(number, refuted.candidate, first, law)
             looked = _Screened(-1, smallest)  # smaller data may take longer
             if smallest is refuted.candidate or not self.look(looked, time.perf_counter() + self.left(0.25), 1):
                 return best
-            if (found := certified(smallest, looked.pace, steps)) is not None:
+            if law is not None and (law := self.law(smallest)) is None:
+                return best
+            if (found := certified(smallest, looked.pace, steps, law)) is not None:
                 stronger = best is not None and best.result.lower_bound > found.result.lower_bound
                 best = dataclasses.replace(found, strongest=best if stronger else None)
                 self.options.hold(place, best, self.seed)
@@ -528,8 +698,60 @@ class _Hunting:
                 self.until, self.interrupted = -math.inf, True
         return best
 
-    def shrunk(self, number: int, refuted: Candidate, first: SequentialResult) -> tuple[Candidate, int]:
-        """Return the simplest candidate that is found, and how many tests that took."""
+    def lacks_time(self, candidate: Candidate, pace: float, least: int) -> bool:
+        """Whether bets certify what is refuted, and the fewest runs to certify an event end later than a hunt may."""
+        learnt = max(2 * least, self.fewest_to_learn(candidate, pace))
+        fewest = 2 * learnt + max(2 * least, 2 * LEAST_RUNS)
+        return self.room(pace) < fewest and self.bets_certify(candidate, pace)
+
+    def room(self, pace: float) -> float:
+        """How many runs there is time for, until a hunt that is late has to end, beside the check by processes."""
+        return (self.latest - self.restarts - time.perf_counter()) / max(pace, 1e-6)
+
+    def fewest_to_learn(self, candidate: Candidate, pace: float) -> int:
+        """How many runs on each side show whether those of a program depend on one another; none of a function."""
+        mechanism = self.mechanism(candidate)
+        if not isinstance(mechanism, CommandMechanism):
+            return 1
+        return MORE_CALLS * (RUNS_A_STREAM if pace > LONG else RUNS_A_CALL)
+
+    def bets_certify(self, candidate: Candidate, pace: float) -> bool:
+        """Whether an audit's bets are a certificate: of a program if it was audited in turns, in which runs are calls.
+
+        Outputs of one request may depend on one another, for which an audit that is to be certified anew does not look.
+        """
+        mechanism = self.mechanism(candidate)
+        if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
+            return True
+        return pace > LONG and not math.isinf(self.until) and in_turns(mechanism) is not mechanism
+
+    def by_bets(self, candidate: Candidate, first: SequentialResult) -> SequentialResult:
+        """Return the audit that refuted a claim as its certificate, once processes that are started anew answer alike.
+
+        Its bound holds at whatever time it stopped, and its share of the error probability is spent. `AuditError` if
+        they answer otherwise.
+        """
+        mechanism = self.mechanism(candidate)
+        if isinstance(mechanism, CommandMechanism) and not mechanism.fresh:
+            self.options.say(f"starting {PROCESSES} processes to check it, which takes some {self.restarts:.0f} s")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                asked: Any = {"claim": self.claim(candidate), "trials": self.options.trials}
+                question = Question.of(in_turns(mechanism), [alone(candidate.pair)], **asked)
+                run, witness = begun(question, first.seed, 1, Section()), first.witness
+                outputs: Any = training_outputs(run.sides[0], RUNS_TO_COMPARE, first.seed, 0)
+                (a, c), (b, d) = map(witness.count, outputs)
+                counts = Counts(RUNS_TO_COMPARE, RUNS_TO_COMPARE, a, b, c, d, events=witness.events)
+                how: Any = {"until": self.latest, "fewest": 2, "level": ALIKE}
+                made = run.look.again(run.sides[0], witness, counts, first.seed, True, **how)
+            self.runs += 2 * RUNS_TO_COMPARE + made
+        why = "the bets of the audit certify it, as there was no time to certify an event by fresh runs"
+        return dataclasses.replace(first, notes=(*first.notes, why))
+
+    def shrunk(
+        self, number: int, refuted: Candidate, first: SequentialResult, law: Law | None
+    ) -> tuple[Candidate, int]:
+        """Return the simplest candidate that tests find, or traces that know the law, and how many of them it took."""
         trials = min(max(4 * first.runs, STEP_RUNS[0]), STEP_RUNS[1])
         steps, end = 0, time.perf_counter() + (self.left() - self.took) / 2.0
 
@@ -542,6 +764,8 @@ class _Hunting:
                 return 0.0
             steps += 1
             self.options.say(f"shrinking, step {steps}: {one.pair}")
+            if law is not None:
+                return 0.0 if (shown := self.law(one)) is None else shown.exact
             seconds = (end - time.perf_counter()) / 4.0  # as others are to come
             try:
                 tried = self.audit(one, STEP_CONFIDENCE, trials, f"shrink {number} {steps}", seconds)
@@ -575,12 +799,11 @@ class _Hunting:
         asked: Any = {"trials": most, "confidence": confidence, "witnesses": options.witnesses}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            question = Question.of(mechanism, [candidate.pair], claim=claim, **asked)
+            question = Question.of(mechanism, [alone(candidate.pair)], claim=claim, **asked)
             run = begun(question, seed, options.n_jobs, Section())
-            sides = run.sides[0]
+            sides, room = run.sides[0], self.room(pace)
             size = int(min(max(4 * least, most // 4), max(TO_LEARN, least) // 2, affordable / 4.0))
-            if isinstance(mechanism, CommandMechanism):  # so many show whether its runs depend on one another
-                size = max(size, MORE_CALLS * (RUNS_A_STREAM if pace > LONG else RUNS_A_CALL))
+            size = max(size, self.fewest_to_learn(candidate, pace))
             outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
             run.look.at(sides, outputs)
             scores = list(candidate_scores(question.families, *outputs))
@@ -594,11 +817,11 @@ class _Hunting:
                 break
         enough = max(np.nextafter(claim.parameter, np.inf), MOST_OF_IT * limit)
         runs = sizes[min(bisect.bisect_left(sizes, enough, key=lambda n: choose(n).predicted), len(sizes) - 1)]
-        choice, runs = choose(runs), min(2 * runs, most)  # for luck
+        choice, runs = choose(runs), int(min(2 * runs, most, max(room - 2 * size, LEAST_RUNS)))  # twice, for luck
         counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
         chosen = ["the pair and the event were chosen by earlier runs, none of which counts"]
-        with contextlib.suppress(AuditError):
-            chosen += (f"a trace names {one.sentence()}" for one in self.traces([candidate]) if one and one.suspicious)
+        traced = self.traces([candidate], time.perf_counter() + (self.latest - time.perf_counter()) / 4.0)
+        chosen += (f"a trace names {one.sentence()}" for one in traced if one and one.suspicious)
         shared = run.shared(0, [*run.look.notes[id(sides)], *candidate.notes, *chosen])
         result = AuditResult(
             **{**shared, "trials": 2 * size + runs, "seed": seed},
@@ -610,20 +833,29 @@ class _Hunting:
         )
         if result.lower_bound > 0.0:
             now = time.perf_counter()
-            until = max(self.until, now + (now - started) / 4.0)  # where certifying took longer than there was time
+            # a quarter more where certifying took longer than there was time, but no longer than a hunt may be late
+            until = min(max(self.until, now + (now - started) / 4.0), self.latest)
             run.look.again(sides, choice.witness, counts, seed, result.violates_claim, until)
         return result
 
     def audit(
-        self, candidate: Candidate, confidence: float, trials: int, name: str, seconds: float, most: float = 0.0
+        self,
+        candidate: Candidate,
+        confidence: float,
+        trials: int,
+        name: str,
+        seconds: float,
+        most: float = 0.0,
+        turns: bool = False,
     ) -> SequentialResult:
         """Audit for these seconds, and as long as it is expected to refute the claim within ``most``."""
+        mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
                 audit_sequentially,
-                quickly(self.mechanism(candidate)),  # certification sees whether its runs depend
-                [candidate.pair],
+                in_turns(mechanism) if turns else mechanism,
+                [alone(candidate.pair)],
                 claim=self.claim(candidate),
                 trials=trials,
                 seconds=None if math.isinf(seconds) else lambda done: max(seconds, done * most, 0.1),
@@ -664,7 +896,24 @@ class _Hunting:
             raise AuditError(f"The claim for {parameters!r} raises {type(error).__name__}: {error}.") from error
 
     def left(self, share: float = 1.0) -> float:
-        return (self.until - time.perf_counter()) * share
+        """Seconds, or a share of them, until nothing begins: so that checking what is refuted by then ends in time.
+
+        Half of the time is left to look for it, though, however long it takes to start processes.
+        """
+        restarts = min(self.restarts, (0.5 + LATE) * (self.options.seconds or 0.0))
+        return (min(self.until, self.latest - restarts) - time.perf_counter()) * share
+
+
+def alone(pair: DatasetPair) -> DatasetPair:
+    """Return a pair without the words for what it tries, so that it prints as its datasets."""
+    return dataclasses.replace(pair, name="")
+
+
+def with_law(result: Audited, law: Law | None) -> Audited:
+    """Return a result that says what the exact law of the output is on its pair, if that is known."""
+    if law is None:
+        return result
+    return dataclasses.replace(result, exact=law.exact, notes=(*result.notes, law.note(result.claim)))
 
 
 def candidate_of(one: Any, adjacency: Adjacency | None = None) -> Candidate:

@@ -97,22 +97,37 @@ def _simpler(
                 break
             proposed.append((rows, {**parameters, name: other}))
     for place, (sides, parameters) in enumerate((*proposed, *alike)):
-        made: Candidate | None = candidate
-        if sides is not None and candidate.rows is not None:
-            made = describe(parameters).candidate(*sides, candidate.tries)
-        elif sides is not None:
-            pair = list[Any]()
-            for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
-                if isinstance(dataset, np.ndarray):
-                    pair.append(np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:]))
-                else:
-                    pair.append(type(dataset)(records))
-            held = tuple(one for one in relations if holds(one, *pair))
-            made = Candidate(DatasetPair(*pair), held, candidate.tries)
-        if made is not None and {*relations} <= {*made.adjacencies}:
-            alone = dataclasses.replace(made.pair, name="")
-            made = dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
+        made = candidate_with(candidate, sides, parameters, describe)
+        if made is not None:
             yield made, place >= len(proposed)
+
+
+def candidate_with(
+    candidate: Candidate, sides: tuple[Rows, Rows] | None, parameters: Values, describe: Callable[[Values], Any]
+) -> Candidate | None:
+    """Return a candidate with other records, or None for its own, and other values of the parameters.
+
+    It is one if the description accepts the records and all relations of the given candidate hold for them, else None.
+    """
+    relations, made = candidate.adjacencies, candidate
+    if sides is not None and candidate.rows is not None:
+        described: Candidate | None = describe(parameters).candidate(*sides, candidate.tries)
+        if described is None:
+            return None
+        made = described
+    elif sides is not None:
+        pair = list[Any]()
+        for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
+            if isinstance(dataset, np.ndarray):
+                pair.append(np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:]))
+            else:
+                pair.append(type(dataset)(records))
+        held = tuple(one for one in relations if holds(one, *pair))
+        made = Candidate(DatasetPair(*pair), held, candidate.tries)
+    if not {*relations} <= {*made.adjacencies}:
+        return None
+    alone = dataclasses.replace(made.pair, name="")
+    return dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:

@@ -131,7 +131,11 @@ class Reproducer:
             said = f"{self.result.mechanism} is a {type(self.result).__name__}"
             raise AuditError(f"{said}; a reproducer is made of an audit on pairs of datasets.")
         if not self.result.violates_claim:
-            raise AuditError(f"The claim of {self.result.mechanism} is not refuted; there is nothing to reproduce.")
+            name, exact = self.result.mechanism, self.result.exact
+            if exact is not None and exact > self.result.proven:
+                why = f"the exact value {exact:.4g} refutes the claim, which a trace with --certify shows again"
+                raise AuditError(f"The runs of {name} do not refute the claim; {why}.")
+            raise AuditError(f"The claim of {name} is not refuted; there is nothing to reproduce.")
 
     @functools.cached_property
     def game(self) -> MembershipGame:

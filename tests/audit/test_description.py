@@ -86,6 +86,23 @@ def test_what_the_issue_lists_is_tried():
     assert tried(many, lambda x, y: len(y) == len(x) + 30)  # and too many
 
 
+def test_a_record_of_zeros_is_tried_alone_and_beside_others_where_it_may_be():
+    """All columns at once, as norms and totals of it are zero; columns that hold no zero are at their least."""
+
+    def zeros(*columns, **more):
+        pairs = Table(columns, **more).pairs()
+        return [one for one in pairs if "of zeros" in one.tries]
+
+    a, b = Column("a", bounds=(-1, 1)), Column("b", "integer", bounds=(-1, 1))
+    kind, far = Column("kind", "category", categories=("x", "y")), Column("far", bounds=(2, 3))
+    tried = {repr(one.rows) for one in zeros(a, b)}
+    assert {repr(((), ((0.0, 0),))), repr((((0.0, 0),), ((0.0, 0), (1.0, 1))))} <= tried
+    assert any(one.rows == (((-1.0,) * 2,), ((0.0,) * 2,)) for one in zeros(a, Column("c", bounds=(-1, 1)), form="one"))
+    assert all((0.0, "x", 2.0) in [*x, *y] for x, y in (one.rows for one in zeros(a, kind, far, beyond=False)))
+    assert all((0.0, "x", 0.0) in [*x, *y] for x, y in (one.rows for one in zeros(a, kind, far)))
+    assert not zeros(Column("a", bounds=(0, 1)), Column("b", bounds=(0, 1))), "it is the least record"
+
+
 def test_no_dataset_that_the_description_excludes():
     table = Table(
         [Column("v", bounds=(0, 1)), Column("who", role="owner")], least=3, beyond=False, most_rows_a_person=2

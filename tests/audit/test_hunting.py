@@ -1,22 +1,29 @@
 """Hunts: leaky functions are found from a description of their data alone, sound ones are never refuted."""
 
+import itertools
 import json
 import math
 import os
 import re
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from epsaudit import AddRemove, AuditError, DatasetPair, PureDP, Substitution, vectorized
+from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, Substitution, vectorized
+from epsaudit.adapters import external
 from epsaudit.adapters.served import Served
+from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
+from epsaudit.data.neighbours import MaxChange
 from epsaudit.hunting import hunt as hunting
-from epsaudit.hunting.description import AddRemovePerson, Column, Table, numbers, symbols
+from epsaudit.hunting.boundaries import bisected, nearest, steps_of, way_between
+from epsaudit.hunting.description import AddRemovePerson, Column, SubstitutePerson, Table, numbers, symbols
 from epsaudit.hunting.hunt import candidate_of, hunt
 from epsaudit.hunting.parameters import Options, candidates
 from epsaudit.hunting.shrinking import rows_of, shrink
@@ -479,8 +486,8 @@ def test_shrinking_stays_within_the_relation_of_the_claim():
 
 @pytest.mark.usefixtures("no_audit")
 def test_no_audit_is_no_verdict():
-    """Nothing was audited, which is not 'not refuted'."""
-    seen = hunted(scale_of_half, WITHIN, [([1], [1, 1])])
+    """Nothing was audited, nor is any law known, which is not 'not refuted'."""
+    seen = hunted(majority_of_little_noise, SYMBOLS, [(["a"], ["a", "a"])])
     assert seen.verdicts() == {}
     assert "nothing could be audited" in seen.sentence()
     assert "and 0 audited" in seen.sentence()
@@ -549,3 +556,233 @@ def test_rows_of_a_person_are_not_said_to_be_far_apart():
     assert found.refuted
     assert all("neighbours under 'add or remove one person'" in result.notes for result in results)
     assert not any("a claim for neighbours allows" in note for result in results for note in result.notes)
+
+
+class Clock:
+    """Stands for `time.perf_counter`: a run of a program takes as long as it says, and all else no time."""
+
+    def __init__(self, monkeypatch, pace):
+        self.now, lock, asked = 0.0, threading.Lock(), external.Child.outputs
+
+        def outputs(child, dataset, size, seed):
+            alone = threading.current_thread() is threading.main_thread()
+            with lock:  # processes that are started together share the cores
+                self.now += size * pace / (1 if alone else os.cpu_count())
+            return asked(child, dataset, size, seed)
+
+        monkeypatch.setattr(time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(external.Child, "outputs", outputs)
+
+
+def raises_from_thirteen_records_on(values, rng):
+    if len(values) >= 13:
+        raise ZeroDivisionError("all weights are 0")
+    return len(values) + rng.laplace()
+
+
+def raises_now_and_then(values, rng):
+    """Raise on all data alike, in six of ten runs; the screen sees some data on which every run raises."""
+    if rng.random() < 0.6:
+        raise ZeroDivisionError("bad luck")
+    return len(values) + rng.laplace()
+
+
+SLOW = """
+import random
+def raises_on_one(rows, seed):
+    if len(rows) == 1:
+        raise ZeroDivisionError("no variance")
+    return round(len(rows) + random.Random(seed).gauss(0, 9), 3)
+def tells_the_parity(rows, seed): return (random.Random(seed).random() < 0.97) == (len(rows) % 2)
+def raises_by_chance(rows, seed):
+    if random.Random(seed).random() < 0.6:
+        raise ZeroDivisionError("bad luck")
+def randomised(rows, seed): return (random.Random(seed).random() < 0.73) == (len(rows) % 2)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "refuted"),
+    [
+        ("raises_on_one", True),
+        ("tells_the_parity", True),
+        pytest.param("raises_by_chance", False, marks=pytest.mark.slow),
+        ("randomised", False),
+    ],
+)
+@pytest.mark.parametrize(("pace", "seconds"), [(0.15, 40.0), pytest.param(1.0, 120.0, marks=pytest.mark.slow)])
+def test_a_hunt_of_a_slow_program_ends_in_time(function, refuted, pace, seconds, monkeypatch, tmp_path):
+    """At most one and a half times what was asked; a sound function is refuted in one of 10^4 hunts."""
+    (tmp_path / "slowly.py").write_text(SLOW)
+    monkeypatch.chdir(tmp_path)
+    clock, described = Clock(monkeypatch, pace), symbols("a", "b", least=1)
+    confidence = 0.95 if refuted else 0.9999
+    how = {"adjacency": AddRemove, "describe": described, "seed": 1, "n_jobs": 1, "confidence": confidence}
+    listed = candidates(described, adjacency=AddRemove)
+    seen = hunt(Served(f"slowly.py:{function}"), listed, claim=PureDP(1.0), options=Options(seconds=seconds, **how))
+    assert clock.now <= 1.5 * seconds
+    if pace < 1.0 or not refuted:  # of a second a run there are too few for all
+        assert seen.refuted == refuted
+    assert seen.refuted == bool(seen.findings)
+    assert seen.refuted or clock.now >= 0.5 * seconds
+    for finding in seen.findings:
+        assert recompute(finding.result.to_dict()).holds
+
+
+def test_what_raises_for_sure_is_bisected_to_neighbours_that_tell():
+    """All of 20 or more records raise, and none of up to two: only 12 and 13 records are neighbours that differ."""
+    within = numbers(0, 1, integer=True)
+    listed = candidates(within, adjacency=AddRemove)
+    assert not [one for one in listed if {12, 13} == {len(one.pair.x), len(one.pair.x_prime)}]
+    seen = hunted(raises_from_thirteen_records_on, within, listed[:: len(listed) // 24], audits=3)
+    assert seen.refuted
+    pair = seen.findings[0].candidate.pair
+    assert sorted(map(len, (pair.x, pair.x_prime))) == [12, 13]
+    assert "ZeroDivisionError" in str(seen.findings[0].result.witness)
+
+
+def raises_by_size_but_not_by_value(values, rng):
+    """Raise for sure by the number of records, which is public where one is substituted."""
+    if len(values) >= 13:
+        raise ZeroDivisionError("all weights are 0")
+    return float(np.clip(values, 0.0, 1.0).sum()) + rng.laplace()
+
+
+@pytest.mark.parametrize(
+    ("function", "relation"),
+    [(raises_by_size_but_not_by_value, Substitution), (raises_now_and_then, AddRemove)],
+)
+def test_raising_that_tells_nothing_is_not_refuted(function, relation):
+    """At 99.99 %: what raises by public size, and what raises in most runs on all data alike."""
+    within = numbers(0, 1)
+    listed = candidates(within, adjacency=relation)
+    seen = hunted(
+        function, within, listed[:: len(listed) // 16], adjacency=relation, confidence=0.9999, audits=3, trials=600
+    )
+    assert not seen.refuted
+    assert seen.attempts
+
+
+class TestBoundaries:
+    @pytest.mark.parametrize(
+        ("relation", "x", "x_prime", "steps"),
+        [
+            (AddRemove(), (1, 2, 3), (2, 3, 4, 4), 3),
+            (Substitution(), (1, 2, 3), (1, 4, 5), 2),
+            (AddRemovePerson(0), ((1, 5), (1, 6), (2, 7)), ((2, 7), (3, 8)), 2),
+            (AddRemovePerson(0), ((1, 5),), ((1, 6), (1, 7)), 2),
+            (SubstitutePerson(0), ((1, 5), (1, 6), (2, 7)), ((3, 8), (2, 7)), 1),
+        ],
+    )
+    def test_every_step_is_one_of_neighbours(self, relation, x, x_prime, steps):
+        way = way_between(x, x_prime, relation)
+        assert (way[0], sorted(way[-1]), len(way)) == (x, sorted(x_prime), steps + 1)
+        assert all(relation.holds(*both) for both in itertools.pairwise(way))
+
+    @pytest.mark.parametrize("relation", [Substitution(), MaxChange(1.0), SubstitutePerson(0)])
+    def test_where_no_single_steps_lead_there_is_no_way(self, relation):
+        assert nearest([((1, 2), (2, 3))], [((1, 2),)], relation) is None
+
+    def test_a_way_is_bisected_wherever_it_changes(self):
+        for place in range(99):
+            asked = []
+
+            def raises(at, asked=asked, place=place):
+                asked.append(at)
+                return at <= place, at + 1 <= place
+
+            way = range(100)
+            assert bisected(way, raises) == place
+            assert len(asked) <= steps_of(way)
+        assert bisected(range(9), lambda at: None) is None
+        assert bisected(range(9), lambda at: (True, True)) is None
+
+
+def test_usual_values_come_first_under_a_deadline_unless_others_promise_more(monkeypatch):
+    order = []
+
+    def none(mechanism, *arguments, **options):
+        order.append(mechanism.function.keywords["k"])
+        raise AuditError("not this one")
+
+    monkeypatch.setattr(hunting, "audit_sequentially", none)
+
+    def sound(values, rng, k):
+        return len(values) + rng.laplace(scale=2.0) if k != 4 else len(values) + rng.choice([-0.01, 0.01])
+
+    listed = candidates(WITHIN, {"k": [3, 1, 4, 2]}, AddRemove)[:24]
+    options = Options(seconds=1e4, adjacency=AddRemove, audits=8, seed=3, n_jobs=1)
+    hunt(sound, listed, claim=PureDP(1.0), options=options)
+    assert order[0] == 4, "the screen expects it to be refuted"
+    assert order[1:4] == [3, 1, 2], "as they are listed"
+
+
+def gaussian_for_half_the_sensitivity(value, rng):
+    """The classical scale of (1, 1e-5) for sensitivity 1, where [-1, 1] moves by 2: epsilon 1.6103 exactly."""
+    return float(np.clip(value, -1.0, 1.0)) + rng.normal(scale=4.84481)
+
+
+def test_an_exact_law_ends_a_hunt_whatever_few_runs_show(tmp_path):
+    one = Table([Column("a", bounds=(-1, 1))], "one", beyond=False)
+    options = {"adjacency": Substitution, "claim": ApproxDP(1.0, 1e-5), "trials": 1_000, "audits": None}
+    seen = hunted(gaussian_for_half_the_sensitivity, one, candidates(one), **options)
+    (attempt,) = seen.attempts
+    (finding,) = seen.findings
+    assert seen.refuted
+    assert not attempt.result.violates_claim
+    assert seen.verdicts() == {"substitute one record": True}
+    assert abs(finding.law.exact - 1.6103) < 1e-4
+    assert finding.result.exact == finding.law.exact == finding.to_dict()["law"]["exact"]
+    assert (finding.candidate.pair.x, finding.candidate.pair.x_prime) in ((-1.0, 1.0), (1.0, -1.0))
+    assert "refuted by the exact law of the output" in str(finding)
+    assert seen.rows()[0]["verdict"] == "refuted by the exact law of the output, 1.61"
+    finding.result.save(tmp_path / "found.json")
+    (known,) = load(tmp_path / "found.json")
+    assert recompute(known.to_dict()).holds
+    assert known.exact == finding.law.exact
+    assert any("`epsaudit trace --certify` shows again" in note for note in known.notes)
+
+
+def test_a_law_survives_an_interruption(tmp_path):
+    one = Table([Column("a", bounds=(-1, 1))], "one", beyond=False)
+    options = {"adjacency": Substitution, "claim": ApproxDP(1.0, 1e-5), "trials": 1_000, "audits": 1, "steps": 0}
+    asked = {"found": candidates(one)[:2], "checkpoint": tmp_path / "kept", **options}
+    first, again = (hunted(gaussian_for_half_the_sensitivity, one, **asked) for _ in range(2))
+    assert first.findings[0].law == again.findings[0].law
+    assert again.refuted
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monkeypatch):
+    """Of noise drawn once a process, all runs of one tell x from x', and those of another do so elsewhere.
+
+    The other function has a quarter of its noise in each run, by arithmetic of its own, which no trace reads.
+    """
+    (tmp_path / "slowly.py").write_text(
+        "import math, os\n"
+        "def uniform(): return (int.from_bytes(os.urandom(6), 'big') + 0.5) / 2**48\n"
+        "def laplace(): return math.log(uniform() / uniform())\n"
+        f"KEPT = 9 * laplace() if {keeps} else 0.0\n"
+        f"def count(x): return len(x) + KEPT + (0.001 if {keeps} else 0.25) * laplace()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hunting, "LONG", 0.0)
+    monkeypatch.setattr(hunting._Hunting, "room", lambda self, pace: 0.0)
+    options = Options(seconds=60.0, audits=1, seed=1, n_jobs=1, steps=0)
+    seen = hunt(Served("slowly.py:count"), [([1], [1, 1])], claim=PureDP(1.0), options=options)
+    assert seen.refuted != keeps
+    if keeps:
+        assert "refuted, and not certified anew: Processes of the program" in seen.attempts[0].failure
+    else:
+        result = seen.findings[0].result
+        assert isinstance(result, SequentialResult)
+        assert recompute(result.to_dict()).holds
+        assert result.confidence == options.share(1), "which is spent by the first audit"
+        assert result.pair == "[1] against [1, 1]"
+        assert any("the bets of the audit certify it" in note for note in result.notes)
+
+
+def test_a_pair_is_printed_as_its_datasets():
+    found = hunted(scale_of_half, WITHIN, candidates(WITHIN, adjacency=AddRemove)[:1], steps=0, audits=1)
+    assert found.findings[0].result.pair == found.attempts[0].result.pair == "[] against [4.0]"
+    assert found.rows()[0]["tries"] == "the greatest value added to empty data"

@@ -62,6 +62,8 @@ ENOUGH_FAILURES = 1_000
 MORE_CALLS = 64
 """Most calls to each side, beyond the budget, that show whether outputs depend on their call; the audit may have had
 few."""
+FEWEST_CALLS = 16
+"""[time] Such calls, of two runs on each side, where an audit has no time left: ten seconds of 0.15 seconds a run."""
 RUNS_A_CALL, RUNS_A_STREAM = 32, 4
 """Runs on each side in such a call of a function or program that makes many a call, and with such a stream of what
 makes one. Then half of all pairs a lag apart, against half at random, have a p-value below 1e-20 where 4 in 5 pairs
@@ -114,7 +116,7 @@ def audit_sequentially(
         The most time: a round ends with it, and none begins half of which would not. After a restart it begins anew.
         A function gives it for the share done of the runs that a refutation is expected to take, by the growth that the
         bets hope for: 0 where none grows.
-        What refutes the claim is then checked in fresh runs for as long as there is time, and in 1,000 or so at least.
+        What refutes the claim is then checked in fresh runs for as long as there is time, and in 64 or so at least.
     near : float, optional
         Stop, too, when the running bound is within this distance of the claim: the claim is nearly attained, and
         more runs would show little.
@@ -355,6 +357,7 @@ def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refute
         rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
         once = functools.partial(draw_by_coins, one.sides, np.array([0, 1] * 2, np.int8), rng)
         size = affordable(until, once, 4, 2 * calls, 2, most)
+        calls = affordable(until, once, 4, 4, FEWEST_CALLS, calls) if size == 2 else calls
         coins = np.repeat(np.array([0, 1], np.int8), size)
         for call in range(calls):
             rng = stream(seed, "sequential", 0, 0, 0, 1, call)
