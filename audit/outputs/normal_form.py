@@ -696,17 +696,17 @@ def listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", ... {len(names) - most} more" if len(names) > most else "")
 
 
-def describe_atoms(negation: str, atoms: Sequence[Hashable]) -> str:
+def describe_atoms(negation: str, atoms: Sequence[Hashable], digits: int = 6) -> str:
     """Write membership in a set of atoms as a condition on y; ``negation`` is '' or 'not '."""
     if len(atoms) == 1:
-        shown = _shown(atoms[0])
+        shown = _shown(atoms[0], digits)
         return shown if isinstance(atoms[0], (Raised, TimedOut)) else f"y {'!=' if negation else '='} {shown}"
-    return f"y {negation}in {{{listed([_shown(atom) for atom in atoms])}}}"
+    return f"y {negation}in {{{listed([_shown(atom, digits) for atom in atoms])}}}"
 
 
-def _shown(atom: Hashable) -> str:
+def _shown(atom: Hashable, digits: int) -> str:
     rounded = type(atom) is float and not (atom.is_integer() and abs(atom) <= WHOLE_IN_FLOATS)
-    return f"{atom:.6g}" if rounded else written(atom)
+    return f"{atom:.{digits}g}" if rounded else written(atom)
 
 
 # outputs as JSON and back, bit by bit: for results, checkpoints and the protocol of programs

@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
@@ -24,6 +24,7 @@ from epsaudit.certificates import Counts
 from epsaudit.errors import AuditError, whole_at_least, with_article
 from epsaudit.outputs.normal_form import (
     MOST_BITS,
+    WHOLE_IN_FLOATS,
     Array,
     Floats,
     Items,
@@ -300,6 +301,40 @@ class PlaceOf:
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
 
+# How numbers are printed
+
+DIGITS, MOST_DIGITS = 6, 17
+"""[chosen] Significant digits of a printed number, and those with which all doubles print differently [formula]."""
+
+
+def in_digits(number: float, digits: int = DIGITS) -> str:
+    """Write a number in so many significant digits, a whole number that would lose some of its own in full.
+
+    >>> in_digits(0.1 + 0.2), in_digits(1234567.0), in_digits(1e15), in_digits(1234567.8)
+    ('0.3', '1234567', '1e+15', '1.23457e+06')
+    """
+    number = float(number)
+    whole = number.is_integer() and abs(number) <= WHOLE_IN_FLOATS
+    text = f"{number:.{digits}g}"
+    return f"{number:.0f}" if whole and float(text) != number else text
+
+
+def digits_apart(numbers: Iterable[float]) -> int:
+    """Return the fewest significant digits, `DIGITS` or more, in which numbers that differ print differently.
+
+    >>> digits_apart([1.0, 2.0]), digits_apart([1.0, 1.0 + 1e-9, math.inf])
+    (6, 10)
+    """
+    different = {float(number) for number in numbers if number == number}  # NaN prints as it is
+    enough = (digits for digits in range(DIGITS, MOST_DIGITS) if apart_in(different, digits))
+    return next(enough, MOST_DIGITS)
+
+
+def apart_in(different: Collection[float], digits: int) -> bool:
+    """Whether different numbers print differently in so many digits."""
+    return len({in_digits(number, digits) for number in different}) == len(different)
+
+
 # Another feature, seen otherwise
 
 
@@ -322,7 +357,18 @@ class Deviation(OfNumbers):
 
     feature: Feature
     centre: float
-    form = "|{0.feature.label} - {0.centre:.6g}|"
+    form = "|{0.feature.label} - {0.shown}|"
+
+    @property
+    def shown(self) -> str:
+        return in_digits(self.centre)
+
+    def within(self, distances: Iterable[float]) -> str:
+        """Write the label with a centre that is rounded by at most a tenth of these distances."""
+        least = min((distance for distance in distances if 0.0 < distance < math.inf), default=math.inf)
+        written = (in_digits(self.centre, digits) for digits in range(DIGITS, MOST_DIGITS + 1))
+        near = (text for text in written if abs(float(text) - self.centre) <= least / 10.0)
+        return f"|{self.feature.label} - {next(near, self.shown)}|"
 
     def of(self, numbers: Floats) -> Any:
         return np.abs(numbers - self.centre)
@@ -613,11 +659,12 @@ def _cell(feature: Feature, edges: Sequence[float], code: int) -> str:
         if none != there:
             return str(says[0] if there else says[1])
     if 0 < code < len(edges) and np.nextafter(edges[code], -np.inf) == edges[code - 1]:
-        return f"{feature.label} = {edges[code]:.6g}"
-    low = f"{edges[code - 1]:.6g} < " if 0 < code < len(edges) else ""
+        return f"{feature.label} = {in_digits(edges[code])}"
+    digits = digits_apart(edges[max(code - 1, 0) : code + 1])
+    low = f"{in_digits(edges[code - 1], digits)} < " if 0 < code < len(edges) else ""
     if code == len(edges):
-        return f"{feature.label} > {edges[-1]:.6g}" if edges else f"{feature.label} is a number"
-    return f"{low}{feature.label} <= {edges[code]:.6g}"
+        return f"{feature.label} > {in_digits(edges[-1])}" if edges else f"{feature.label} is a number"
+    return f"{low}{feature.label} <= {in_digits(edges[code], digits)}"
 
 
 # Learnt scores: what a classifier learnt, as plain numbers, applied without the library that learnt it
@@ -745,15 +792,18 @@ class Interval:
         above = numbers >= self.low if self.includes_low else numbers > self.low
         return np.asarray(above if self.high == math.inf else above & below)
 
-    def describe(self, label: str, form: str = "{:.6g}") -> str:
-        """Write the interval as a condition on ``label``, numbers in this form.
+    def describe(self, label: str, write: Callable[[float], str] | None = None) -> str:
+        """Write the interval as a condition on ``label``, numbers as ``write`` does, in `digits_apart` by default.
 
         >>> print(Interval(-sys.float_info.max, 2.5, includes_low=False).describe("y"))  # of finite numbers
         -inf < y <= 2.5
+        >>> print(Interval(1.0, 1.0 + 1e-9).describe("y"))
+        1 <= y <= 1.000000001
         """
+        write = write or functools.partial(in_digits, digits=digits_apart([self.low, self.high]))
         above, below = ">=" if self.includes_low else ">", "<=" if self.includes_high else "<"
-        low, high = form.format(float(self.low)), form.format(float(self.high))
-        if form != "{!r}":  # in a script every number is itself
+        low, high = write(float(self.low)), write(float(self.high))
+        if write is not repr:  # in a script every number is itself
             low = "-inf" if self.low == -sys.float_info.max and not self.includes_low else low
             high, below = ("inf", "<") if self.high == sys.float_info.max else (high, below)
         if self.high == math.inf:
@@ -795,25 +845,38 @@ class Region:
             inside |= is_atom(outputs, self.included)
         return inside
 
+    @property
+    def numbers(self) -> list[float]:
+        """The ends of its intervals, and the single outputs that are numbers: what it prints."""
+        ends = [end for one in self.intervals for end in (one.low, one.high)]
+        return [*ends, *(atom for atom in (*self.included, *self.excluded) if type(atom) is float)]
+
     def __str__(self) -> str:
+        return self.describe(digits_apart(self.numbers))
+
+    def describe(self, digits: int) -> str:
+        """Write the event as a person would, its numbers in so many significant digits."""
         parts = []
         if isinstance(self.feature, Code | Together):  # it says which of its values or cells these are
             parts = [self.feature.written(codes)] if (codes := _codes_in(self)) else []
         else:
             says: tuple[str, str] | None = getattr(self.feature, "says", None)  # better than a number that is 0 or 1
+            label, write = self.feature.label, functools.partial(in_digits, digits=digits)
+            if isinstance(self.feature, Deviation):
+                label = self.feature.within(end for one in self.intervals for end in (one.low, one.high))
             for interval in self.intervals:
                 false, true = interval.contains(np.array([0.0, 1.0])) if says is not None else (False, False)
                 if says is not None and true != false:
                     parts.append(says[0] if true else says[1])
                 elif isinstance(self.feature, Deviation) and interval.low <= 0.0 == interval.high:
-                    parts.append(f"{self.feature.feature.label} = {self.feature.centre:.6g}")
+                    parts.append(f"{self.feature.feature.label} = {self.feature.shown}")
                 else:
-                    parts.append(interval.describe(self.feature.label))
+                    parts.append(interval.describe(label, write))
         if self.excluded:
             either = parts[0] if len(parts) == 1 else f"({' or '.join(parts)})"
-            parts = [f"{either} and {describe_atoms('not ', self.excluded)}"]
+            parts = [f"{either} and {describe_atoms('not ', self.excluded, digits)}"]
         if self.included:
-            parts.append(describe_atoms("", self.included))
+            parts.append(describe_atoms("", self.included, digits))
         return "{" + (" or ".join(parts) or "never") + "}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -891,11 +954,13 @@ class Witness:
         return "; ".join(said)
 
     def __str__(self) -> str:
+        """Write both events, numbers of either in so many digits that different ones differ."""
+        events = (self.guess_x, self.guess_x_prime)
+        digits = digits_apart(number for event in events if isinstance(event, Region) for number in event.numbers)
+        first, second = (event.describe(digits) if isinstance(event, Region) else f"{event}" for event in events)
         if self.guess_x_prime is None:
-            return f"{self.guess_x}"
-        if self.guess_x is None:
-            return f"{self.guess_x_prime} likelier under x'"
-        return f"{self.guess_x} for x, {self.guess_x_prime} for x'"
+            return first
+        return f"{second} likelier under x'" if self.guess_x is None else f"{first} for x, {second} for x'"
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Witness:
@@ -1002,7 +1067,7 @@ def condition(event: Event) -> str:
         elif interval.low == -math.inf and interval.high == math.inf:
             parts.append(f"not math.isnan({_number(feature)})")
         else:
-            parts.append(interval.describe(_number(feature), "{!r}"))
+            parts.append(interval.describe(_number(feature), repr))
     if event.excluded:
         parts = [f"({' or '.join(parts)}) and plain(y) not in {_atoms(event.excluded)}"]
     if event.included:

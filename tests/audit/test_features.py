@@ -171,3 +171,45 @@ def test_the_longest_repeat_is_exact_up_to_a_length(size):
 )
 def test_readings_are_those_that_over_half_of_a_sample_agrees_on(texts, names):
     assert list(readings_of(texts, [], 8)) == names
+
+
+CLOSE = 1.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("guess_x", "guess_x_prime", "text"),
+    [
+        (
+            Region(intervals=(Interval(high=1.0),)),
+            Region(intervals=(Interval(low=CLOSE),)),
+            "{y <= 1} for x, {y >= 1.000000001}",
+        ),
+        (
+            Region(included=(0.1,)),
+            Region(included=(np.nextafter(0.1, 1.0).item(),)),
+            "{y = 0.10000000000000001} for x, {y = 0",
+        ),
+        (Region(intervals=(Interval(1.0, CLOSE),)), None, "{1 <= y <= 1.000000001}"),
+        (
+            Region(intervals=(Interval(0.3, 2.0),), excluded=(0.3000000001,)),
+            None,
+            "{0.3 <= y <= 2 and y != 0.3000000001}",
+        ),
+        (Region(Deviation(Value(), 1e9 + 0.25), (Interval(high=0.5),)), None, "{|y - 1000000000.2| <= 0.5}"),
+        (Region(intervals=(Interval(low=1234567.0),)), None, "{y >= 1234567}"),
+        (
+            Region(f.Together(Y, Y, (2.5, 2.5 + 1e-8), ()), (Interval(0.5, 1.5),)),
+            None,
+            "{(2.5 < y <= 2.50000001 and y is a number)}",
+        ),
+        (
+            Region(intervals=(Interval(high=1.05893123),)),
+            Region(intervals=(Interval(low=2.0173912),)),
+            "{y <= 1.05893} for x, {y >= 2.01739}",
+        ),
+        (Region(intervals=(Interval(NAN, 2.0),), included=(NAN,)), None, "{nan <= y <= 2 or y = nan}"),
+    ],
+)
+def test_a_witness_prints_so_many_digits_that_different_numbers_differ(guess_x, guess_x_prime, text):
+    """And six where these suffice; whole numbers in full."""
+    assert str(f.Witness(guess_x, guess_x_prime)).startswith(text)
