@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditError, audit, audit_sequentially
-from epsaudit.experiments import plumbing_scores
+from epsaudit.experiments import plumbing_hunts, plumbing_scores
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
@@ -58,6 +58,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     verdicts = on_all_cores(lambda job: verdict(*job), [(*job, number) for job in jobs for number in seeds])
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     rows += plumbing_scores.rows(seeds, CONFIDENCE, quick)
+    rows += [row(*one) for one in plumbing_hunts.verdicts(seed, quick)]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
     return answer(rows)
@@ -86,13 +87,13 @@ def verdict(name: str, scale: float, kind: str, seed: int) -> str:
     return str(result.verdict)
 
 
-def row(name: str, scale: float, kind: str, verdicts: list[str]) -> dict[str, Any]:
+def row(name: str, scale: float | str, kind: str, verdicts: list[str]) -> dict[str, Any]:
     """Count the verdicts of one function."""
     refusals = [said for said in verdicts if said not in ("violated", "consistent")]
     reasons = collections.Counter(reason_of(said) for said in refusals)
     return {
         "plumbing": name,
-        "kind": "sound" if scale == SOUND else "leaky",
+        "kind": scale if isinstance(scale, str) else "sound" if scale == SOUND else "leaky",
         "audit": kind,
         "refuted": verdicts.count("violated"),
         "consistent": verdicts.count("consistent"),

@@ -733,7 +733,7 @@ class _Hunting:
         """
         mechanism = self.mechanism(candidate)
         if isinstance(mechanism, CommandMechanism) and not mechanism.fresh:
-            self.options.say(f"starting {PROCESSES} processes to check it, which takes some {self.restarts:.0f} s")
+            self.say_how_long_it_takes()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 asked: Any = {"claim": self.claim(candidate), "trials": self.options.trials}
@@ -747,6 +747,9 @@ class _Hunting:
             self.runs += 2 * RUNS_TO_COMPARE + made
         why = "the bets of the audit certify it, as there was no time to certify an event by fresh runs"
         return dataclasses.replace(first, notes=(*first.notes, why))
+
+    def say_how_long_it_takes(self) -> None:
+        self.options.say(f"starting {PROCESSES} processes to check it, which takes some {self.restarts:.0f} s")
 
     def shrunk(
         self, number: int, refuted: Candidate, first: SequentialResult, law: Law | None
@@ -835,6 +838,8 @@ class _Hunting:
             now = time.perf_counter()
             # a quarter more where certifying took longer than there was time, but no longer than a hunt may be late
             until = min(max(self.until, now + (now - started) / 4.0), self.latest)
+            if result.violates_claim and isinstance(mechanism, CommandMechanism) and not mechanism.fresh:
+                self.say_how_long_it_takes()
             run.look.again(sides, choice.witness, counts, seed, result.violates_claim, until)
         return result
 
