@@ -21,6 +21,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.verify import load, recompute
 from epsaudit.cli.main import main
 from epsaudit.data.neighbours import MaxChange
+from epsaudit.engine import independence
 from epsaudit.hunting import hunt as hunting
 from epsaudit.hunting.boundaries import bisected, nearest, steps_of, way_between
 from epsaudit.hunting.description import AddRemovePerson, Column, SubstitutePerson, Table, numbers, symbols
@@ -681,7 +682,7 @@ class TestBoundaries:
 
     @pytest.mark.parametrize("relation", [Substitution(), MaxChange(1.0), SubstitutePerson(0)])
     def test_where_no_single_steps_lead_there_is_no_way(self, relation):
-        assert nearest([((1, 2), (2, 3))], [((1, 2),)], relation) is None
+        assert nearest([((1, 2), (2, 3))], [((1, 2),), ((5, 6),)], relation) is None
 
     def test_a_way_is_bisected_wherever_it_changes(self):
         for place in range(99):
@@ -756,7 +757,8 @@ def test_a_law_survives_an_interruption(tmp_path):
 def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monkeypatch):
     """Of noise drawn once a process, all runs of one tell x from x', and those of another do so elsewhere.
 
-    The other function has a quarter of its noise in each run, by arithmetic of its own, which no trace reads.
+    That shows in the fewest runs that processes make where no time is left. The other function has a quarter of its
+    noise in each run, by arithmetic of its own, which no trace reads.
     """
     (tmp_path / "slowly.py").write_text(
         "import math, os\n"
@@ -768,6 +770,7 @@ def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(hunting, "LONG", 0.0)
     monkeypatch.setattr(hunting._Hunting, "room", lambda self, pace: 0.0)
+    monkeypatch.setattr(independence, "affordable", lambda until, run, runs, each, least, most: least)
     options = Options(seconds=60.0, audits=1, seed=1, n_jobs=1, steps=0)
     seen = hunt(Served("slowly.py:count"), [([1], [1, 1])], claim=PureDP(1.0), options=options)
     assert seen.refuted != keeps
