@@ -162,7 +162,8 @@ class Options:
     trials: int = 50_000
     """Runs of each audit at most."""
     seconds: float | None = None
-    """For the whole hunt, a third of them at most for the screen; what has begun by then is ended first."""
+    """For the whole hunt, a third of them at most for the screen. Nothing begins after that, and what is certified by
+    then ends within one and a half times as long, where starting a program's processes takes no longer than half."""
     steps: int = MOST_STEPS
     """Tests of each shrinking at most."""
     witnesses: str | Sequence[Family] = "auto"
