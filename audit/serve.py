@@ -30,7 +30,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 SEEDS = ("seed", "random_state")
 """Parameters of these names get a fresh whole number each run."""
@@ -38,6 +38,8 @@ GENERATORS = ("rng", "generator", "random")
 """Parameters of these names get numpy's generator, also by keyword, and where others stand before them."""
 GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
 """Annotations that say the same."""
+MOST_OF_A_STREAM = 100_000
+"""Items of an iterator that are read, as an iterator may have no end."""
 LONGEST_DECIMAL = 4096
 """Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
 
@@ -305,6 +307,8 @@ def plain(value: Any) -> Any:
         if value.ndim > 1 and numbers and not hasattr(value, "mask"):
             return {"array": listed(value.ravel()), "shape": list(value.shape)}
         return listed(value)
+    if hasattr(value, "__next__") and hasattr(value, "__iter__"):
+        return listed(streamed(value))
     held = unfolded(value)
     if held is not value:
         return plain(held)
@@ -312,6 +316,25 @@ def plain(value: Any) -> Any:
         f"the function returned {repr(value)[:200]} of type {type(value).__name__}; it must return numbers, strings, "
         "bytes, dates, None, or tuples, lists, sets, mappings, arrays and frames of these"
     )
+
+
+def streamed(stream: Any) -> list[Any]:
+    """Return the items of an iterator up to where it raises, and then what it raises."""
+    found: list[Any] = []
+    try:
+        for item in itertools.islice(stream, MOST_OF_A_STREAM + 1):
+            found.append(item)
+    except (Exception, SystemExit) as error:
+        found.append(Raised(raised(error)))
+    if len(found) > MOST_OF_A_STREAM:
+        raise TypeError(f"the stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at")
+    return found
+
+
+class Raised(NamedTuple):
+    """What an iterator raises after the items before it."""
+
+    exception: str
 
 
 def unfolded(value: Any) -> Any:
@@ -419,6 +442,7 @@ KINDS: list[tuple[Any, Any]] = [
     ((bytes, bytearray), lambda it: {"bytes": bytes(it).hex()}),
     (complex, lambda it: [number(it.real), number(it.imag)]),
     (Mapping, lambda it: {"items": [[plain(key), plain(part)] for key, part in it.items()]}),
+    (Raised, lambda it: {"raises": it.exception}),
     ((list, tuple), listed),
     (Set, lambda it: {"set": listed(it)}),
     (Decimal, lambda it: NAN if it.is_nan() else {"decimal": str(it)}),

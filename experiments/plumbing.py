@@ -1,8 +1,9 @@
 """Sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential.
 
 Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
-4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Expected: no sound one is
-refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
+4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. The functions of
+``plumbing_traces.py`` are traced with a certificate. Expected: no sound one is refuted and no leaky one is called
+consistent; what cannot be audited is refused with a reason.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditError, audit, audit_sequentially
-from epsaudit.experiments import plumbing_hunts, plumbing_scores
+from epsaudit.experiments import plumbing_hunts, plumbing_scores, plumbing_traces
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
@@ -52,6 +53,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit all of them, and write data and a table to ``out``."""
     cases = [(name, SOUND) for name in CASES] + [(name, TOO_LITTLE) for name in LEAKY]
     jobs = [(name, scale, kind) for name, scale in cases for kind in ("fixed", "sequential")]
+    jobs += [(name, scale, "trace") for name in plumbing_traces.CASES for scale in (SOUND, TOO_LITTLE)]
     if quick:
         jobs = jobs[::7]
     seeds = range(seed, seed + (1 if quick else AUDITS))
@@ -78,6 +80,8 @@ def answer(rows: list[dict[str, Any]]) -> str:
 
 def verdict(name: str, scale: float, kind: str, seed: int) -> str:
     """Audit one with a seed: 'violated', 'consistent', or the sentence that refuses it."""
+    if kind == "trace":
+        return plumbing_traces.verdict(name, scale == TOO_LITTLE, CONFIDENCE, seed)
     try:
         mechanism, pair = mechanism_of(name, scale)
         run, trials = (audit, FIXED) if kind == "fixed" else (audit_sequentially, SEQUENTIAL)

@@ -3,7 +3,8 @@
 
 The classes are those of dp-recorder's appendix (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
 arXiv:2602.17454), the functions our own. `CASES` lists them with a pair and a claim; the line at fault ends in
-``# leaks``. What draws a noisy number on one run alone is the line of that draw.
+``# leaks``. What draws a noisy number on one run alone is the line of that draw. A line that ends in
+``# leaks, listed`` is a selection, which a trace lists and does not judge.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def counter_of_known(data):
 def exponential_among_seen(data, rng):
     seen = sorted(set(data))
     weights = np.exp([data.count(value) / 2.0 for value in seen])
-    return int(rng.choice(seen, p=weights / weights.sum()))  # leaks
+    return int(rng.choice(seen, p=weights / weights.sum()))  # leaks, listed
 
 
 def exponential_among_known(data, rng):
@@ -318,6 +319,13 @@ def sparse_vector_that_stops_by_the_data(data, rng):
     return answers
 
 
+def private_median(data, rng):
+    edges = np.concatenate([[0.0], np.sort(np.clip(data, 0.0, 1.0)), [1.0]])
+    weights = np.diff(edges) * np.exp(-np.abs(np.arange(len(edges) - 1) - len(data) / 2.0))
+    where = rng.choice(len(weights), p=weights / weights.sum())
+    return rng.uniform(edges[where], edges[where + 1])
+
+
 def randomised_response(data, rng):
     return [bit if rng.random() < 0.73 else 1 - bit for bit in data]
 
@@ -349,9 +357,14 @@ class Case:
 
     @property
     def line(self) -> int | None:
-        """The line at fault; None of a sound one."""
+        """The line at fault that a trace is to name; None of a sound function and of a selection."""
         lines, first = inspect.getsourcelines(self.function)
         return next((first + place for place, line in enumerate(lines) if line.rstrip().endswith("# leaks")), None)
+
+    @property
+    def leaks(self) -> bool:
+        """Whether it leaks, on a line that a trace is to name or in a selection that a trace lists."""
+        return "# leaks" in inspect.getsource(self.function)
 
 
 ADDED, SEEN = ([1.0, 0.0], [1.0, 0.0, 1.0]), ([0, 0, 1, 1], [0, 0, 1, 1, 3])
@@ -407,6 +420,7 @@ TABLE: tuple[tuple[Any, ...], ...] = (
     ("without noise", ADDED, ONE, exact_count_beside_a_noisy_sum, noisy_count_beside_a_noisy_sum),
     ("selection", SEEN, ONE, noisy_max_too_little_noise_released, noisy_max),
     ("selection", ([0, 1, 1], [0, 0, 1, 1]), ONE, sparse_vector_that_stops_by_the_data, sparse_vector),
+    ("selection", ([0.2, 0.5], [0.2, 0.5, 0.7]), ONE, private_median),
     ("sampling", BITS, ONE, randomised_response, response_of_the_operating_system),
     ("sampling", ADDED, ONE, laplace_by_inversion),
 )

@@ -11,6 +11,7 @@ WHEN_CALLED = {
     "audits/many_runs.py": {"reporting"},
     "audits/one_run/__init__.py": {"reporting"},
     "audits/sequential/record.py": {"reporting"},
+    "tracing/exact_output.py": {"mechanisms"},
     "tracing/verdicts.py": {"mechanisms"},
     "training/dpsgd.py": {"mechanisms"},
 }

@@ -1,9 +1,10 @@
 """A function traced: recorded on x and replayed on x' with the same random answers, to name the line that leaks.
 
 What differs then is a branch, a size, a parameter or an input that depends on private data. It is a suspicion, never a
-verdict on privacy; with ``certify`` it is the exact loss of the component, or a statistical audit of the pair, that
-decides. The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here
-without instrumenting the code.
+verdict on privacy. A verdict comes from the exact law of the output itself, where every number of it is data plus a
+draw of its own and nothing else is random (`epsaudit.tracing.exact_output`), or, with ``certify``, from an audit of the
+pair by runs of the whole function. The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons
+2026, arXiv:2602.17454), here without instrumenting the code.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import json
 import math
 import multiprocessing
 import os
+import re
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +33,12 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, seconds_of
+from epsaudit.errors import AuditError, clipped, seconds_of
 from epsaudit.text import lower
-from epsaudit.tracing import recorder
-from epsaudit.tracing.recorder import mechanism
-from epsaudit.tracing.verdicts import NOTHING_SEEN, UNLISTED, Judge, Suspicion, free_runs
+from epsaudit.tracing import child as traced_process
+from epsaudit.tracing.exact_output import exact_excess
+from epsaudit.tracing.recorder import Call, mechanism
+from epsaudit.tracing.verdicts import MOVES, NOTHING_SEEN, UNLISTED, Judge, Suspicion, free_runs
 
 __all__ = ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
@@ -45,9 +49,15 @@ for name, path in (("epsaudit", folder), ("epsaudit.tracing", folder + "/tracing
     module.__path__ = [path]
 from epsaudit import serve
 given = serve.arguments()
-from epsaudit.tracing.recorder import main
+from epsaudit.tracing.child import main
 main(given, number)"""
 """Runs the recorder in an environment that has no epsaudit: its modules by path, and nothing else of the package."""
+
+
+ERROR = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt)\b.*")
+"""A line at the end of a traceback, which begins with the name of an exception."""
+LONGEST_CAUSE = 300
+"""[chosen] Characters of a line of standard error that are repeated."""
 
 
 @dataclass(frozen=True)
@@ -69,25 +79,22 @@ class Trace:
     seed: int
     certificate: SequentialResult | None = None
     """Of a statistical audit from end to end."""
+    exact: float | None = None
+    """The exact loss of the output on this pair in the claim's parameter, if it is known and exceeds the claim."""
 
     @property
     def suspicious(self) -> bool:
         return bool(self.suspicions)
 
     @property
-    def exact(self) -> float | None:
-        """The greatest exact loss of a component, in the claim's parameter, which it exceeds; None if none is known."""
-        return max((one.exact for one in self.suspicions if one.exact is not None), default=None)
-
-    @property
     def loss(self) -> float:
-        """How large what is suspected is, in claims, to order pairs by: infinite where no exact loss is known."""
-        worst = max((math.inf if one.exact is None else one.exact for one in self.suspicions), default=0.0)
+        """The largest loss of a suspected component in claims, to order pairs by; infinite where one is not known."""
+        worst = max((math.inf if one.loss is None else one.loss for one in self.suspicions), default=0.0)
         return worst / (self.claim.parameter or 1.0 if self.claim else 1.0)
 
     @property
     def refuted(self) -> bool:
-        """Whether a certificate refutes the claim: the exact loss of what is released, or a statistical audit."""
+        """Whether the claim is refuted: by the exact loss of the output, or by a statistical audit."""
         return self.exact is not None or (self.certificate is not None and self.certificate.violates_claim)
 
     @property
@@ -101,7 +108,8 @@ class Trace:
         if self.suspicions:
             return str(self.suspicions[0])
         if aside := [*self.unlisted[:3], *self.unseen]:
-            return f"{UNLISTED}, which are not judged: {'; '.join(aside)}"
+            said = f"{UNLISTED}, which are not judged" if self.unlisted else "not all is seen"
+            return f"{said}: {'; '.join(aside)}"
         return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
 
     def lines(self) -> list[tuple[str, str]]:
@@ -112,7 +120,7 @@ class Trace:
         found += [*(("not judged", one) for one in self.unlisted), *(("not seen", one) for one in self.unseen)]
         said = "nothing: this is a suspicion"
         if self.exact is not None and self.claim is not None:
-            said = f"{self.claim.symbol} = {self.exact:.6g} of the component on its two inputs, from its law; no runs"
+            said = f"{self.claim.symbol} = {self.exact:.6g} of the output on this pair, from its exact law; no runs"
         elif (known := self.certificate) is not None:
             bound = f"{known.claim.symbol} >= {lower(known.lower_bound)} in {known.runs:,} runs, end to end"
             said = f"{bound}; the claim of {known.claim} is {'' if known.violates_claim else 'not '}refuted"
@@ -157,8 +165,8 @@ def trace(
     bits : bool
         Also call each mechanism of a library 2,048 times on both inputs, and look at the last bits of its outputs.
     certify : bool
-        Where something is suspected and no exact loss is known, or nothing can be judged, audit the pair by
-        `epsaudit.audit_sequentially`, with ``trials`` and ``confidence``; it needs a claim.
+        Where something is suspected, or nothing can be judged, audit the pair by `epsaudit.audit_sequentially`, with
+        ``trials`` and ``confidence``, unless the exact law of the output refutes the claim. It needs a claim.
     timeout : float
         Seconds, before the child is ended.
 
@@ -209,7 +217,8 @@ def traces(
     timeout, context = seconds_of(timeout, "timeout"), multiprocessing.get_context("fork")
     settings: dict[str, Any] = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
     started, (ours, theirs) = time.perf_counter(), context.Pipe()
-    child = context.Process(target=_child, args=(asked, pairs, settings, theirs), daemon=True)
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  # what a served function writes to standard error, closed below
+    child = context.Process(target=_child, args=(asked, pairs, settings, theirs, errors), daemon=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads, none of which is needed
         child.start()
@@ -224,32 +233,51 @@ def traces(
             told = serve.decoded(json.loads(ours.recv_bytes()))
             if not isinstance(told, str):
                 judge = Judge(told, claim)
-                found = judge.suspicions(), judge.unlisted(), judge.unseen(), len(judge.events)
-                told = Trace(asked.name, pair, claim, *found, time.perf_counter() - started, seed)
+                exact = exact_excess(told["forms"], claim)
+                suspicions = judge.suspicions()
+                if exact is not None and not suspicions:
+                    at = tuple(map(tuple, told["outcome"]["at"]))
+                    suspicions = (Suspicion(MOVES, "the numbers that are returned move further than their noise", at),)
+                found = suspicions, judge.unlisted(), judge.unseen(), len(judge.events)
+                seconds = time.perf_counter() - started
+                told = Trace(asked.name, pair, claim, *found, seconds, seed, exact=exact)
             yield told
             started = time.perf_counter()
     except (EOFError, ConnectionError):
         child.join()
         said = f"ended its process while it was traced, with status {child.exitcode}."
-        raise AuditError(f"{asked.name} {said}") from None
+        errors.seek(0)
+        cause = cause_in(errors.read().decode("utf-8", "replace"))
+        raise AuditError(f"{asked.name} {said}" + f" Its standard error says: {cause!r}." * bool(cause)) from None
     finally:
         ours.close()
         child.kill()
         child.join()
+        errors.close()
 
 
-def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any) -> None:
+def cause_in(words: str) -> str:
+    """Return the line of a process' standard error that names an error, or else the last line, cut if it is long.
+
+    >>> cause_in("Traceback (most recent call last):\\n  File ...\\nTypeError: no such type\\n")
+    'TypeError: no such type'
+    """
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return clipped(next(filter(ERROR.match, lines), lines[-1] if lines else ""), LONGEST_CAUSE)
+
+
+def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:
     """Record in a fork of this process, so that nothing of it is changed, or in that of another environment."""
     gc.freeze()  # a collection would copy all that both share
     try:
         if not isinstance(asked, CommandMechanism):
-            recorder.record_all(answers, _call(asked), [(one.x, one.x_prime) for one in pairs], **settings)
+            traced_process.record_all(answers, _call(asked), [(one.x, one.x_prime) for one in pairs], **settings)
             return
         python, *words = asked.program.words
         words = words[words.index(serve.__file__) + 1 :]
         null = os.open(os.devnull, os.O_RDWR)
-        for standard in range(3):
-            os.dup2(null, standard)
+        for standard, opened in enumerate((null, null, errors.fileno())):
+            os.dup2(opened, standard)
         os.set_inheritable(answers.fileno(), True)
         os.chdir(asked.program.folder or os.curdir)
         folder = str(Path(serve.__file__).parent)
@@ -262,7 +290,7 @@ def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answer
         os._exit(0)  # nothing of the parent's is to be ended here
 
 
-def _call(asked: Mechanism) -> recorder.Call:
+def _call(asked: Mechanism) -> Call:
     """Return what calls a mechanism once, as the recorder does."""
     if not isinstance(asked, FunctionMechanism):
         return lambda data, rng, seed: asked(data).sample(1, rng)[0]

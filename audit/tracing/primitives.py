@@ -37,7 +37,11 @@ SAMPLERS = {
         geometric: geometric p size
         other: gumbel loc scale size, logistic loc scale size, gamma shape scale size, standard_gamma shape size
         other: poisson lam size, standard_t df size, standard_cauchy size, multivariate_normal mean cov size
-        other: dirichlet alpha size, beta alpha beta size, chisquare df size
+        other: dirichlet alpha size, beta alpha beta size, chisquare df size, f dfnum dfden size, pareto shape size
+        other: lognormal mean sigma size, negative_binomial n p size, noncentral_chisquare df nonc size
+        other: noncentral_f dfnum dfden nonc size, power shape size, rayleigh scale size, wald mean scale size
+        other: triangular left mode right size, vonmises mu kappa size, weibull shape size, zipf shape size
+        other: logseries p size, multivariate_hypergeometric colors nsample size method
         sampled: uniform low high size, random size dtype out, random_sample size, rand *, bytes length
         sampled: integers low high size dtype endpoint, randint low high size dtype, binomial n p size
         sampled: multinomial n pvals size, hypergeometric ngood nbad nsample size
@@ -90,7 +94,10 @@ class Stated(NamedTuple):
 OPAQUE = ("opendp", "records")
 """Norms of mechanisms whose noise is drawn in compiled code."""
 NOISE = ("epsilon", "delta", "sensitivity")
-BOUNDS = ("lower", "upper", "gamma", "candidates", "measure", "monotonic", "value0", "value1", "utility_list")
+BOUNDS = ("lower", "upper", "gamma", "monotonic", "value0", "value1")
+UTILITY = "linf of a utility"
+"""Norm of a selection, whose input is a utility for each option. Options are no parameter of noise: those of a private
+quantile are the intervals between sorted values, whose number and widths depend on the data."""
 FAR = 50.0
 """Of the point at which the curvature of a loss is looked at beside 0: logistic loss bends by e^-50 there."""
 STEP = BENT = 1e-3
@@ -114,7 +121,7 @@ def _of_diffprivlib(owner: Any, value: Any) -> Stated:
     if type(owner).__name__ == "Laplace" and known.get("epsilon") and not known.get("delta"):
         states.update(law="laplace", scale=known["sensitivity"] / known["epsilon"])
     fixed = {**known, **attributes(owner, *BOUNDS)}
-    return Stated(attributes(owner, "utility").get("utility", value), states, fixed, "linf of a utility")
+    return Stated(attributes(owner, "utility").get("utility", value), states, fixed, UTILITY)
 
 
 def _probed(owner: Any, function: Any, event: Any) -> Any:

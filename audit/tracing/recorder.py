@@ -14,7 +14,6 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import json
 import math
 import operator
 import os
@@ -24,8 +23,8 @@ import secrets  # noqa: F401  # is replaced
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Callable, NamedTuple  # noqa: UP035  # the aliases below are evaluated, and Python 3.8 may run this
 
 from epsaudit import serve
 from epsaudit.tracing import primitives
@@ -103,7 +102,11 @@ class Recorder:
     current: Recorder | None = None
     """The one that is told of calls."""
 
+    profiles = False
+    """Whether modules are looked at when their code first runs, and the line is noted at which the function returns."""
+
     def __init__(self, before: Recorder | None = None, frozen: Any = FROZEN, nudge: Any = (None, 0.0)) -> None:
+        self.profiles = frozen is FROZEN  # of further runs nobody asks
         self.events: list[Event] = []
         self.results: dict[int, Any] = {}
         self.repeats: dict[int, Any] = {}
@@ -412,11 +415,9 @@ def sampler(what: str, law: str, words: str) -> Handler:
         if "*" in names:
             named = {**keywords, "size": list(arguments[len(names) - 1 :])}
         make = functools.partial(original, *arguments, **keywords)
-        if {"a", "x"} & {*names}:  # a population, which may be private; with probabilities it must not be
-            if "numpy" not in what or named.get("p") is None:
-                return recorder.answer("sample", what, make, states={"live": True})
-            fixed = {"options": named["a"], "size": named.get("size")}
-            return recorder.answer("draw", what, make, stripped(named["p"]), {"law": "finite"}, fixed)
+        if {"a", "x"} & {*names}:  # taken from a population, which may be private; by weights it is a selection
+            weighted = "numpy" in what and named.get("p") is not None
+            return recorder.answer("sample", what, make, states={"live": not weighted})
         for name in {"sigma", "std", "lambd"} & {*named}:
             value: Any = named.pop(name)
             named["scale"] = 1.0 / value if name == "lambd" else value
@@ -424,7 +425,8 @@ def sampler(what: str, law: str, words: str) -> Handler:
         aside, filled = ("out", "self", "key", "random_state"), what.endswith("_")  # a tensor
         fixed = {name: value for name, value in named.items() if value is not None and name not in aside}
         kind = "sample" if law == primitives.SAMPLED else "draw"
-        answer = recorder.drawn(kind, what, (lambda: make().clone()) if filled else make, centre, {"law": law}, fixed)
+        states = {"law": law, **({"filled": True} if filled or named.get("out") is not None else {})}
+        answer = recorder.drawn(kind, what, (lambda: make().clone()) if filled else make, centre, states, fixed)
         return arguments[0].data.copy_(answer) if filled else answer
 
     return handle
@@ -563,8 +565,11 @@ def mechanism(
 # the runs
 
 
-def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any]:
-    """Run once, and return the output as JSON, or what was raised, and the line that returned."""
+def run(call: Call, data: bytes, recorder: Recorder, seed: int, write: Any = None) -> dict[str, Any]:
+    """Run once, and return the output as JSON, or what was raised, and the line that returned.
+
+    ``write`` makes JSON of the output, `written` if it is not given.
+    """
     random.seed(seed)
     rng = None
     if np is not None:
@@ -580,9 +585,9 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
             returned[:] = [[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]]
 
     Recorder.current = recorder
-    sys.setprofile(listens if recorder.frozen is FROZEN else None)  # of further runs nobody asks
+    sys.setprofile(listens if recorder.profiles else None)
     try:
-        output = call(dataset, rng, seed)
+        output = consumed(call(dataset, rng, seed))
     except (Exception, SystemExit) as error:
         raised = reversed(traceback.extract_tb(error.__traceback__))
         at = [[one.filename, one.lineno, one.name] for one in raised if not one.filename.startswith(HERE)]
@@ -590,17 +595,51 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int) -> dict[str, Any
     finally:
         sys.setprofile(None)
         Recorder.current = None
-    return {"leaves": {RAISES: None, **dict(leaves(plain(stripped(output))))}, "at": returned}
+    parts = (write or written)(output)
+    return {"leaves": {RAISES: None, **dict(leaves(parts))}, "at": returned, "unread": sorted({*unread(parts)})}
+
+
+def consumed(value: Any) -> Any:
+    """Return an output with each stream in it as a list: a generator function draws only while it is read."""
+    if hasattr(type(value), "__next__") and hasattr(type(value), "__iter__"):
+        return [consumed(part) for part in serve.streamed(value)]
+    if type(value) in (list, tuple):
+        return type(value)(map(consumed, value))
+    return {key: consumed(part) for key, part in value.items()} if type(value) is dict else value
+
+
+def written(output: Any) -> Any:
+    """Return an output as JSON; a part that is of no known type is written as ``{"object": its type}``."""
+    output = stripped(output)
+    with contextlib.suppress(Exception):  # whatever an object's own methods raise
+        return serve.plain(output)
+    if isinstance(output, dict):
+        return {"items": [[plain(key), written(part)] for key, part in output.items()]}
+    return list(map(written, output)) if isinstance(output, (list, tuple)) else {"object": type(output).__name__}
+
+
+def unread(parts: Any) -> Iterator[str]:
+    """Yield the type names of the objects in an output that nothing is known of."""
+    if isinstance(parts, dict):
+        if "object" in parts:
+            yield parts["object"]
+        parts = parts.get("items")
+    for part in parts if isinstance(parts, list) else ():
+        yield from unread(part)
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the parts of an output with their names."""
+    """Yield the parts of an output with their names: also the length of a sequence, a shape, and the order of keys."""
     items = isinstance(value, dict) and "items" in value
     parts = value.get("items", value.get("array")) if isinstance(value, dict) else value
     if not isinstance(parts, list):
         yield name, value
         return
     yield f"{name}.length", len(parts)
+    if items:
+        yield f"{name}.keys", [key for key, _ in parts]
+    elif isinstance(value, dict):
+        yield f"{name}.shape", value["shape"]
     for key, part in parts if items else enumerate(parts):
         yield from leaves(part, f"{name}[{key!r}]")
 
@@ -651,6 +690,7 @@ def examine(call: Call, x: Any, x_prime: Any, seed: int, free_runs: int, bits: b
         "samples": [[order, *made] for order, made in samples.items()],
         "bits": bits,
         "unseen": sorted({*record.unseen, *replay.unseen}),
+        "unread": sorted({*outcome.get("unread", ()), *outcome_prime.get("unread", ())}),
     }
 
 
@@ -674,38 +714,3 @@ def _response(
         elif after != [value] * len(after):
             found[name] = 0.0, False
     return found
-
-
-def record_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
-    """Send what is recorded of each pair, as JSON in bytes, or a sentence on why it is not."""
-    rng = None if np is None else np.random.default_rng(0)
-    with contextlib.suppress(Exception, SystemExit):  # functions import libraries when they are called first
-        call(pickle.loads(pickle.dumps(pairs[0][0], -1)), rng, 0)
-    replace_samplers()
-    for x, x_prime in pairs:
-        try:
-            told: Any = examine(call, x, x_prime, **settings)
-        except Exception as error:  # what cannot be copied, say
-            told = f"The function cannot be traced: {type(error).__name__}: {error}."
-        answers.send_bytes(json.dumps(told).encode())
-
-
-def main(given: Any, number: int) -> None:
-    """Answer a request, settings and pairs, by the connection of this number, for a function of the command line."""
-    from multiprocessing.connection import Connection
-
-    answers = Connection(number)
-    asked = json.loads(answers.recv_bytes())
-    sys.path.insert(0, os.getcwd())
-    try:
-        server = serve.Server(serve.imported(given.function), given.parameters, serve.FORMS[given.data], given.fresh)
-    except (Exception, SystemExit) as error:
-        answers.send_bytes(json.dumps(f"{given.function} cannot be traced: {type(error).__name__}: {error}").encode())
-        return
-
-    def call(data: Any, rng: Any, seed: int) -> Any:
-        handed = {name: rng if kind == "rng" else seed % 2**32 for name, kind in server.asked[0].items()}
-        return server.made()(data, **given.parameters, **handed)
-
-    pairs = [[server.form(serve.decoded(one)) for one in pair] for pair in asked.pop("pairs")]
-    record_all(answers, call, pairs, **asked)

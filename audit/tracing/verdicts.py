@@ -1,7 +1,8 @@
 """What two traces say: where a private value goes on another way than through noise, and how much noise it meets.
 
 A trace as `epsaudit.tracing.recorder` wrote it goes in, findings in the order of calls come out. Each is a suspicion in
-a sentence with both values; of noise whose law is known the loss of the component on this pair is exact.
+a sentence with both values. Where the law of the noise is known, the sentence says the loss of the component on its own
+two inputs, which the output need not lose: other noise may cover it, and a difference may cancel it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, clipped
-from epsaudit.tracing.primitives import OPAQUE
+from epsaudit.tracing.primitives import OPAQUE, UTILITY
 from epsaudit.tracing.recorder import EVEN, RAISES, Event
 
 BRANCHES = "branches on private data"
@@ -30,7 +31,7 @@ BUDGET = "more budget spent than claimed"
 RELEASED = "a private value is released without noise"
 UNLISTED = "draws without a known mechanism"
 NOTHING_SEEN = "nothing seen"
-KNOWN = ("laplace", "normal", "exponential", "geometric", "finite")
+KNOWN = ("laplace", "normal", "exponential", "geometric")
 """Laws of noise whose loss is computed."""
 SAME = 1e-9
 """Relative difference up to which two numbers are equal: sums of the same numbers in another order differ so."""
@@ -66,8 +67,9 @@ class Suspicion:
     sentence: str
     stack: tuple[Place, ...] = ()
     """File, line and function of the calls that led there, the innermost first."""
-    exact: float | None = None
-    """The claim's parameter that the noisy numbers attain, where their laws are known."""
+    loss: float | None = None
+    """The claim's parameter that the noisy numbers of this component attain, released by themselves, where their laws
+    are known. It is no loss of the output."""
 
     @property
     def file(self) -> str:
@@ -99,8 +101,8 @@ class Judge:
         self.aside: list[str] = []
         """What moves and is not judged, as it is not known how it meets noise."""
 
-    def suspect(self, order: Any, kind: str, said: str, at: Any, exact: float | None = None) -> None:
-        self.found.append((order, Suspicion(kind, said, tuple(map(tuple, at)), exact)))
+    def suspect(self, order: Any, kind: str, said: str, at: Any, loss: float | None = None) -> None:
+        self.found.append((order, Suspicion(kind, said, tuple(map(tuple, at)), loss)))
 
     def suspicions(self) -> tuple[Suspicion, ...]:
         """Return what is found, in the order of calls, once a place and kind."""
@@ -153,13 +155,13 @@ class Judge:
                 continue
             for name in sorted({*before.fixed, *one.fixed}):
                 if not equal(was := before.fixed.get(name), now := one.fixed.get(name)):
-                    both = f"{shown(was)} on x, {shown(now)} on x'"
+                    both = on_both(was, now)
                     said = f"noise meets {both} ({one.what}): a private value beside it"
                     said = said if one.kind == "scale" else f"{one.what} is asked with {name} {both}"
                     why = self.sized(one.order or 0) if name == "size" else None
                     self.suspect(one.order, PARAMETER, *(why or (said, one.at)))
             x, x_prime = (None if (part := numbers(each.input)) is None else part.size for each in (before, one))
-            records = one.norm in OPAQUE and not isinstance(one.input, dict)  # but for bytes
+            records = one.norm == UTILITY or (one.norm in OPAQUE and not isinstance(one.input, dict))  # but for bytes
             if one.judged and x != x_prime and not records:
                 said = f"{one.what} is given {x} values on x, {x_prime} on x': the shape depends on the data"
                 self.suspect(one.order, PARAMETER, said, one.at)
@@ -188,7 +190,9 @@ class Judge:
         """Find inputs of mechanisms that move further than these say, and what further calls of them showed."""
         for one in moved:
             most = one.states.get("sensitivity")
-            if one.kind == "mechanism" and isinstance(most, int | float):
+            if one.norm == UTILITY and one.gaps is None:
+                self.aside.append(f"{where(one)} {one.what}, which selects among other options")
+            elif one.kind == "mechanism" and isinstance(most, int | float):
                 order = {"l1": 1, "l2": 2}.get(one.norm, np.inf)
                 far = math.inf if one.gaps is None else float(np.linalg.norm(one.gaps, order)) if one.gaps.size else 0.0
                 if far > most * (1.0 + SAME):
@@ -259,10 +263,11 @@ class Judge:
             self.overspent(BUDGET, said, known[-1][0], [law for _, laws in known for law in laws])
 
     def overspent(self, kind: str, said: str, one: Event, laws: Laws) -> None:
-        """Suspect a call if laws attain more than the claim; of sums with noise that is exact."""
+        """Suspect a call if the laws of its component, released by itself, attain more than the claim."""
         spent = parameter(self.claim, laws) if self.claim is not None and laws else None
         if spent is not None and self.claim is not None and spent > self.claim.parameter * (1.0 + EXCESS):
-            said = f"{said}: it loses {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
+            loses = "together they lose" if kind == BUDGET else "by itself it loses"
+            said = f"{said}: {loses} {self.claim.symbol} {spent:.6g} where {self.claim} is claimed"
             self.suspect(one.order, kind, said, one.at, spent if one.kind == "add" else None)
 
     def noise(self, one: Event) -> tuple[str, Any]:
@@ -286,14 +291,9 @@ class Judge:
 
     def laws(self, one: Event) -> tuple[str, Laws]:
         """Say how an input moves, and return what the noisy numbers are drawn from; nothing where that is not known."""
-        from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
+        from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
 
         (law, scale), said, epsilon = self.noise(one), f"input of {one.what} moves", one.states.get("epsilon")
-        if law == "finite":
-            with np.errstate(divide="ignore"):
-                logs = [np.log(numbers(each.input)) for each in (self.events[one.order or 0], one)]  # type: ignore[arg-type]
-            x, x_prime = (FiniteLaw(range(len(side)), side) for side in logs)
-            return said, [(x, x_prime)] * (len(logs[0]) == len(logs[1]))
         if scale is None and one.kind == "mechanism" and epsilon is not None:
             return said, [dominating(float(epsilon), float(one.states.get("delta") or 0.0))]
         if scale is None or one.gaps is None:
@@ -307,8 +307,10 @@ class Judge:
             elif far:
                 far = math.ceil(far) if law == "discrete laplace" else far
                 found.append((kinds[law](0, width), kinds[law](far, width)))
-        far, width = one.gaps.max(initial=0.0), float(np.ravel(scale)[0])
-        return f"input moves by {far:.6g} where {law} noise of scale {width:.6g} is added", found
+        norm, far = ("L2", np.linalg.norm(one.gaps)) if law == "normal" else ("L1", one.gaps.sum())
+        by = f"{far:.6g}" + f" in the {norm} norm" * bool(np.count_nonzero(one.gaps) > 1)
+        width = float(np.ravel(scale)[0])
+        return f"input moves by {by} where {law} noise of scale {width:.6g} is added", found
 
     # what comes out
 
@@ -330,7 +332,7 @@ class Judge:
                     found.append(one)
                     continue
             at, order = outcomes[1]["at"] or outcomes[0]["at"], float(end)
-            said = f"output{name} is {shown(value)} on x, {shown(other)} on x'"
+            said = f"output{name} is {on_both(value, other)}"
             if raises:  # before what the other side alone draws after it
                 side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
                 said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
@@ -377,7 +379,7 @@ class Judge:
 
     def unseen(self) -> tuple[str, ...]:
         """Say what was not seen."""
-        found = list(self.told["unseen"])
+        found = [*self.told["unseen"], *(f"the output holds an object of type {one}" for one in self.told["unread"])]
         if not equal(self.told["outcome"]["leaves"], self.told["repeated"]):
             found.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
         if all(raised := [self.told[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]):
@@ -483,6 +485,15 @@ def equal(one: Any, other: Any) -> bool:
     return close or (type(one) is type(other) and bool(one == other or (one != one and other != other)))
 
 
-def shown(value: Any) -> str:
-    """Write a value in a sentence."""
-    return clipped(f"{value:.6g}" if isinstance(value, float) else str(value), LONGEST)
+def on_both(value: Any, other: Any) -> str:
+    """Write two values that differ so that it is seen where: with enough digits, and the part at which texts differ."""
+    if isinstance(value, float) and isinstance(other, float):
+        digits = next((few for few in range(6, 17) if f"{value:.{few}g}" != f"{other:.{few}g}"), 17)
+        digits += digits > 6  # so that 0.99999999 stands beside 1.00000001, and not beside 1
+        return f"{value:.{digits}g} on x, {other:.{digits}g} on x'"
+    texts = [f"{one:.6g}" if isinstance(one, float) else str(one) for one in (value, other)]
+    pairs = enumerate(zip(*texts, strict=False))
+    same = next((place for place, both in pairs if both[0] != both[1]), min(map(len, texts)))
+    start = max(same - LONGEST // 2, 0) if max(map(len, texts)) > LONGEST and same > LONGEST // 2 else 0
+    x, x_prime = ("..." * (start > 0) + clipped(one[start:], LONGEST) for one in texts)
+    return f"{x} on x, {x_prime} on x'"

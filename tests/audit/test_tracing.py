@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from epsaudit import AuditError, PureDP, trace
+from epsaudit import ApproxDP, AuditError, PureDP, trace
 from epsaudit.cli.main import main
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.tracing import mechanism, primitives
@@ -39,7 +39,7 @@ def twice(data, rng):
     return 2.0 * len(data) + rng.laplace()
 
 
-def test_the_exact_loss_of_a_component_is_the_certificate_where_its_law_is_known():
+def test_the_exact_loss_of_the_output_is_the_certificate_where_its_law_is_known():
     found = trace(twice, ONE_MORE, claim=PureDP(1.0), certify=True)
     assert (found.verdict, found.exact, found.certificate, found.refuted) == (MOVES, 2.0, None, True)
     assert trace(twice, ONE_MORE, claim=PureDP(2.0), certify=True).verdict == NOTHING_SEEN
@@ -178,6 +178,119 @@ def numbers_of_one_draw(data, rng):
 )
 def test_small_functions_have_their_verdict(function, verdict):
     assert trace(function, ONE_MORE, claim=PureDP(1.0)).verdict == verdict
+
+
+class Slots:
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+def generated(data, rng):
+    for value in data:
+        yield value + rng.laplace()
+
+
+async def coroutine(data):
+    return len(data)
+
+
+def counted_by_a_generator(data):
+    yield len(data)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+@pytest.mark.parametrize(
+    ("function", "verdict", "said"),
+    [
+        (counted_by_a_generator, RELEASED, "output[0] is 2 on x, 3 on x', whatever is drawn"),
+        (lambda data: map(float, data), RELEASED, "output.length is 2 on x, 3 on x'"),
+        (lambda data: {"a": [iter([1, len(data)])]}, RELEASED, "output['a'][0][1] is 2 on x, 3 on x'"),
+        (lambda data: (0 // (len(data) - number) for number in (1, 2)), RELEASED, "output[1] is {'raises': 'Zero"),
+        (generated, BRANCHES, "drawn 2 times on x, 3 times on x'"),
+        (lambda data: {1: 0, 2: 0} if len(data) == 2 else {2: 0, 1: 0}, RELEASED, "output.keys is [1, 2] on x, [2, 1]"),
+        (lambda data: np.zeros((0, len(data))), RELEASED, "output.shape is [0, 2] on x, [0, 3] on x'"),
+        (lambda data: np.zeros((2, 3) if len(data) == 2 else (3, 2)), RELEASED, "output.shape is [2, 3] on x"),
+        (lambda data: Slots(len(data)), UNLISTED, "not all is seen: the output holds an object of type Slots"),
+        (lambda data: [Slots(len(data))], UNLISTED, "the output holds an object of type Slots"),
+        (coroutine, UNLISTED, "the output holds an object of type coroutine"),
+    ],
+)
+def test_outputs_that_are_read_late_or_in_part(function, verdict, said):
+    found = trace(function, ONE_MORE, claim=PureDP(1.0))
+    assert found.verdict == verdict
+    assert said in found.sentence()
+
+
+def test_the_noise_of_a_generator_is_noise():
+    assert trace(generated, ([1.0], [1.5]), claim=PureDP(1.0)).verdict == NOTHING_SEEN
+    assert trace(generated, ([1.0], [3.0]), claim=PureDP(1.0)).verdict == MOVES
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.normal(size=2), "moves by 2 in the L2 norm where"),
+        (lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.laplace(size=2), "moves by 2.8 in the L1 norm where"),
+        (lambda data, rng: sum(data) + rng.normal(), "moves by 2 where"),
+        (lambda data: "a" * 100 + str(data), f"...{'a' * 29}[-1] on x, ...{'a' * 29}[1] on x'"),
+        (lambda data: 1.0 + 1e-9 * sum(data), "output is 0.999999999 on x, 1.000000001 on x'"),
+        (lambda data, rng: rng.laplace(scale=1.0 + 1e-8 * sum(data)), "with scale 0.99999999 on x, 1.00000001 on x'"),
+    ],
+    ids=["L2", "L1", "number", "text", "digits of an output", "digits of a scale"],
+)
+def test_sentences_say_by_how_much_and_where_values_differ(function, said):
+    assert said in trace(function, ([-1], [1]), claim=ApproxDP(0.1, 1e-5)).sentence()
+
+
+def median(values, rng):
+    edges = np.concatenate([[0.0], np.sort(np.clip(values, 0, 1)), [1.0]])
+    weights = np.diff(edges) * np.exp(-np.abs(np.arange(len(edges) - 1) - len(values) / 2))
+    where = rng.choice(len(weights), p=weights / weights.sum())
+    return rng.uniform(edges[where], edges[where + 1])
+
+
+@pytest.mark.parametrize(
+    ("function", "pair"),
+    [
+        (median, ([0.2, 0.5], [0.2, 0.5, 0.7])),
+        (median, ([0.2, 0.5], [0.2, 0.9])),  # the weight of an interval is 12 times another's
+        (lambda data, rng: rng.choice(data), ONE_MORE),
+        (lambda data, rng: rng.choice(data, size=len(data), p=np.full(len(data), 1.0 / len(data))), ONE_MORE),
+        (lambda data, rng: rng.choice(3, size=len(data), p=[0.2, 0.3, 0.5]).max(), ONE_MORE),
+        (lambda data: random.choices(data, k=len(data)), ONE_MORE),
+    ],
+    ids=["median", "median of as many", "any", "sample by weights", "several", "of Python"],
+)
+def test_selections_and_their_sizes_are_listed_and_not_judged(function, pair):
+    found = trace(function, pair, claim=PureDP(1.0))
+    assert not any("choice is asked" in one.sentence for one in found.suspicions)
+    assert any("choice" in one for one in found.unlisted)
+
+
+def test_options_of_a_selection_of_a_library_are_no_parameter_of_noise(monkeypatch):
+    class Selection:
+        def __init__(self, utility, measure):
+            self.utility, self.measure, self.epsilon, self.sensitivity = utility, measure, 1.0, 1.0
+
+        def randomise(self):
+            return random.randrange(len(self.utility))
+
+    read = primitives._of_diffprivlib
+    Selection.__module__ = Adder.__module__
+    monkeypatch.setattr(primitives, "MECHANISMS", [(Adder.__module__, "Selection", "randomise", read)])
+    monkeypatch.setitem(globals(), "Selection", Selection)
+
+    def quantile(values, far=1.0):
+        return Selection([-far * number for number in range(len(values) + 1)], [1.0, *values]).randomise()
+
+    found = trace(quantile, ([0.5], [0.5, 0.7]), claim=PureDP(1.0))
+    assert (found.verdict, found.suspicions) == (UNLISTED, ())
+    assert "selects among other options" in found.sentence()
+    assert (
+        trace(lambda values: quantile([0.5], 1.0 + 3.0 * len(values)), ([0.5], []), claim=PureDP(1.0)).verdict == MOVES
+    )
 
 
 def test_an_exception_is_named_before_the_draws_that_it_leaves_out():
