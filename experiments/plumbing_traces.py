@@ -88,8 +88,8 @@ def _(scale, leaks, data, rng):
 
 @case("difference of noisy numbers that move alike")
 def _(scale, leaks, data, rng):
-    first, second = 3.0 * data + rng.laplace(), (1.0 if leaks else 3.0) * data + rng.laplace()
-    return first - second
+    first = 3.0 * data + rng.laplace(scale=scale)
+    return first - ((0.0 if leaks else 3.0) * data + rng.laplace(scale=scale))
 
 
 @case("ratio of noisy numbers")
