@@ -21,6 +21,7 @@ from types import TracebackType
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
     "matplotlib": "report",
+    "PIL": "report",
     "pandas": "studies",
     "statsmodels": "studies",
     "dp_accounting": "accounting",

@@ -16,6 +16,7 @@ NAMES = {
     "dp_accounting": "dp-accounting",
     "jax_privacy": "jax-privacy",
     "lazy_loader": "lazy-loader",
+    "PIL": "pillow",
 }
 """Distributions whose import name is another."""
 ASKED_FOR = {"pytest": "epsaudit.testing.plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
