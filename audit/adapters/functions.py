@@ -187,7 +187,7 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
     """
     left, seen = [(function, 0)], dict[int, Any]()
     for thing, depth in left:  # which grows
-        if isinstance(thing, CARRIED) and not isinstance(thing, random.SystemRandom):
+        if is_generator(thing):
             return True
         if depth == DEPTH or id(thing) in seen or inspect.ismodule(thing):
             continue
@@ -196,7 +196,7 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
         if inspect.ismethod(thing):
             parts = [thing.__self__, thing.__func__]
         elif inspect.isfunction(thing):
-            names, defaults = thing.__code__.co_names, thing.__defaults__ or ()
+            names, defaults = _names(thing.__code__), thing.__defaults__ or ()
             parts += defaults[max(arguments - thing.__code__.co_argcount + len(defaults), 0) :]
             parts += (thing.__kwdefaults__ or {}).values()
             for cell in thing.__closure__ or ():
@@ -217,6 +217,35 @@ def carries_a_generator(function: Any, arguments: int) -> bool:
                         parts.append(getattr(part, "__func__", getattr(part, "fget", part)))
         left += zip(parts, itertools.repeat(depth + 1))
     return False
+
+
+def _names(code: types.CodeType) -> list[str]:
+    """Return the names that code looks up, and those of the functions and generator expressions inside it."""
+    inner = [name for one in code.co_consts if isinstance(one, types.CodeType) for name in _names(one)]
+    return [*code.co_names, *inner]
+
+
+def is_generator(thing: Any) -> bool:
+    """Say whether an object is a generator of numpy, Python or PyTorch, or a typed random key of JAX.
+
+    Libraries that are not imported here are recognised by the names of their types.
+    """
+    if isinstance(thing, CARRIED):
+        return not isinstance(thing, random.SystemRandom)
+    kind = type(thing)
+    library = kind.__module__.partition(".")[0]
+    if library == "torch":
+        return kind.__name__ == "Generator"
+    return library in ("jax", "jaxlib") and str(getattr(thing, "dtype", "")).startswith("key<")
+
+
+def owns_randomness(function: Any, seeded: bool, arguments: int) -> bool:
+    """Say whether a function may have randomness that no seed of the audit reaches.
+
+    That is a function that is not seen to be ``seeded``, or one that carries a generator. A copy of it, and the
+    function itself after a restart, might repeat its noise. It is given so many ``arguments``, its generator included.
+    """
+    return not seeded or carries_a_generator(function, arguments)
 
 
 class DatasetChangedError(Exception):
@@ -318,8 +347,8 @@ class FunctionMechanism:
     wants_many_calls = True
 
     def __post_init__(self) -> None:
-        seen = (self.takes.what and not self.draws_elsewhere) or self.draws_globally
-        owns = not seen or carries_a_generator(self.function, 2 if self.one_by_one else 3)
+        seen = bool(self.takes.what and not self.draws_elsewhere) or self.draws_globally
+        owns = owns_randomness(self.function, seen, 2 if self.one_by_one else 3)
         object.__setattr__(self, "reproducible", not owns)
         object.__setattr__(self, "copies_repeat", owns and not self.fresh_randomness)
         alone = self.one_by_one or self.draws_globally or self.fills_a_buffer

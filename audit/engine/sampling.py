@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,8 +124,12 @@ class Workers:
 def check_restart(mechanism: object) -> None:
     """Raise `AuditError` if a mechanism might repeat its noise after a restart, so that no checkpoint may be kept."""
     if getattr(mechanism, "copies_repeat", False):
-        name = getattr(mechanism, "name", mechanism)
-        raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
+        refuse_restart(getattr(mechanism, "name", mechanism))
+
+
+def refuse_restart(name: object) -> NoReturn:
+    """Raise `AuditError`: what has this name might repeat its noise after a restart."""
+    raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")
 
 
 MOST_CHUNKS = 1 << 26  # a chunk's number is below this: 7e13 runs of the largest chunks

@@ -5,18 +5,22 @@ Every bound is one of `epsaudit.audit_scores`: of one run, or several, with many
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import os
+import random
+import sys
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, replace
-from typing import Any, Literal, Protocol, TypeGuard
+from typing import Any, Literal, Protocol, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from epsaudit.adapters.functions import LOCK, owns_randomness, seeded, takes_of
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import Guesses, OneRunResult, numbers, terms_of
 from epsaudit.audits.scores import audit_scores
@@ -24,7 +28,7 @@ from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.engine.checkpoint import Checkpoint
 from epsaudit.engine.provenance import digest, entropy, provenance, stream
-from epsaudit.engine.sampling import Progress, ProgressCallback
+from epsaudit.engine.sampling import Progress, ProgressCallback, Section, refuse_restart
 from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
 from epsaudit.training.canaries import Canaries, Data
 from epsaudit.training.dpsgd import DPSGDTrainer, Trained, shortened
@@ -37,8 +41,14 @@ COINS, RUNS, REFERENCE, LEARNT = range(4)
 """Which of the streams of 'training' the coins, the runs, the reference model and `learnt` draw from."""
 
 
+ARGUMENTS = ("features", "targets", "rng")  # of a function that trains
+
+
 class Fit(Protocol):
-    """Any function that trains on records and returns a model, or the scores of all canaries."""
+    """Any function that trains on records and returns a model, or the scores of all canaries.
+
+    In place of ``rng`` it may take ``seed`` or ``random_state``, a fresh whole number for every training, or nothing.
+    """
 
     def __call__(self, features: Any, targets: Any, rng: np.random.Generator) -> Any: ...
 
@@ -103,6 +113,7 @@ def audit_training(
     progress: ProgressCallback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     seconds: float | None = None,
+    fresh_randomness: bool = False,
 ) -> OneRunResult | ManyRunsResult:
     """Certify a lower bound on the privacy loss of training, by canaries that fair coins put into its data.
 
@@ -113,7 +124,9 @@ def audit_training(
     fit : callable
         ``fit(features, targets, rng)`` trains on the data and the canaries that are in, which come last, and returns a
         model, or with ``score=None`` the scores. Ready ones: `SmallModel`, `OpacusTrainer`, `JaxPrivacyTrainer`. For
-        canaries that are gradients it takes ``gradients=`` besides, shape (k, dimensions).
+        canaries that are gradients it takes ``gradients=`` besides, shape (k, dimensions). A parameter ``seed`` or
+        ``random_state`` in place of ``rng`` gets a new whole number for every training. The global generators of numpy,
+        Python and, where it is imported, PyTorch are seeded anew for every training, and put back after it.
     data : (array_like, array_like)
         Features, shape (n, ...), and targets, shape (n,): always in.
     canaries : Canaries
@@ -138,6 +151,11 @@ def audit_training(
     seconds : float, optional
         No training but the first begins later than after so many seconds; the bound is of those that ended. How long
         one takes must not depend on its canaries.
+    fresh_randomness : bool
+        As for `epsaudit.black_box`, needed with ``checkpoint=`` only: promises that noise which ``fit`` or ``score`` do
+        not draw from what they are given comes from the operating system, so that a restart never repeats it. Without
+        this promise a checkpoint is refused if ``fit`` or ``score`` carries a generator, or if two trainings with the
+        same canaries and the same random numbers, made before the first record, give different scores.
 
     Raises `AuditError`, a sentence, before any training where it can.
 
@@ -169,8 +187,10 @@ def audit_training(
     limit = math.inf if seconds is None else seconds_of(seconds)
     if runs == 1 and seconds is not None:
         raise AuditError("seconds= ends an audit between trainings; of one run there is no such time.")
-    training = _Training(fit, data, canaries, score, iterates)
+    training = _Training(fit, data, canaries, score, iterates, fresh_randomness)
     name = training.name
+    if checkpoint is not None:
+        training.check_restart()
     told = {
         "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
         "data": digest(tuple(map(np.asarray, data))),
@@ -185,20 +205,27 @@ def audit_training(
         seed = entropy(seed) if file is None else file.seed
         if score == "reference":
             training.learn_reference(stream(seed, "training", REFERENCE))
-        kept = {} if file is None else {int(key): data for key, data in file.every(name, "chunk")}
+        sizes = training.sizes(runs)
+        coins_of = [
+            stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
+            for number, size in enumerate(sizes)
+        ]
+        kept = _kept(file, name, coins_of)
         found: list[tuple[Bools, Floats]] = []
         before = 0
-        for number, size in enumerate(training.sizes(runs)):
+        for number, (size, coins) in enumerate(zip(sizes, coins_of, strict=True)):
             done = sum(len(one) for one, _ in found)
             if number in kept:
-                part = np.array(kept[number]["included"], bool), np.array(kept[number]["scores"], float)
+                part = coins, kept[number]
                 before += size
             elif found and time.monotonic() - started > limit:
                 break
             else:
-                coins = stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
                 part = coins, training.scores(coins, stream(seed, "training", RUNS, number))
                 if file is not None:
+                    if not kept and not found and not isinstance(fit, DPSGDTrainer):
+                        again = training.scores(coins, stream(seed, "training", RUNS, number))
+                        training.refuse_if_not_alike(part[1], again)
                     record = {"included": coins.astype(int).tolist(), "scores": part[1].tolist()}
                     file.write(name, "chunk", str(number), record)
             found.append(part)
@@ -268,13 +295,22 @@ def learnt(
 class _Training:
     """A function that trains, its data and canaries, and how runs are scored."""
 
-    def __init__(self, fit: Fit, data: Data, canaries: Canaries, score: str | Score | None, iterates: Iterates) -> None:
+    def __init__(
+        self,
+        fit: Fit,
+        data: Data,
+        canaries: Canaries,
+        score: str | Score | None,
+        iterates: Iterates,
+        fresh_randomness: bool = False,
+    ) -> None:
         self.fit, self.canaries, self.score, self.iterates = fit, canaries, score, iterates
         self.features, self.targets = map(np.asarray, data)
         self.reference: Any = None
         self.name = name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
         if not callable(fit):
             raise AuditError(f"{fit!r} does not train; give a function (features, targets, rng) -> model.")
+        self.takes, self.fresh_randomness = takes_of(fit, ARGUMENTS), fresh_randomness
         if len(self.features) != len(self.targets) or len(self.targets) == 0:
             raise AuditError(f"The data have {len(self.features)} features and {len(self.targets)} targets.")
         if iterates not in ("last", "all"):
@@ -300,6 +336,27 @@ class _Training:
         if (own := getattr(fit, "dimensions", None)) not in (None, canaries.gradients.shape[1]):
             raise AuditError(f"The canaries have {canaries.gradients.shape[1]} dimensions; {name} has {own}.")
 
+    def check_restart(self) -> None:
+        """Raise `AuditError` if trainings after a restart might repeat the noise of earlier ones, as `audit` does.
+
+        What is given no generator may draw from the global ones, which are seeded for it; `refuse_if_not_alike` shows
+        whether it draws from others.
+        """
+        for function, arguments, name in ((self.fit, len(ARGUMENTS), self.name), (self.score, 2, "score=")):
+            if not self.fresh_randomness and owns_randomness(function, True, arguments):
+                refuse_restart(name)
+
+    def refuse_if_not_alike(self, scores: Floats, again: Floats) -> None:
+        """Raise `AuditError` if two trainings with the same random numbers gave different scores."""
+        if not self.fresh_randomness and not np.array_equal(scores, again, equal_nan=True):
+            raise AuditError(
+                f"{self.name} gives different scores for the same canaries and the same random numbers. It has "
+                "randomness of its own, or keeps something from training to training, so that it might repeat its "
+                "noise after a restart, and no checkpoint can be kept. Draw everything from the rng that fit is given, "
+                "or do without a checkpoint, or promise fresh_randomness=True if the noise comes from the operating "
+                "system or the scores differ by rounding alone."
+            )
+
     @property
     def words(self) -> str:
         """How runs are scored, for a person."""
@@ -309,7 +366,8 @@ class _Training:
         return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
 
     def learn_reference(self, rng: np.random.Generator) -> None:
-        self.reference = self._one(np.zeros(len(self.canaries), bool), rng)
+        with _seeded(rng):
+            self.reference = self._one(np.zeros(len(self.canaries), bool), rng)
 
     def sizes(self, runs: int) -> list[int]:
         """How many trainings are made at a time."""
@@ -318,18 +376,22 @@ class _Training:
 
     def scores(self, included: Bools, rng: np.random.Generator) -> Floats:
         """Train once for each row of ``included``; return scores of the same shape."""
-        if _batches(self.fit) and len(included) > 1:
-            models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
-        else:
-            models = [self._one(row, rng) for row in included]
-        return np.array([numbers(self._score(model), len(self.canaries)) for model in models], float)
+        with _seeded(rng):
+            if _batches(self.fit) and len(included) > 1:
+                models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
+            else:
+                models = [self._one(row, rng) for row in included]
+            return np.array([numbers(self._score(model), len(self.canaries)) for model in models], float)
 
     def _one(self, included: Bools, rng: np.random.Generator) -> Any:
-        mine = self.canaries.take(np.flatnonzero(included))
+        mine, fit = self.canaries.take(np.flatnonzero(included)), cast(Any, self.fit)
+        features, targets = self.features, self.targets
         if mine.gradients is not None:
-            return self.fit(self.features, self.targets, rng, gradients=mine.gradients)  # type: ignore[call-arg]
-        features = np.concatenate([self.features, np.asarray(mine.features)])
-        return self.fit(features, np.concatenate([self.targets, np.asarray(mine.targets)]), rng)
+            fit = functools.partial(fit, gradients=mine.gradients)
+        else:
+            features = np.concatenate([features, np.asarray(mine.features)])
+            targets = np.concatenate([targets, np.asarray(mine.targets)])
+        return self.takes.of(fit)(features, targets, *((rng,) if self.takes.what else ()))
 
     def _score(self, model: Any) -> Any:
         if callable(self.score):
@@ -340,6 +402,31 @@ class _Training:
             return products(model, self.canaries, self.iterates)
         seen = losses(model, self.canaries, self.iterates)
         return seen if self.reference is None else seen - losses(self.reference, self.canaries, self.iterates)
+
+
+def _kept(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
+    """Return the scores that a checkpoint holds, by the number of their trainings.
+
+    Raises `AuditError` if a record is not of these coins, or if a score in it is no number.
+    """
+    kept = {}
+    for key, record in () if file is None else file.every(name, "chunk"):
+        with Section(file, name).making_sense("training"):
+            number, included, scores = int(key), np.array(record["included"]), np.array(record["scores"])
+            if not np.array_equal(included, coins[number]) or scores.dtype.kind not in "if":
+                raise ValueError(number)
+            kept[number] = scores.reshape(coins[number].shape).astype(float)
+    return kept
+
+
+@contextmanager
+def _seeded(rng: np.random.Generator) -> Iterator[None]:
+    """Seed the global generators from the state of ``rng``, and put them back: of PyTorch, too, if it is imported."""
+    torch: Any = sys.modules.get("torch")
+    with LOCK, seeded(rng), nullcontext() if torch is None else torch.random.fork_rng():
+        if torch is not None:
+            torch.manual_seed(random.getrandbits(63))  # of Python's global generator, which was seeded just now
+        yield
 
 
 def _settings(fit: Fit) -> Any:

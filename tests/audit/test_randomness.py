@@ -85,6 +85,17 @@ class Noisy:
         return self.answer(data, rng)
 
 
+def in_an_expression(data, rng):
+    return data + sum(OWN.random() for _ in range(1))
+
+
+def in_an_inner_function(data, rng):
+    def draw():
+        return OWN.random()
+
+    return data + draw()
+
+
 def hidden(own):
     return lambda data, rng: data + own.random()
 
@@ -93,6 +104,8 @@ CARRIERS = {
     "closure": hidden(np.random.default_rng(0)),
     "global": lambda data, rng: data + OWN.random(),
     "object": Noisy(),
+    "generator expression": in_an_expression,
+    "inner function": in_an_inner_function,
 }
 
 
