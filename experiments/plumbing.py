@@ -1,9 +1,9 @@
 """Sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential.
 
 Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
-4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. The functions of
-``plumbing_traces.py`` are traced with a certificate. Expected: no sound one is refuted and no leaky one is called
-consistent; what cannot be audited is refused with a reason.
+4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Further blocks have the plumbing
+of traces, hunts, trainings and single steps of DP-SGD, files of scores, and result files. Expected: no sound one is
+refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit import AuditError, audit, audit_sequentially
-from epsaudit.experiments import plumbing_hunts, plumbing_scores, plumbing_traces
+from epsaudit.experiments import (
+    plumbing_files,
+    plumbing_hunts,
+    plumbing_scores,
+    plumbing_traces,
+    plumbing_training,
+)
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.reporting.tables import Column
@@ -61,6 +67,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
     rows += plumbing_scores.rows(seeds, CONFIDENCE, quick)
     rows += [row(*one) for one in plumbing_hunts.verdicts(seed, quick)]
+    rows += plumbing_training.rows(seed, quick)
+    rows += plumbing_files.rows(seeds)
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
     return answer(rows)

@@ -2,9 +2,10 @@
 
 from epsaudit.training.auditing import audit_training, learnt, losses, products
 from epsaudit.training.canaries import Canaries, blank, dirac_gradients, mislabelled, random_gradients
-from epsaudit.training.checking import Part, TrainingCheck, check_training, jax_privacy_step, opacus_step
+from epsaudit.training.checking import TrainingCheck, check_training, jax_privacy_step, opacus_step
 from epsaudit.training.dpsgd import DPSGDTrainer, Trained
 from epsaudit.training.jax_models import JaxPrivacyTrainer
+from epsaudit.training.probes import Part
 from epsaudit.training.small import SmallModel
 from epsaudit.training.torch_models import OpacusTrainer
 

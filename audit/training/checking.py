@@ -95,8 +95,8 @@ def check_training(
         What the accountant says of as many steps as ``batches`` yields; needs the extra ``accounting``.
     steps : int
         Guesses in each test. With 1,000 a ratio of sensitivity to noise that is 1.4 times the claimed one, as that of
-        two layers clipped apart, is refuted at any noise multiplier from 0.4 to 20; a sum that is clipped in place of
-        each example, and hence moves by at most two norms, up to a multiplier of 1.5. A ratio half as far above 1
+        two layers clipped apart, is refuted at any noise multiplier from 0.2 to 20; a sum that is clipped in place of
+        each example, and hence moves by at most two norms, up to a multiplier of 1.25. A ratio half as far above 1
         needs four times as many.
     false_alarm : float
         Probability at most that sound training is refuted in any part; all tests share it.
@@ -117,8 +117,9 @@ def check_training(
     >>> def wrong(parts):  # divides by the number of examples that are there
     ...     return step(parts) * 16 / len(parts[0])
     >>> print(check_training(wrong, clip=1.0, noise=1.0, batch=16, shapes=[20, 40]))
-    1 of 8 tests refutes the training:
-      normaliser: the sum is divided by the expected batch size, 16, or another constant; each of 3 moves it by...
+    2 of 8 tests refute the training:
+      normaliser: an example, with what it changes of others, moves the sum by one clipping norm at most; ...
+      normaliser: the sum is divided by a constant, as the expected batch size of 16; ...
     """
     clip, noise = finite_at_least(clip, 0.0, "clip"), finite_at_least(noise, 0.0, "noise")
     false_alarm = fraction(false_alarm, "false_alarm", open_below=True)

@@ -34,6 +34,8 @@ MOST_GROUP = 64
 LEARNING, SELECTING = 120, 40
 """[measured] Updates that a test learns its guess from, and those by which it compares candidates. With these, all
 incorrect variants of tests/audit/test_check_training.py are refuted with each of 20 seeds."""
+CLEARLY = 1.2
+"""[chosen] How many times stronger a guess must be that is less easily explained, to be preferred."""
 LAG = 240
 """[formula] Noise is looked for again after a multiple of so many steps: most periods up to 20 divide 240."""
 SEPARATION = 3.0
@@ -237,7 +239,7 @@ def learn(without: Floats, among: Floats, directions: Sequence[Floats]) -> Guess
         found.append(dataclasses.replace(guess, threshold=threshold, above=above, strength=strength))
     *linear, spread = found
     best = max(linear, key=lambda one: one.strength)
-    return spread if spread.strength > 1.2 * best.strength else best
+    return spread if spread.strength > CLEARLY * best.strength else best
 
 
 def promise(optimiser: Optimiser, probe: Probe, strength: float) -> float:
@@ -251,8 +253,9 @@ def most_promising(optimiser: Optimiser, probes: Iterator[Probe]) -> Probe:
     best, most = None, -math.inf
     for probe in probes:
         without, among = probe.sums(optimiser, SELECTING)
-        found = [_threshold(without @ one, among @ one)[2] for one in probe.directions()]
-        if (now := promise(optimiser, probe, max(found))) > most or best is None:
+        strength = max(_threshold(without @ one, among @ one)[2] for one in probe.directions())
+        learnt = learn(without, among, ()).strength  # of other directions, and of how much updates vary
+        if (now := promise(optimiser, probe, learnt if learnt > CLEARLY * strength else strength)) > most or not best:
             best, most = probe, now
     assert best is not None
     return best
@@ -270,12 +273,9 @@ def tested(optimiser: Optimiser, probe: Probe, number: int) -> Part:
     one, other = without @ direction, among @ direction
     moved = abs(float(np.mean(other) - np.mean(one))) / probe.group
     noise = math.sqrt((np.var(one) + np.var(other)) / 2.0) / optimiser.noise
-    added = "one added example" if probe.group == 1 else f"each of {probe.group} added examples"
-    much = "without noise" if noise < 1e-6 else f"with {noise:.3g} times the noise claimed"
-    seen = (
-        f"{added} moves the sum by {moved:.3g} clipping norms, {much}: "
-        f"{right:,} of {guesses:,} guesses whether it was added are right"
-    )
+    much = "no noise" if noise < 1e-6 else f"{noise:.3g} times the noise"
+    added = "an added example moves" if probe.group == 1 else f"each of {probe.group} added examples moves"
+    seen = f"{added} it by {moved:.3g} norms, beside {much}; {right:,} of {guesses:,} guesses were right"
     p = optimiser.p_value(right, guesses, probe.group)
     name = probe.name
     if p <= optimiser.level:
@@ -315,13 +315,18 @@ def step_parts(optimiser: Optimiser, accumulates: bool) -> list[Part]:
 def _probe(optimiser: Optimiser, parts: int, name: str, asked: str, example: Floats, **changed: Any) -> Probe:
     of = "" if parts == 1 else f", where {parts} parts are accumulated"
     other = optimiser.level_direction / 2.0
-    given = {"group": optimiser.group(), "other": other, "rows": optimiser.rows, "parts": parts} | changed
+    given: dict[str, Any] = {
+        "group": optimiser.group(),
+        "other": other,
+        "rows": optimiser.rows,
+        "parts": parts,
+    } | changed
     return Probe(name, asked + of, example, **given)
 
 
 def _beside(optimiser: Optimiser, parts: int) -> Probe:
     """Other gradients of any norm: none, below, at and above the clipping norm, and one of them huge."""
-    asked = "noise hides examples, whatever the gradients of others are"
+    asked = "noise hides an example beside any other gradients"
     make = functools.partial(_probe, optimiser, parts, "noise", asked, HUGE * optimiser.everywhere)
     level = optimiser.level_direction
     candidates = [make(other=norm * level) for norm in (0.5, 0.0, 1.0, 2.0, HUGE)]
@@ -330,7 +335,7 @@ def _beside(optimiser: Optimiser, parts: int) -> Probe:
 
 def _weakest(optimiser: Optimiser) -> Probe:
     """Directions in which there may be less noise than in others."""
-    asked = "noise hides examples in every direction: each number, and each parameter, has noise of its own"
+    asked = "noise hides an example in every direction"
     sums = np.array([_beside_half(optimiser).sum(optimiser, False) for _ in range(LEARNING)])
     apart = sums - sums.mean(axis=0)
     variance = np.var(sums, axis=0)
@@ -371,7 +376,7 @@ def _alike(optimiser: Optimiser, apart: Floats) -> Floats | None:
 
 
 def _norms(optimiser: Optimiser, parts: int) -> Probe:
-    asked = f"an example of any norm, from {NORMS[0]:g} to {NORMS[-1]:,.0f}, moves the sum by one clipping norm at most"
+    asked = "an example of any norm moves the sum by one clipping norm at most"
     make = functools.partial(_probe, optimiser, parts, "clipping", asked)
     return most_promising(optimiser, (make(norm * optimiser.everywhere) for norm in NORMS))
 
@@ -384,7 +389,7 @@ def _layers(optimiser: Optimiser) -> Probe:
 
 def _influence(optimiser: Optimiser, parts: int) -> Probe:
     """Examples that may change what others give, in other directions and in the opposite one."""
-    asked = "an example moves the sum by one clipping norm at most, with what it changes of what others give"
+    asked = "an example, with what it changes of others, moves the sum by one clipping norm at most"
     first = np.zeros(optimiser.dimensions)
     first[0] = 0.5
     level = optimiser.level_direction
@@ -401,7 +406,7 @@ def _influence(optimiser: Optimiser, parts: int) -> Probe:
 
 def _normaliser(optimiser: Optimiser) -> Probe:
     """Examples against many others whose weight may depend on how many there are."""
-    asked = f"the sum is divided by the expected batch size, {optimiser.batch:g}, or by another constant"
+    asked = f"the sum is divided by a constant, as the expected batch size of {optimiser.batch:g}"
     level, groups = optimiser.level_direction, sorted({1, optimiser.group()})
     rows = max(optimiser.rows, 4 * groups[-1])
     make = functools.partial(_probe, optimiser, 1, "normaliser", asked, HUGE * level, other=-HUGE * level, rows=rows)
@@ -412,7 +417,7 @@ def _fresh(optimiser: Optimiser, number: int) -> list[Part]:
     """Guess with the noise of earlier steps subtracted: of the step before, and of many steps before."""
     group = optimiser.group(1.0)  # noise that is known makes all guesses right: the less a group moves, the more
     probe = dataclasses.replace(_beside_half(optimiser), group=group)
-    lag = LAG * math.ceil(optimiser.guesses(group, optimiser.steps // 4) / LAG)
+    lag = LAG * math.ceil(optimiser.guesses(group, 3 * optimiser.steps // 4) / LAG)
     coins = stream(optimiser.seed, "training", number).random(3 * lag) < 0.5
     along = [optimiser.alternating([place]) for place in optimiser.places]
     sums = np.empty((3 * lag, len(along)))  # of each step in each parameter
@@ -429,11 +434,11 @@ def _fresh(optimiser: Optimiser, number: int) -> list[Part]:
         # what the second part teaches is tried on the third
         counts = []
         for values in (sums, fresh):
-            parts = (values[later][coins[later] == which] for which in (False, True))
-            guess = learn(*parts, [means[1] - means[0]])
+            without, among = (values[later][coins[later] == which] for which in (False, True))
+            guess = learn(without, among, [means[1] - means[0]])
             counts.append(sum(guess(one) == coin for one, coin in zip(values[last], coins[last], strict=True)))
         plain, right = counts
-        seen = f"with the noise of {when} before subtracted, {right:,} of {lag:,} guesses are right, else {plain:,}"
+        seen = f"less the noise of {when} before, {right:,} of {lag:,} guesses were right, else {plain:,}"
         # if they are right without the earlier noise, other tests say why
         p = optimiser.p_value(right, lag, group) if right > plain else 1.0
         found.append(Part("noise", "noise is fresh in each step", seen, p))

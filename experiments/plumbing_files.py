@@ -1,0 +1,102 @@
+"""Result files for the study of plumbing: honest ones hold, and forged ones are refused by `epsaudit verify`.
+
+A row is "consistent" where a file verifies and "refused" where it does not. Honest files are the sound twins of forged
+ones, in which one thing is changed and all that follows from it is computed again.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from epsaudit import ApproxDP, PureDP, audit, audit_one_run, audit_scores, vectorized
+from epsaudit.audits.one_run import Bonferroni, Threshold
+from epsaudit.audits.verify import rebuild, recompute
+from epsaudit.errors import AuditError
+
+CANARIES = 1_000
+Stored = dict[str, Any]
+
+
+def scores_of(included: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Score canaries by their membership and noise."""
+    return 2.0 * included + rng.normal(size=len(included))
+
+
+def one_run(guesses: Any, seed: int) -> Stored:
+    """Audit one run by a rule of guessing, and return the stored result."""
+    claim = ApproxDP(0.5, 1e-5)
+    return audit_one_run(scores_of, CANARIES, claim=claim, guesses=guesses, seed=seed).to_dict()
+
+
+def many_runs(seed: int) -> Stored:
+    """Audit scores of 300 runs with a canary and 200 without, and return the stored result."""
+    rng = np.random.default_rng(seed)
+    included = np.arange(500) < 300
+    scores = included + rng.normal(size=500)
+    return audit_scores(included, scores, runs=np.arange(500), claim=PureDP(0.5), seed=seed).to_dict()
+
+
+def count(seed: int) -> Stored:
+    """Audit a noisy count, and return the stored result."""
+    mechanism = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), name="count")
+    return audit(mechanism, (0, 1), trials=5_000, seed=seed, n_jobs=1).to_dict()
+
+
+def guessed(number: int) -> list[Stored]:
+    """Counts of a rule that guessed some canaries, all of them right."""
+    half = (number + 1) // 2
+    names = ("guessed_in", "guessed_out", "correct_in", "correct_out")
+    return [{"canaries": CANARIES, **dict(zip(names, (half, number - half) * 2, strict=True))}]
+
+
+def with_counts(counts: list[Stored]) -> Callable[[Stored], Stored]:
+    """Return what replaces the counts of a result."""
+    return lambda stored: {**stored, "counts": counts}
+
+
+def raised_tail(stored: Stored) -> Stored:
+    """Let all runs with the canary be in the rarest tail."""
+    counts = copy.deepcopy(stored["counts"])
+    counts[0]["likely"] = 300
+    return {**stored, "counts": counts}
+
+
+FORGED: dict[str, tuple[Callable[[int], Stored], Callable[[Stored], Stored]]] = {
+    "20 of 1,000 guessed at a threshold": (lambda seed: one_run(Threshold(1.0), seed), with_counts(guessed(20))),
+    "another number than planned": (lambda seed: one_run("planned", seed), with_counts(guessed(73))),
+    "the best of several numbers alone": (lambda seed: one_run(Bonferroni(), seed), with_counts(guessed(50))),
+    "one count of many runs raised": (many_runs, raised_tail),
+    "a lower bound raised": (count, lambda stored: {**stored, "lower_bound": 2.0}),
+}
+"""Honest results by a seed, and what forges them."""
+
+
+def holds(stored: Stored, recomputed: bool) -> bool:
+    """Whether a result verifies; what follows from a changed field is computed again first, if it can be."""
+    try:
+        return recompute(rebuild(json.loads(json.dumps(stored))).to_dict() if recomputed else stored).holds
+    except AuditError:
+        return False
+
+
+def rows(seeds: range) -> Iterator[dict[str, Any]]:
+    """Yield a row of each honest and each forged file, as the study counts them."""
+    for name, (honest, forge) in FORGED.items():
+        for kind, change in (("sound", lambda stored: stored), ("leaky", forge)):
+            recomputed = name != "a lower bound raised"
+            verified = sum(holds(change(honest(seed)), recomputed) for seed in seeds)
+            refused = len(seeds) - verified
+            yield {
+                "plumbing": f"file: {name}",
+                "kind": kind,
+                "audit": "verify",
+                "refuted": 0,
+                "consistent": verified,
+                "refused": refused,
+                "reason": f"not what an audit gives ({refused})" if refused else "",
+            }

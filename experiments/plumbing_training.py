@@ -1,0 +1,340 @@
+"""Private and leaky steps of DP-SGD, and trainings that are killed and begun again: verdicts and refusals.
+
+Steps claim to clip to 1, with a noise multiplier of 1 and an expected batch of 16; private ones clip in any way. The
+trainings release a sum with Gaussian noise, are 1-GDP with a scale of 1, and 4-GDP with a quarter of it.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import random
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsaudit import AuditError
+from epsaudit.experiments.studies import on_all_cores
+from epsaudit.training import Canaries, audit_training, check_training
+
+SHAPES, BATCH, CLAIMED = [20, 40, 20], 16, 1.0
+DIMENSIONS = sum(SHAPES)
+RUNS, RESTARTS = 120, 5
+"""Trainings of an audit, and how often it is killed and begun again: enough to refute 4-GDP at 99.99 %."""
+CHECKS = 1
+"""Seeds of a case: the tests of the package check each step with twenty."""
+
+Maker = Callable[[np.random.Generator], Callable[[Sequence[Any]], Any]]
+
+
+# steps
+
+
+def clipped(gradients: Any, norm: float = 1.0) -> Any:
+    """Return the sum of gradients, shape (examples, dimensions), that are clipped to a norm."""
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return np.sum(gradients / np.maximum(norms / norm, 1.0), axis=0)
+
+
+def made(total: Callable[[Any], Any], noise: float = 1.0) -> Maker:
+    """Make a step of a function that sums gradients, shape (examples, dimensions); noise is added to its sum."""
+
+    def with_rng(rng: np.random.Generator) -> Any:
+        return lambda parts: (total(np.vstack(parts)) + noise * rng.normal(size=DIMENSIONS)) / BATCH
+
+    return with_rng
+
+
+def weighted(weights: Callable[[Any], Any]) -> Maker:
+    """Make a step that multiplies each gradient by a function of its norm, shape (examples, 1)."""
+
+    def total(gradients: Any) -> Any:
+        norms = np.maximum(np.linalg.norm(gradients, axis=1, keepdims=True), 1e-30)
+        return np.sum(gradients * weights(norms), axis=0)
+
+    return made(total)
+
+
+def by_layer(gradients: Any, norm: float) -> Any:
+    """Clip each parameter by itself."""
+    parts = np.split(gradients, np.cumsum(SHAPES)[:-1], axis=1)
+    return np.concatenate([clipped(part, norm) for part in parts])
+
+
+def by_quantile(rng: np.random.Generator) -> Any:
+    """Let the clipping norm follow the median of norms, below the claimed one, and the noise follow it."""
+    state = {"clip": 1.0}
+
+    def step(parts: Any) -> Any:
+        gradients, clip = np.vstack(parts), state["clip"]
+        below = np.mean(np.linalg.norm(gradients, axis=1) <= clip) + rng.normal() / len(gradients)
+        state["clip"] = float(np.clip(clip * np.exp(-0.2 * (below - 0.5)), 0.1, 1.0))
+        return (clipped(gradients, clip) + clip * rng.normal(size=DIMENSIONS)) / BATCH
+
+    return step
+
+
+def masked(signal: bool) -> Maker:
+    """Leave the first parameter without noise, and without gradients if it gets no ``signal``."""
+    trained = np.arange(DIMENSIONS) >= SHAPES[0]
+
+    def with_rng(rng: np.random.Generator) -> Any:
+        def step(parts: Any) -> Any:
+            gradients = np.vstack(parts) * (1.0 if signal else trained)
+            return (clipped(gradients) + trained * rng.normal(size=DIMENSIONS)) / BATCH
+
+        return step
+
+    return with_rng
+
+
+def with_noise(draw: Callable[[np.random.Generator], Callable[[Any], Any]]) -> Maker:
+    """Make a step whose noise is a function of the sum of clipped gradients."""
+
+    def with_rng(rng: np.random.Generator) -> Any:
+        noise = draw(rng)
+
+        def step(parts: Any) -> Any:
+            total = sum(map(clipped, parts))
+            return (total + noise(total)) / BATCH
+
+        return step
+
+    return with_rng
+
+
+def scaled(factor: Callable[[Sequence[Any]], float]) -> Maker:
+    """Multiply the update of a sound step by a factor that depends on the batch."""
+
+    def with_rng(rng: np.random.Generator) -> Any:
+        step = made(clipped)(rng)
+        return lambda parts: factor(parts) * step(parts)
+
+    return with_rng
+
+
+def repeated(rng: np.random.Generator, period: int) -> Callable[[Any], Any]:
+    """Draw noise that comes again after so many steps."""
+    kept, calls = rng.normal(size=(period, DIMENSIONS)), itertools.count()
+    return lambda total: kept[next(calls) % period]
+
+
+def every_second(rng: np.random.Generator) -> Callable[[Any], Any]:
+    """Draw noise that serves two steps each."""
+    draws = itertools.chain.from_iterable(itertools.repeat(rng.normal(size=DIMENSIONS), 2) for _ in itertools.count())
+    return lambda total: next(draws)
+
+
+def shared(rng: np.random.Generator) -> Callable[[Any], Any]:
+    """Give the first parameter and the last the same noise."""
+
+    def noise(total: Any) -> Any:
+        drawn = rng.normal(size=DIMENSIONS)
+        drawn[-SHAPES[0] :] = drawn[: SHAPES[0]]
+        return drawn
+
+    return noise
+
+
+def before_accumulation(rng: np.random.Generator) -> Any:
+    """Add noise to every part of a batch, and take the mean of the parts."""
+
+    def step(parts: Any) -> Any:
+        noisy = [len(parts) * clipped(part) + rng.normal(size=DIMENSIONS) for part in parts]
+        return np.mean(noisy, axis=0) / BATCH
+
+    return step
+
+
+def without_rescaling(rng: np.random.Generator) -> Any:
+    """Multiply the sum by the number of parts."""
+    return lambda parts: (len(parts) * sum(map(clipped, parts)) + rng.normal(size=DIMENSIONS)) / BATCH
+
+
+def clipped_mean(rng: np.random.Generator) -> Any:
+    """Clip the mean of the batch."""
+    noise = functools.partial(rng.normal, size=DIMENSIONS)
+    return lambda parts: clipped(np.mean(np.vstack(parts), axis=0, keepdims=True)) + noise() / BATCH
+
+
+def norm_of_some(gradients: Any) -> Any:
+    """Clip by the norm of all parameters but the last."""
+    norms = np.linalg.norm(gradients[:, : -SHAPES[-1]], axis=1, keepdims=True)
+    return np.sum(gradients / np.maximum(norms, 1.0), axis=0)
+
+
+PRIVATE: dict[str, Maker] = {
+    "clipping": made(clipped),
+    "normalised gradients": weighted(lambda norms: 1.0 / norms),
+    "AUTO-S": weighted(lambda norms: 1.0 / (norms + 0.01)),
+    "PSAC": weighted(lambda norms: 1.0 / (norms + 0.1 / (norms + 0.1))),
+    "a smaller clipping norm": made(lambda gradients: clipped(gradients, 0.4)),
+    "a clipping norm by quantile": by_quantile,
+    "clipping by layer to a share": made(lambda gradients: by_layer(gradients, len(SHAPES) ** -0.5)),
+    "a frozen parameter": masked(signal=False),
+    "all scaled alike": scaled(lambda parts: 0.3),
+    "gradients of zeros left out": made(lambda gradients: clipped(gradients[np.any(gradients, axis=1)])),
+    "noise of a wider law": with_noise(lambda rng: lambda total: (1.0 + rng.random()) * rng.normal(size=DIMENSIONS)),
+}
+"""Steps whose noise hides each example as claimed."""
+
+LEAKY: dict[str, tuple[str, Maker]] = {
+    "half of the noise": ("noise", made(clipped, 0.5)),
+    "little noise beside gradients": (
+        "noise",
+        with_noise(lambda rng: lambda total: rng.normal(size=DIMENSIONS) * (0.05 if np.any(total) else 1.0)),
+    ),
+    "a parameter without noise": ("noise", masked(signal=True)),
+    "noise shared by parameters": ("noise", with_noise(shared)),
+    "one draw for each parameter": (
+        "noise",
+        with_noise(lambda rng: lambda total: np.repeat(rng.normal(size=len(SHAPES)), SHAPES)),
+    ),
+    "noise seeded in each step": (
+        "noise",
+        with_noise(lambda rng: lambda total: np.random.default_rng(7).normal(size=DIMENSIONS)),
+    ),
+    "noise of two steps": ("noise", with_noise(every_second)),
+    "noise that comes again": ("noise", with_noise(lambda rng: repeated(rng, 12))),
+    "noise that grows with the sum": (
+        "noise",
+        with_noise(lambda rng: lambda total: (1.0 + np.linalg.norm(total)) * rng.normal(size=DIMENSIONS)),
+    ),
+    "norms to 50 let through": ("clipping", weighted(lambda norms: np.where(norms > 50.0, 1.0 / norms, 1.0))),
+    "norms to 3 let through": ("clipping", weighted(lambda norms: np.where(norms > 3.0, 1.0 / norms, 1.0))),
+    "a larger clipping norm": ("clipping", made(lambda gradients: clipped(gradients, 1.5))),
+    "weights that do not bound": ("clipping", weighted(lambda norms: norms**-0.5)),
+    "the sum is clipped": (
+        "clipping",
+        made(lambda gradients: clipped(np.sum(gradients, axis=0, keepdims=True))),
+    ),
+    "the sum is clipped to ten norms": (
+        "clipping",
+        made(lambda gradients: clipped(np.sum(gradients, axis=0, keepdims=True), 10.0)),
+    ),
+    "the mean is clipped": ("clipping", clipped_mean),
+    "the norm of some parameters": ("clipping", made(norm_of_some)),
+    "each layer is clipped to the whole norm": ("clipping", made(lambda gradients: by_layer(gradients, 1.0))),
+    "batch normalisation": (
+        "clipping",
+        made(lambda gradients: clipped(gradients / (1.0 + np.std(gradients, axis=0)))),
+    ),
+    "division by the true batch size": ("normaliser", scaled(lambda parts: BATCH / sum(map(len, parts)))),
+    "noise before accumulation": ("accumulation", before_accumulation),
+    "accumulation without rescaling": ("accumulation", without_rescaling),
+}
+"""Steps that leak, and the part that is at fault."""
+
+
+# trainings
+
+
+class Killed(Exception):  # noqa: N818  # no error
+    """Ends an audit between two trainings."""
+
+
+def as_it_is(model: Any, canaries: Canaries) -> Any:
+    """Score a canary by the model, which is a number."""
+    return [model]
+
+
+def pooled(scale: float, started: np.random.Generator) -> Any:
+    """Train with noise that was drawn when the program started."""
+    noise = iter(started.normal(scale=scale, size=4 * RUNS).tolist())
+    return lambda features, targets, rng: np.sum(features) + next(noise)
+
+
+TRAININGS: dict[str, Callable[[float, np.random.Generator], Any]] = {
+    "training with the rng it is given": lambda scale, started: (
+        lambda features, targets, rng: np.sum(features) + rng.normal(scale=scale)
+    ),
+    "training with the seed it is given": lambda scale, started: (
+        lambda features, targets, seed: np.sum(features) + np.random.default_rng(seed).normal(scale=scale)
+    ),
+    "training with a global generator": lambda scale, started: (
+        lambda features, targets: np.sum(features) + random.gauss(0.0, scale)
+    ),
+    "training with a generator of its own": lambda scale, started: (
+        lambda features, targets, rng: np.sum(features) + started.normal(scale=scale)
+    ),
+    "training with a generator in an expression": lambda scale, started: (
+        lambda features, targets, rng: np.sum(features) + sum(started.normal(scale=scale) for _ in range(1))
+    ),
+    "training with noise drawn before": pooled,
+}
+"""Each takes the scale of its noise, and the generator that its program makes when it starts."""
+
+REASONS = {"carries a generator": "carries a generator", "gives different scores": "noise of its own"}
+
+
+def verdict(name: str, scale: float, seed: int) -> str:
+    """Audit a training that is killed and begun again: 'violated', 'consistent', or the sentence that refuses it."""
+    canary, data = Canaries("own", np.ones((1, 1)), np.zeros(1)), (np.zeros((3, 1)), np.zeros(3))
+    with tempfile.TemporaryDirectory() as folder:
+        for last in [*range(RUNS // (RESTARTS + 1), RUNS, RUNS // (RESTARTS + 1)), RUNS]:
+
+            def kill(step: Any, last: int = last) -> None:
+                if step.runs_done == last < RUNS:
+                    raise Killed
+
+            fit = TRAININGS[name](scale, np.random.default_rng(seed))
+            asked: dict[str, Any] = {"canaries": canary, "mu": CLAIMED, "score": as_it_is, "runs": RUNS, "seed": seed}
+            asked |= {"confidence": 0.9999, "checkpoint": Path(folder) / "audit.ck", "progress": kill}
+            try:
+                return "violated" if audit_training(fit, data, **asked).violates_claim else "consistent"
+            except Killed:
+                continue
+            except AuditError as error:
+                return next((short for part, short in REASONS.items() if part in str(error)), str(error))
+    raise AssertionError("The last audit is not killed.")
+
+
+def checked(name: str, seed: int) -> str:
+    """Check a step: 'consistent', or the parts that are refuted."""
+    make = PRIVATE.get(name) or LEAKY[name][1]
+    found = check_training(
+        make(np.random.default_rng(seed)),
+        clip=1.0,
+        noise=1.0,
+        batch=BATCH,
+        shapes=SHAPES,
+        accumulates="accumulation" in name,
+        seed=seed,
+    )
+    return ", ".join(dict.fromkeys(part.name for part in found.refuted)) or "consistent"
+
+
+def rows(seed: int, quick: bool) -> list[dict[str, Any]]:
+    """Check all steps and audit all trainings, sound and leaky, and count the verdicts as the study `plumbing` does."""
+    jobs: list[tuple[str, str, Callable[[int], str]]] = []
+    for kind, names in (("sound", PRIVATE), ("leaky", LEAKY)):
+        jobs += [(f"step: {name}", kind, functools.partial(checked, name)) for name in names]
+    for kind, scale in (("sound", 1.0), ("leaky", 0.25)):
+        jobs += [(name, kind, functools.partial(verdict, name, scale)) for name in TRAININGS]
+    jobs = jobs[::7] if quick else jobs
+    seeds = range(seed, seed + (1 if quick else CHECKS))
+    said = on_all_cores(lambda job: job[0](job[1]), [(job[2], one) for job in jobs for one in seeds])
+    return [
+        _row(name, kind, said[place * len(seeds) : (place + 1) * len(seeds)])
+        for place, (name, kind, _) in enumerate(jobs)
+    ]
+
+
+def _row(name: str, kind: str, said: list[str]) -> dict[str, Any]:
+    audit = "check_training" if name.startswith("step") else "audit_training"
+    consistent = said.count("consistent")
+    refused = sum(one in REASONS.values() for one in said)
+    others = collections.Counter(one for one in said if one not in ("consistent", "violated"))
+    return {
+        "plumbing": name,
+        "kind": kind,
+        "audit": audit,
+        "refuted": len(said) - consistent - refused,
+        "consistent": consistent,
+        "refused": refused,
+        "reason": "; ".join(f"{reason} ({count})" for reason, count in others.most_common()),
+    }
