@@ -188,6 +188,10 @@ LEAKY: dict[str, tuple[str, Maker]] = {
         "noise",
         with_noise(lambda rng: lambda total: rng.normal(size=DIMENSIONS) * (0.05 if np.any(total) else 1.0)),
     ),
+    "no noise on zeros": (
+        "noise",
+        with_noise(lambda rng: lambda total: rng.normal(size=DIMENSIONS) * np.any(total)),
+    ),
     "a parameter without noise": ("noise", masked(signal=True)),
     "noise shared by parameters": ("noise", with_noise(shared)),
     "one draw for each parameter": (
