@@ -1,4 +1,4 @@
-"""The open problem of larger groups: Algorithm 1, and an asinh scale, which meets its error from 44 records on.
+"""The open problem of larger groups: Algorithm 1 measured, and counts on an asinh scale, whose loss falls with size.
 
 The source (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') adds Gaussian noise
 to a group's count and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, hopes for less for
@@ -13,7 +13,8 @@ best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. What follows
 4. Certified lower bounds on rho and on the divergence of order 2 from draws alone, as far as runs can show them.
 5. The source's alternative path, counts on an asinh scale with s = r, loses 1 / (2 r^2 x^2) at all orders, proven in
    docs/explanation/group-wise-privacy.md, with no greater an error; its claim is audited at each size. The source
-   allows a mean absolute error of r x: both are measured beside it.
+   allows a mean absolute error of r x in every group: both are measured beside it. Counts on an asinh scale keep
+   within it from 44 records on; for an empty group nothing private does.
 
 For 3, a rough calculation: an output y needs a noisy count of about sqrt(y sigma / r) once y is far out, so that the
 loss is that number over sigma^2 and -log density is y / (sigma r); the best y gives order^2 rho / 2.

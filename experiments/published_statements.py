@@ -15,17 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import beta as beta_law
+from scipy.stats import binom, norm
 
 from epsaudit.certificates import clopper_pearson_upper
 from epsaudit.experiments.histogram_utility import chance_of_the_lead
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon
 from epsaudit.mechanisms.broken.down_sensitivity import PublishedBinarySearch
+from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.broken.selection import PublishedMode
 from epsaudit.mechanisms.down_sensitivity import LaplaceBinarySearch
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw
 from epsaudit.mechanisms.queries import Maximum
-from epsaudit.mechanisms.ratio import local_sensitivity_of_share
+from epsaudit.mechanisms.ratio import local_sensitivity
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
@@ -59,9 +62,11 @@ class Statement:
         The number; for a probability, the one that is promised at least.
     kept : float
         The number that the corrected statement gives: at least ``stated`` for a probability that is promised, at most
-        ``stated`` for an epsilon that is, and ``exact``, or about, for a formula.
+        ``stated`` for an upper bound, and ``exact``, or about, for a formula.
     occurs : callable, optional
         ``occurs(runs, rng)``: in how many of so many runs happens what has the probability; None for other numbers.
+    bound : bool
+        Whether ``stated`` is an upper bound that ``exact`` exceeds; otherwise it is a number, or a probability.
     numbers : dict
         What the texts say of numbers.
     """
@@ -72,6 +77,7 @@ class Statement:
     kept: float
     occurs: Occurrences | None = None
     numbers: dict[str, float] = field(default_factory=dict)
+    bound: bool = False
 
     @property
     def texts(self) -> dict[str, str]:
@@ -82,6 +88,8 @@ class Statement:
     @property
     def fails(self) -> bool:
         """Whether the exact number contradicts the stated one."""
+        if self.bound:
+            return self.exact > self.stated
         if self.occurs is None:
             return not math.isclose(self.stated, self.exact, rel_tol=0.01)
         return self.exact < self.stated
@@ -102,8 +110,10 @@ def statements() -> list[Statement]:
         _of_another_selector(),
         *_of_shuffling(),
         _of_the_least_output(),
-        _of_equal_answers(0, "local sensitivity of a ratio of no ones"),
-        _of_equal_answers(10, "local sensitivity of a ratio of ones alone"),
+        *_of_no_ones(),
+        _of_the_bail_out(),
+        *_of_two_lemmas(),
+        _of_one_change(),
     ]
 
 
@@ -250,6 +260,7 @@ def _of_the_local_epsilon() -> Statement:
         shuffled(chosen),
         shuffled(allowed),
         numbers={"chosen": chosen, "allowed": allowed},
+        bound=True,
     )
 
 
@@ -266,10 +277,100 @@ def _of_the_least_output() -> Statement:
     return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)
 
 
-def _of_equal_answers(ones: int, name: str) -> Statement:
-    """The local sensitivity of the share of ones among 10 records that are all alike, by going through neighbours."""
+def _of_no_ones() -> list[Statement]:
+    """The ratio of no ones, and of nothing but ones, among 10 records: its greatest change by one record."""
     records = 10
-    stated = max(records - ones, ones) / (records**2 - records)
+    rows = (("no ones", 0), ("nothing but ones", records))
+    return [
+        Statement(
+            f"local sensitivity of a ratio of {what}",
+            max(records - ones, ones) / (records**2 - records),
+            _greatest_step(ones, records),
+            local_sensitivity(ones, records),
+        )
+        for what, ones in rows
+    ]
+
+
+def _greatest_step(ones: int, records: int) -> float:
+    """Greatest change of a / b when one record joins or leaves, over all neighbours; b at least 2."""
     neighbours = [(ones + one, records + 1) for one in (0, 1)] + [(ones - one, records - 1) for one in (0, 1)]
-    exact_value = max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
-    return Statement(name, stated, exact_value, local_sensitivity_of_share(ones, records))
+    return max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
+
+
+def _of_the_bail_out() -> Statement:
+    """The code's way out where the lower bound on b is 1 or less: it names a variable that it does not have."""
+    records, delta = 300, 1e-6
+    published = PublishedBoundedRatio(1.0, delta)
+    law = DiscreteLaplaceLaw(records, 1.0 / published.rate)
+    least = 2 + math.log(2.0 / delta) / published.rate  # noisy counts from here on are answered
+
+    def answered(runs: int, rng: np.random.Generator) -> int:
+        return int(np.sum(law.sample(runs, rng) >= least))
+
+    chance = -math.expm1(float(law.log_cdf(math.ceil(least) - 1)))
+    return Statement("the ratio where the records may be few", 1.0, chance, 1.0, answered, {"records": records})
+
+
+def _of_two_lemmas() -> list[Statement]:
+    """One step each of the proofs that a loss has sensitivity 1, for the maximum of x = (1, 3) and of x' = (3)."""
+    query, x, x_prime = Maximum((0, 1, 2, 3)), (1, 3), (3,)
+    kept_below_one = (1,)  # the largest subset of x whose maximum is at most 1
+    loss, less = (int(query.losses(dataset)[0]) for dataset in (x, x_prime))  # until the maximum is 0
+    removed, left = len(x) - len(x_prime), len(x_prime)  # dist(x, x'), and dist(x', ()): nobody is left of x'
+    return [
+        Statement("subsets in the first lemma", 1.0, query.value(x), query.value(kept_below_one), bound=True),
+        Statement(
+            "last step of the second lemma",
+            loss + removed,
+            removed + left,
+            less + removed,
+            numbers={"stated": loss + removed, "loss": loss, "less": less},
+        ),
+    ]
+
+
+def _of_one_change() -> Statement:
+    """How far one change moves the median of normal samples, beside a constant over the number of records."""
+    records, beta, many = 1001, 0.01, 100
+    slope = 1.5 * math.sqrt(2.0 * math.pi)  # half as much again as a gap has on average at the median
+    enough = math.sqrt(2.0 * math.pi) * (1.0 + math.log(2.0 / beta)) * 1.1
+
+    def within(runs: int, rng: np.random.Generator) -> int:
+        middle = records // 2
+        moved = []
+        for size in np.diff(np.linspace(0, runs, 1 + math.ceil(runs / 1000)).astype(int)):
+            ordered = np.sort(rng.normal(size=(size, records)), axis=1)[:, middle - 1 : middle + 2]
+            moved.append(np.diff(ordered, axis=1).max(axis=1))
+        return int(np.sum(np.concatenate(moved) <= slope / records))
+
+    often = median_moves(records, many, slope * many / records)
+    numbers = {"slope": slope, "records": records, "many": many, "often": often}
+    return Statement(
+        "one change to the median of normal samples",
+        1.0 - beta,
+        median_moves(records, 1, slope / records),
+        median_moves(records, 1, enough / records),
+        within,
+        numbers,
+    )
+
+
+def median_moves(records: int, changes: int, reach: float) -> float:
+    """Probability that LS^k of the median of an odd number of standard normal records is at most ``reach``.
+
+    Given the median m, the records on either side of it are independent of each other: k of those above must be at most
+    ``reach`` away, and k of those below. The integral over m is taken by Gauss-Legendre quadrature.
+
+    >>> round(median_moves(1001, 1, 10.0), 6), round(median_moves(1001, 1, 0.0), 6)
+    (1.0, 0.0)
+    """
+    half = records // 2
+    spread = math.sqrt(math.pi / (2.0 * records))  # standard deviation of the median, about
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    median = 10.0 * spread * nodes
+    density = norm.pdf(median) * beta_law.pdf(norm.cdf(median), half + 1, half + 1)
+    above = (norm.cdf(median + reach) - norm.cdf(median)) / norm.sf(median)
+    below = (norm.cdf(median) - norm.cdf(median - reach)) / norm.cdf(median)
+    both = binom.sf(changes - 1, half, above) * binom.sf(changes - 1, half, below)
+    return float(10.0 * spread * np.sum(weights * density * both))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
-from epsaudit.errors import AuditError, fraction
+from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.exact.losses import log_sum
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
@@ -32,24 +32,27 @@ def ones_and_records(dataset: Dataset) -> tuple[int, int]:
     return ones, len(dataset)
 
 
+def local_sensitivity(ones: int, records: int) -> float:
+    """Return the greatest change of a / b when one record joins or leaves, for a = ``ones`` of b = ``records``.
+
+    It is max(b - a, a) / (b^2 - b) if 0 < a < b, attained where a record leaves. If a = 0 no one can leave, and if a =
+    b no zero can: what remains is a record that joins, which moves the ratio by 1 / (b + 1). Raises `AuditError` unless
+    0 <= a <= b and b >= 2.
+
+    >>> local_sensitivity(3, 4), local_sensitivity(0, 4), local_sensitivity(4, 4)
+    (0.25, 0.2, 0.2)
+    """
+    records = whole_at_least(records, 2, "number of records")
+    if not 0 <= ones <= records:
+        raise AuditError(f"The number of ones is {ones!r}; it must be between 0 and the number of records, {records}.")
+    if ones in (0, records):
+        return 1.0 / (records + 1)
+    return max(records - ones, ones) / (records * records - records)
+
+
 def answers(ones: int, zeros: int) -> tuple[int, ...]:
     """Return a dataset with that many of each."""
     return (1,) * ones + (0,) * zeros
-
-
-def local_sensitivity_of_share(ones: int, records: int) -> float:
-    """Return the local sensitivity of the share a / b under adding or removing one record, for b >= 2.
-
-    It is max(b - a, a) / (b^2 - b) where there are ones and zeros, and 1 / (b + 1) where all records are alike: the
-    record whose removal the first formula is about is not there. Source: 'Privately bounding local sensitivity', which
-    has the first formula for all a and b.
-
-    >>> [round(local_sensitivity_of_share(ones, 10), 4) for ones in (0, 3, 10)]
-    [0.0909, 0.0778, 0.0909]
-    """
-    if ones in (0, records):
-        return 1.0 / (records + 1)
-    return max(records - ones, ones) / (records**2 - records)
 
 
 @dataclass(frozen=True)

@@ -89,13 +89,14 @@ class BoundedFromBelow(PrivatelyBounded):
 class PublishedBoundedRatio(BoundedRatio):
     """``private_ratio_local_sensitivity`` as published: a_lower where its proof has a_upper, and reversely.
 
-    At (1, 1e-6) the exact epsilon of half and half is 3.133 for 320 records, and 2.733 for 400. Of 249 ones among 332
-    records it is 5.834, the greatest that coordinate ascent over both counts found. The code's way out names a variable
-    that it does not have; it is read as the naive mechanism.
+    The pair is the worst at (1, 1e-6) that hill climbing over the numbers of ones and of records found: epsilon is
+    5.834 in truth. Of ratios of one half 162 of 324 is the worst, with 3.136; 200 of 400 has 2.733. The code's way out
+    names a variable that it does not have; it is read as the naive mechanism.
     """
 
     name: ClassVar[str] = "private ratio, bounded local sensitivity, as published"
-    # both bounds on the number of ones are far from it, and the exchanged one is far too small
+    # a_lower in place of a_upper makes the bound too low, the more so the more ones there are; with more records the
+    # margin matters less, and with fewer the code often takes its way out
     pair = DatasetPair(answers(249, 83), answers(249, 82), "249/332 against 249/331")
 
     @property

@@ -192,6 +192,22 @@ def test_the_claim_at_every_size_is_the_exact_value(size):
     assert claim.rho == pytest.approx(step**2 * mechanism.rho, rel=1e-6)
 
 
+def test_the_error_that_the_open_problem_allows_is_kept_from_44_records_on_and_not_before():
+    """The mean of |x' - x| by quadrature over the noise, beside r x; r = 0.3 and rho = 0.005 as on the page."""
+    mechanism, nodes = AsinhCounts(0.005, 0.3), np.linspace(-12.0, 12.0, 200_001)
+    weights = norm.pdf(nodes) * (nodes[1] - nodes[0])
+
+    def error(count):
+        outputs = mechanism.transformed(count) + mechanism.sigma * nodes
+        return float(np.sum(weights * np.abs(mechanism.counts(outputs) - count)))
+
+    for count in (0, 10, 43, 44, 1000):
+        assert mechanism.expected_error(count) == pytest.approx(error(count), rel=1e-6)
+    kept = [mechanism.expected_error(count) < 0.3 * count for count in range(1000)]
+    assert kept == [count >= 44 for count in range(1000)]
+    assert f"{error(0):.1f} {error(43):.1f}" == "7.9 12.9"
+
+
 DRAWS = 200_000
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
-from epsaudit.mechanisms.ratio import answers, local_sensitivity_of_share
+from epsaudit.mechanisms.ratio import answers, local_sensitivity
 
 
 def enumerated(ones, records):
@@ -19,7 +19,7 @@ def enumerated(ones, records):
 @pytest.mark.parametrize("records", range(2, 31))
 def test_local_sensitivities_of_a_share_against_enumeration(records):
     for ones in range(records + 1):
-        assert local_sensitivity_of_share(ones, records) == pytest.approx(float(enumerated(ones, records)), rel=1e-12)
+        assert local_sensitivity(ones, records) == pytest.approx(float(enumerated(ones, records)), rel=1e-12)
 
 
 @pytest.mark.parametrize("records", range(2, 31))

@@ -35,6 +35,7 @@ from epsaudit.mechanisms.ratio import (
     RatioLaw,
     answers,
     greatest_gap,
+    local_sensitivity,
 )
 from epsaudit.mechanisms.stability import (
     CauchyLaw,
@@ -353,6 +354,47 @@ def test_the_bound_is_the_greatest_local_sensitivity_within_the_margins():
         counts = range(max(0, ones - mechanism.margin), max(0, ones + mechanism.margin) + 1)
         local = max(max(b - a, a) / (b * b - b) for b in range(low, high + 1) for a in counts)
         assert bound == pytest.approx(local)
+
+
+def published_epsilon(ones, records):
+    """Exact epsilon at delta = 1e-6 of the published ratio, where a zero leaves."""
+    mechanism = PublishedBoundedRatio(1.0, 1e-6)
+    laws = (BoundedRatioLaw(ones, size, mechanism) for size in (records, records - 1))
+    return exact.epsilon(*laws, 1e-6)
+
+
+def test_the_audited_pair_of_the_published_ratio_is_worse_than_ratios_of_one_half():
+    pair = PublishedBoundedRatio(1.0, 1e-6).worst_pairs()[0]
+    assert (sum(pair.x), len(pair.x), sum(pair.x_prime), len(pair.x_prime)) == (249, 332, 249, 331)
+    assert published_epsilon(249, 332) == pytest.approx(5.8345, abs=1e-4)
+    assert published_epsilon(162, 324) == pytest.approx(3.1358, abs=1e-4)
+    assert published_epsilon(200, 400) == pytest.approx(2.7328, abs=1e-4)
+
+
+@pytest.mark.slow
+def test_the_audited_pair_of_the_published_ratio_is_the_worst_of_a_range():
+    """Nearby pairs, and a coarse grid of pairs from 300 to 460 records and ratios from 0.4 to 1."""
+    worst = published_epsilon(249, 332)
+    near = [(249 + i, 332 + j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+    coarse = [
+        (min(records * tenths // 10, records - 1), records)
+        for records in range(300, 461, 40)
+        for tenths in range(4, 11)
+    ]
+    assert max(published_epsilon(*pair) for pair in (*near, *coarse)) < worst
+
+
+@pytest.mark.parametrize("records", range(2, 41))
+def test_the_local_sensitivity_of_a_ratio_is_that_of_enumerated_neighbours(records):
+    """The incorrect variant is the published formula, which is too large where all records say the same."""
+    for ones in range(records + 1):
+        dataset = answers(ones, records - ones)
+        neighbours = [(*dataset, record) for record in (0, 1)]
+        neighbours += [dataset[:place] + dataset[place + 1 :] for place in range(records)]
+        moved = max(abs(sum(one) / len(one) - ones / records) for one in neighbours)
+        assert local_sensitivity(ones, records) == pytest.approx(moved, rel=1e-12)
+        published = max(records - ones, ones) / (records**2 - records)
+        assert (published > moved * (1 + 1e-9)) == (ones in (0, records))
 
 
 def test_greatest_gap_against_all_integers():

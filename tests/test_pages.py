@@ -1,0 +1,38 @@
+"""Pages of docs/explanation: theorems have a number of their own, and figures quoted from results are those there."""
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs/explanation").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_numbered_theorems_count_from_one(page):
+    numbers = [int(number) for number in re.findall(r"^\*\*Theorem (\d+)\b", page.read_text(), re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_theorems_that_docstrings_cite_are_on_their_page():
+    """Every "Theorem n of docs/explanation/page.md", whose number must occur there."""
+    cited = Counter()
+    for source in (*ROOT.glob("mechanisms/**/*.py"), *ROOT.glob("audit/**/*.py"), *ROOT.glob("experiments/*.py")):
+        text = re.sub(r"\s+", " ", source.read_text())
+        cited.update(re.findall(r"Theorem (\d+) of docs/explanation/([\w-]+)\.md", text))
+    assert len(cited) >= 4
+    for number, page in cited:
+        assert f"**Theorem {number}" in (ROOT / f"docs/explanation/{page}.md").read_text()
+
+
+def test_the_shares_of_the_loss_that_audits_of_groups_certify():
+    with (ROOT / "results/groups/data.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["certified asinh"]]
+    shares = {int(row["count"]): float(row["certified asinh"]) / float(row["asinh"]) for row in rows}
+    assert [f"{shares[size]:.2f}" for size in (0, 10, 30, 100)] == ["0.62", "0.62", "0.62", "0.47"]
+    assert shares[300] == shares[1000] == 0.0
+    page = (ROOT / "docs/explanation/group-wise-privacy.md").read_text()
+    assert "0.62 of $v$ for up to 30 records and 0.47 of $v$ for 100" in page
