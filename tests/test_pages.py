@@ -11,9 +11,14 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs/explanation").glob("*.md"))
 
 
+def theorems(page):
+    """Numbers of the theorems that a page states, in bold or as headings, in their order."""
+    return [int(number) for number in re.findall(r"^(?:\*\*|#+ )Theorem (\d+)\b", page.read_text(), re.MULTILINE)]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_numbered_theorems_count_from_one(page):
-    numbers = [int(number) for number in re.findall(r"^\*\*Theorem (\d+)\b", page.read_text(), re.MULTILINE)]
+    numbers = theorems(page)
     assert numbers == list(range(1, len(numbers) + 1))
 
 
@@ -25,7 +30,7 @@ def test_theorems_that_docstrings_cite_are_on_their_page():
         cited.update(re.findall(r"Theorem (\d+) of docs/explanation/([\w-]+)\.md", text))
     assert len(cited) >= 4
     for number, page in cited:
-        assert f"**Theorem {number}" in (ROOT / f"docs/explanation/{page}.md").read_text()
+        assert int(number) in theorems(ROOT / f"docs/explanation/{page}.md")
 
 
 def test_the_shares_of_the_loss_that_audits_of_groups_certify():
