@@ -319,7 +319,9 @@ def _of_two_lemmas() -> list[Statement]:
     loss, less = (int(query.losses(dataset)[0]) for dataset in (x, x_prime))  # until the maximum is 0
     removed, left = len(x) - len(x_prime), len(x_prime)  # dist(x, x'), and dist(x', ()): nobody is left of x'
     return [
-        Statement("subsets in the first lemma", 1.0, query.value(x), query.value(kept_below_one), bound=True),
+        Statement(
+            "subsets in the first lemma", 1.0, float(query.value(x)), float(query.value(kept_below_one)), bound=True
+        ),
         Statement(
             "last step of the second lemma",
             loss + removed,
@@ -334,7 +336,7 @@ def _of_one_change() -> Statement:
     """How far one change moves the median of normal samples, beside a constant over the number of records."""
     records, beta, many = 1001, 0.01, 100
     slope = 1.5 * math.sqrt(2.0 * math.pi)  # half as much again as a gap has on average at the median
-    enough = math.sqrt(2.0 * math.pi) * (1.0 + math.log(2.0 / beta)) * 1.1
+    enough = math.sqrt(2.0 * math.pi) * (1.0 + math.log(2.0 / beta))
 
     def within(runs: int, rng: np.random.Generator) -> int:
         middle = records // 2
@@ -372,5 +374,6 @@ def median_moves(records: int, changes: int, reach: float) -> float:
     density = norm.pdf(median) * beta_law.pdf(norm.cdf(median), half + 1, half + 1)
     above = (norm.cdf(median + reach) - norm.cdf(median)) / norm.sf(median)
     below = (norm.cdf(median) - norm.cdf(median - reach)) / norm.cdf(median)
-    both = binom.sf(changes - 1, half, above) * binom.sf(changes - 1, half, below)
+    within = (np.clip(one, 0.0, 1.0) for one in (above, below))  # rounding may exceed 1
+    both = np.prod([binom.sf(changes - 1, half, one) for one in within], axis=0)
     return float(10.0 * spread * np.sum(weights * density * both))

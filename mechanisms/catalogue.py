@@ -58,6 +58,7 @@ from epsaudit.mechanisms.down_sensitivity import (
     ShiftedInverseSensitivity,
     TolerantSearch,
 )
+from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses, interquartile_range
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.interactive import Interaction
@@ -118,6 +119,7 @@ _EIGHT = Maximum(tuple(range(8)))
 _THREE = Maximum((0, 1, 2))
 _MEDIAN = MedianLosses(tuple(range(32)))
 _SLOPES = SlopeLosses(tuple(range(32)), most=10)
+_QUARTILES = (interquartile_range, tuple(range(6)), 5)
 _INTERVAL = StableMedian(0.0, 100.0)
 _MEAN = {"epsilon": 4.0, "delta": 0.01, "outlier": 6.0, "dimension": 2}
 # how many records hold each of 0, 1, 2, ...; found by hill climbing on the exact epsilon, or delta, of the pair
@@ -230,6 +232,8 @@ def rows() -> list[Row]:
         Row("inverse-slope", InverseSensitivity(1.0, _SLOPES),
             f"{INVERSE_SENSITIVITY}, Theorem 2; Asi and Duchi 2020; loss in mechanisms/inverse_sensitivity.py",
             pair=0),
+        Row("inverse-enumerated", InverseSensitivity(1.0, EnumeratedLosses(*_QUARTILES)),
+            f"{INVERSE_SENSITIVITY}, Theorem 2, for any function by enumeration: an interquartile range", pair=0),
         Row("noisy-max-laplace", NoisyMaxLaplace(1.0), "Dwork and Roth 2014, Claim 3.9", pair=0),
         Row("noisy-max-gumbel", NoisyMaxGumbel(1.0), BOUNDED_RANGE, pair=0),
         Row("gap-max", GapMax(1.0), "Chaudhuri, Hsu and Song 2014; Bun, Dwork, Rothblum and Steinke 2018"),
@@ -263,6 +267,9 @@ def rows() -> list[Row]:
         Row("broken/inverse-slope-residuals", InverseSensitivity(1.0, selection.SumOfResiduals((0, 1), most=10)),
             f"{INVERSE_SENSITIVITY}, Theorem 2, misapplied",
             "the residuals for losses, which one record moves by more than 1"),
+        Row("broken/inverse-enumerated-answers", InverseSensitivity(1.0, selection.DistanceOfAnswers(*_QUARTILES)),
+            f"{INVERSE_SENSITIVITY}, Theorem 2, misapplied",
+            "the distance of answers for that of datasets: one record moves a loss by up to 5"),
         Row("broken/noisy-max-factor-two", selection.NoisyMaxWithoutFactorTwo(1.0),
             "Dwork and Roth 2014, Claim 3.9, for utilities that are not monotone",
             "scale 1/epsilon where one utility falls and another rises"),

@@ -1,7 +1,8 @@
 """The inverse sensitivity mechanism: choose an answer by how few records must change to make it the true one.
 
 For a query with finitely many answers, its losses, which have sensitivity 1 whatever the query, go to any selection
-mechanism. The median has a formula for its losses; any other function is enumerated on small data.
+mechanism. The median and the slope of a line have formulas for their losses; `epsaudit.mechanisms.enumerated_losses`
+finds those of any other function on small data.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.additive import AsBoundedRange
+from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.inverse_sensitivity import SlopeLosses
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
@@ -35,6 +36,14 @@ class SumOfResiduals(SlopeLosses):
     def losses(self, dataset: Any) -> NDArray[np.int64]:
         a, b = np.array(dataset, dtype=np.int64).T
         return np.asarray(np.abs(b[:, None] - a[:, None] * np.array(self.candidates, dtype=np.int64)).sum(axis=0))
+
+
+class DistanceOfAnswers(EnumeratedLosses):
+    """The distance of an answer from the true one for its loss, as if one record moved the answer by 1 at most."""
+
+    def _losses(self, distances: NDArray[np.int64]) -> NDArray[np.int64]:
+        truth = self.values[int(np.argmin(distances))]
+        return np.asarray(np.abs(np.array(self.candidates) - truth), dtype=np.int64)
 
 
 class ExponentialWithoutFactorTwo(ExponentialMechanism):

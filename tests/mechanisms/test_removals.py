@@ -7,13 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from enumerated import EnumeratedLosses
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import betaincinv
 
 from epsaudit import AddRemove, AuditError
 from epsaudit.mechanisms import exact, selection
+from epsaudit.mechanisms.broken.selection import DistanceOfAnswers
+from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses, interquartile_range
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
 from epsaudit.mechanisms.selection import ExponentialMechanism
@@ -243,3 +244,77 @@ def test_records_of_one_leverage_have_the_losses_of_their_median(records):
     candidates = tuple(range(8))
     slopes = SlopeLosses(candidates, most=5).losses([(5, 5 * record) for record in records])
     assert slopes.tolist() == MedianLosses(candidates).losses(records).tolist()
+
+
+QUARTILES = EnumeratedLosses(interquartile_range, (0, 1, 2, 4), 4)
+
+
+def walked(query, dataset):
+    """Losses by walking from the dataset to all others, one replaced record at a time: breadth first."""
+    found, seen, front = {}, {dataset}, {dataset}
+    for steps in itertools.count():
+        for one in front:
+            found.setdefault(query.function(one), steps)
+        around = {
+            tuple(sorted((*one[:place], record, *one[place + 1 :])))
+            for one in front
+            for place in range(len(one))
+            for record in query.universe
+        }
+        front = around - seen
+        seen |= front
+        if not front:
+            return [found[candidate] for candidate in query.candidates]
+
+
+def test_enumerated_losses_are_those_of_a_walk_and_move_by_one_at_most():
+    for dataset in QUARTILES.datasets:
+        assert QUARTILES.losses(dataset[::-1]).tolist() == walked(QUARTILES, dataset)
+        assert QUARTILES.value(dataset) == interquartile_range(dataset)
+        for k in range(QUARTILES.size + 1):
+            near = np.array(QUARTILES.candidates)[QUARTILES.losses(dataset) <= k]
+            assert QUARTILES.local_sensitivity(dataset, k) == np.abs(near - QUARTILES.value(dataset)).max()
+    steps = []
+    for query in (QUARTILES, DistanceOfAnswers(interquartile_range, (0, 1, 2, 4), 4)):
+        pairs = [(x, y) for x, y in itertools.combinations(query.datasets, 2) if query.adjacency.holds(x, y)]
+        steps.append(max(np.abs(query.losses(x) - query.losses(y)).max() for x, y in pairs))
+    assert steps == [1, 4]  # the second is the incorrect variant
+
+
+def test_an_enumerated_function_has_the_law_and_the_claim_of_its_losses_on_all_neighbours():
+    mechanism = InverseSensitivity(1.0, QUARTILES)
+    pairs = [(x, y) for x, y in itertools.combinations(QUARTILES.datasets, 2) if mechanism.adjacency.holds(x, y)]
+    found = [exact.epsilon(mechanism(x), mechanism(y), 0.0) for x, y in pairs]
+    (pair,) = mechanism.worst_pairs()
+    assert exact.epsilon(mechanism(pair.x), mechanism(pair.x_prime), 0.0) == pytest.approx(max(found))
+    assert 0.6 < max(found) <= 1.0
+    law, weights = mechanism(pair.x), np.exp(-0.5 * np.array(walked(QUARTILES, pair.x)))
+    assert np.exp(law.log_probabilities) == pytest.approx(weights / weights.sum())
+
+
+@pytest.mark.parametrize("gap", [1, 2])
+def test_the_lead_of_an_enumerated_function_falls_from_the_gap_by_one(gap):
+    pair = QUARTILES.lead(gap)
+    QUARTILES.adjacency.check(pair)
+    others = np.array(QUARTILES.candidates) != QUARTILES.value(pair.x)
+    assert [QUARTILES.losses(side)[others].min() for side in (pair.x, pair.x_prime)] == [gap, gap - 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: EnumeratedLosses(sum, (1,), 3), "at least two records"),
+        (lambda: EnumeratedLosses(sum, (1, 1), 3), "all different"),
+        (lambda: EnumeratedLosses(sum, (0, 1), 0), "number of records"),
+        (lambda: EnumeratedLosses(sum, tuple(range(20)), 9), "at most 10,000 can be enumerated"),
+        (lambda: EnumeratedLosses(len, (0, 1), 2).candidates, "1 different answers"),
+        (lambda: EnumeratedLosses(sum, (0, math.inf), 2).candidates, "must be finite"),
+        (lambda: QUARTILES.losses((0, 1, 2)), "must have 4 records"),
+        (lambda: QUARTILES.losses((0, 1, 2, 3)), "in the universe of 4"),
+        (lambda: QUARTILES.value((0, 1, 2, 4, 4)), "must have 4 records"),
+        (lambda: QUARTILES.lead(9), "second least loss of 9"),
+    ],
+)
+def test_what_cannot_be_enumerated_is_said(make, said):
+    with pytest.raises(AuditError, match=said):
+        make()
