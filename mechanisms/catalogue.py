@@ -89,6 +89,7 @@ from epsaudit.mechanisms.selection import (
 from epsaudit.mechanisms.shuffling import ShuffledResponse, ShuffledWithMalicious
 from epsaudit.mechanisms.sparse_vector import NumericalSparseVector, SparseVector1, SparseVector2
 from epsaudit.mechanisms.stability import (
+    ProposeTestFallback,
     ProposeTestRelease,
     SmoothMedianCauchy,
     SmoothMedianLaplace,
@@ -239,6 +240,8 @@ def rows() -> list[Row]:
         Row("gap-max", GapMax(1.0), "Chaudhuri, Hsu and Song 2014; Bun, Dwork, Rothblum and Steinke 2018"),
         Row("ptr-median", ProposeTestRelease(_INTERVAL, 0.5, 1e-3, bound=1.0),
             f"{STABILITY_NOTES}; Dwork and Lei 2009"),
+        Row("ptr-median-fallback", ProposeTestFallback(_INTERVAL, 0.5, 1e-3, bound=1.0),
+            f"{STABILITY_NOTES}, global sensitivity for a refusal; proof in docs/explanation/mechanisms.md"),
         Row("ptr-mode", ProposeTestRelease(StableMode(), 1.0, 1e-3), f"{STABILITY_NOTES}, mode, corrected"),
         Row("stable-histogram", StableHistogram(1.0, 1e-3), f"{STABILITY_NOTES}, stable histograms", pair=0),
         Row("stable-histogram-2", StableHistogram(1.0, 0.1),
@@ -277,6 +280,9 @@ def rows() -> list[Row]:
             "Chaudhuri, Hsu and Song 2014, misapplied", "distance one too long"),
         Row("broken/ptr-untested", selection.UntestedRelease(_INTERVAL, 0.5, 1e-3, bound=1.0),
             f"{STABILITY_NOTES}, step 3 left out", "refuses by the exact distance"),
+        Row("broken/ptr-fallback-local",
+            local_sensitivity.FallbackOnLocalSensitivity(_INTERVAL, 0.5, 1e-3, bound=1.0),
+            f"{STABILITY_NOTES}, misapplied", "the local sensitivity, not the global one, where the test fails"),
         Row("broken/mode-published", ProposeTestRelease(selection.PublishedMode(), 2.0, 1e-2),
             f"{STABILITY_NOTES}, mode, as published",
             "the lead is one more than the distance: delta e^epsilon / 2 in truth"),

@@ -23,6 +23,7 @@ from epsaudit.mechanisms.ratio import (
     greatest_gap,
     pairs,
 )
+from epsaudit.mechanisms.stability import ProposeTestFallback
 
 POST_PAIR = DatasetPair((1, 2, 2), (2, 2, 2))
 """differentialprivacy.org, 'Beyond Global Sensitivity via Inverse Sensitivity': local sensitivities 1 and 0."""
@@ -52,6 +53,25 @@ class LaplaceAtLocalSensitivity(Reference):
         if sensitivity == 0.0:
             return FiniteLaw((float(ordered[middle]),), (0.0,))
         return LaplaceLaw(float(ordered[middle]), sensitivity / self.epsilon)
+
+
+class FallbackOnLocalSensitivity(ProposeTestFallback):
+    """Propose-test-release that takes the local sensitivity itself where the test fails, in place of the global one.
+
+    The test is private, and the scale of its way out is not: it tells whether the median can be moved far.
+    """
+
+    name: ClassVar[str] = "propose-test-release, local sensitivity otherwise"
+
+    def fallback(self, dataset: Dataset) -> float:
+        middle, ordered = (len(dataset) - 1) // 2, self.median.ordered(dataset)
+        extended = np.concatenate([[self.median.lower], ordered, [self.median.upper]])
+        return max(self.bound, float(np.max(np.abs(np.diff(extended[middle : middle + 3])))))
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """One record moves to the others: the local sensitivity falls from the interval's length to nothing."""
+        low, high = self.median.lower, self.median.upper
+        return (DatasetPair((low, low, high), (low, low, low), "two records of three at one end, against all"),)
 
 
 @dataclass(frozen=True)

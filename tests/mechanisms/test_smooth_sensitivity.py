@@ -11,9 +11,10 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from epsaudit import ApproxDP
+from epsaudit import ApproxDP, AuditError
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.broken.local_sensitivity import (
+    FallbackOnLocalSensitivity,
     PublishedBoundedRatio,
 )
 from epsaudit.mechanisms.broken.selection import PublishedMode
@@ -39,6 +40,7 @@ from epsaudit.mechanisms.ratio import (
 )
 from epsaudit.mechanisms.stability import (
     CauchyLaw,
+    ProposeTestFallback,
     ProposeTestRelease,
     SmoothMedianCauchy,
     SmoothMedianLaplace,
@@ -146,6 +148,70 @@ def test_ptr_of_the_median_holds_on_all_neighbours(size):
         if changes(x, y) == 1
     ]
     assert 0.015 < max(deltas) <= 0.05
+
+
+def labelled_delta(law, law_prime, epsilon):
+    """Delta of the output that also says which noise it has, by a fine grid that is good to 1e-4."""
+    total = 0.0
+    for scale in ("narrow", "wide"):
+        chances = [math.exp(one.log_passes if scale == "narrow" else one.log_fails) for one in (law, law_prime)]
+        y = np.linspace(-15.0, 15.0, 100_001) * max(getattr(one, scale) for one in (law, law_prime))
+        p, q = (
+            chance * stats.laplace.pdf(y, one.centre, getattr(one, scale))
+            for chance, one in zip(chances, (law, law_prime), strict=True)
+        )
+        total += float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0.0)) * (y[1] - y[0]))
+    return total
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_ptr_with_a_way_out_holds_on_all_neighbours_and_with_the_local_sensitivity_does_not(size):
+    """Theorem 10: delta / 2 is enough, whether or not the output says which noise it has."""
+    datasets = list(itertools.combinations_with_replacement(GRID_STABILITY, size))
+    pairs = [(x, y) for x, y in itertools.permutations(datasets, 2) if changes(x, y) == 1]
+    deltas = []
+    for kind in (ProposeTestFallback, FallbackOnLocalSensitivity):
+        mechanism = kind(StableMedian(0.0, 5.0), 0.8, 0.05, bound=1.0)
+        laws = [(mechanism(x), mechanism(y)) for x, y in pairs]
+        deltas.append(max(exact.delta(*both, 1.6) for both in laws))
+        deltas.append(max(labelled_delta(*both, 1.6) for both in laws))
+    assert 0.0 <= deltas[0] <= deltas[1] + 1e-4
+    assert 0.01 < deltas[1] <= 0.025 + 1e-4
+    assert deltas[3] + 1e-4 >= deltas[2] > 0.05
+
+
+def test_ptr_with_a_way_out_has_the_law_of_its_recipe():
+    """Kolmogorov-Smirnov p-values below 1e-6 fail; the incorrect variant always has noise at the bound."""
+    mechanism, x = ProposeTestFallback(StableMedian(0.0, 100.0), 0.5, 0.2, bound=1.0), (40.0,) * 4 + (50.0,)
+    rng, runs = np.random.default_rng(8), 50_000
+    distance, law = mechanism.median.distance(x, 1.0), mechanism(x)
+    test, narrow, wide = (rng.laplace(scale=scale, size=runs) for scale in (2.0, 2.0, 200.0))
+    drawn = 40.0 + np.where(distance + test > math.log(5.0) / 0.5, narrow, wide)
+    shares = [stats.laplace.sf(math.log(5.0) / 0.5 - distance, scale=2.0)]
+    shares.append(1.0 - shares[0])
+    laws = stats.laplace(40.0, 2.0), stats.laplace(40.0, 200.0)
+
+    def cdf(y):
+        return sum(share * one.cdf(y) for share, one in zip(shares, laws, strict=True))
+
+    for outputs, agrees in ((drawn, True), (law.sample(runs, rng), True), (40.0 + narrow, False)):
+        assert bool(stats.kstest(outputs, cdf).pvalue > 1e-6) is agrees
+    points = np.array([-500.0, 30.0, 39.9, 40.0, 41.0, 90.0, 900.0])
+    density = sum(share * one.pdf(points) for share, one in zip(shares, laws, strict=True))
+    assert np.exp(law.log_density(points)) == pytest.approx(density, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("median", "bound", "said"),
+    [
+        (StableMedian(), 1.0, "a finite one"),
+        (StableMedian(0.0, 1.0), 0.0, "above 0"),
+        (StableMedian(0.0, 1.0), 1.0, "below the global sensitivity"),
+    ],
+)
+def test_ptr_with_a_way_out_says_what_it_needs(median, bound, said):
+    with pytest.raises(AuditError, match=said):
+        ProposeTestFallback(median, 0.5, 0.1, bound)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
