@@ -60,7 +60,7 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses, interquartile_range
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts
-from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.histogram import GaussianHistogram, StableHistogram
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, SlopeLosses
@@ -247,6 +247,8 @@ def rows() -> list[Row]:
         Row("stable-histogram-2", StableHistogram(1.0, 0.1),
             f"{STABILITY_NOTES}, stable histograms, case 2: a key that appears",
             claim=ApproxDP(0.0, 0.1 / 2.0), pair=1),  # it costs a delta, and no epsilon
+        Row("gaussian-histogram", GaussianHistogram(0.5, 0.01),
+            f"{_GENERIC}; Swanberg, Desfontaines and Haney 2023; proof in docs/explanation/mechanisms.md", pair=0),
         Row("smooth-median-cauchy", SmoothMedianCauchy(_INTERVAL, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed", pair=0),
         Row("smooth-median-laplace", SmoothMedianLaplace(_INTERVAL, 1.0, 1e-3), f"{SMOOTH}, Lemma 2.9"),
         Row("covariance-aware-mean", CovarianceAwareMean(**_MEAN),
@@ -289,6 +291,8 @@ def rows() -> list[Row]:
         Row("broken/histogram-one-too-low", selection.HistogramOneTooLow(1.0, 0.1),
             f"{STABILITY_NOTES}, stable histograms, misapplied",
             "the threshold without its one record more: delta e^epsilon / 2 in truth"),
+        Row("broken/gaussian-histogram-one-too-low", selection.GaussianHistogramOneTooLow(0.5, 0.01),
+            f"{_GENERIC}, misapplied", "the threshold without its one record more: a new key shows 9 times too often"),
         Row("broken/histogram-without-threshold", selection.HistogramWithoutThreshold(1.0, 1e-3),
             f"{STABILITY_NOTES}, named there as the mistake to avoid", "a key that only one record has always shows"),
         Row("broken/median-local-sensitivity-post",

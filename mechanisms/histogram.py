@@ -15,13 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
+from epsaudit.claims.definitions import ApproxZCDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.outputs.normal_form import Items, normal, order_key
 
@@ -30,7 +32,7 @@ from epsaudit.outputs.normal_form import Items, normal, order_key
 class ThresholdedLaw:
     """A number where it reaches a threshold, else None: the law of one key's entry in a stable histogram."""
 
-    noisy: LaplaceLaw
+    noisy: LaplaceLaw | NormalLaw
     threshold: float
 
     @property
@@ -73,18 +75,19 @@ class StableHistogramLaw:
     counts: tuple[tuple[Hashable, int], ...]  # the true histogram, in the order in which outputs list their keys
     scale: float  # scale of the noise on every count
     threshold: float  # least noisy count that is released; -inf for no threshold
+    noise: type[LaplaceLaw] | type[NormalLaw] = LaplaceLaw
 
     def marginal(self, key: Hashable) -> ThresholdedLaw | FiniteLaw:
         """Law of one key's entry; a key that nobody has is surely absent."""
         count = self._table.get(key)
         if count is None:
             return FiniteLaw((None,), (0.0,))
-        return ThresholdedLaw(LaplaceLaw(float(count), self.scale), self.threshold)
+        return ThresholdedLaw(self.noise(float(count), self.scale), self.threshold)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
         """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs.normal_form`,
         shape (size,)."""
-        noisy = [count + rng.laplace(scale=self.scale, size=size) for _, count in self.counts]
+        noisy = [count + self.noise(0.0, self.scale).sample(size, rng) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1
         for row in noisy:  # which keys are there, numbered afresh after every key so that the numbers stay small
@@ -109,7 +112,7 @@ class StableHistogramLaw:
         if not isinstance(other, StableHistogramLaw):
             return None
         keys = dict.fromkeys(key for key, _ in (*self.counts, *other.counts))
-        same = self.scale == other.scale and self.threshold == other.threshold
+        same = (self.scale, self.threshold, self.noise) == (other.scale, other.threshold, other.noise)
         differ = [key for key in keys if not (same and self._table.get(key) == other._table.get(key))]
         pairs = [loss_pair(self.marginal(key), other.marginal(key)) for key in differ]
         return pairs[0] if len(pairs) == 1 else convolved([(pair, 1) for pair in pairs])
@@ -165,6 +168,51 @@ class StableHistogram(Reference):
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
         """A count just below the threshold, which one record fewer makes rarer by e^epsilon; and a key that appears."""
         crowd = ("a",) * max(2, math.floor(self.threshold))
+        return (
+            DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
+            DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),
+        )
+
+
+@dataclass(frozen=True)
+class GaussianHistogram(Reference):
+    """Group by an unknown domain: counts of the keys that occur plus N(0, 1 / (2 rho)), where they reach a threshold.
+
+    The threshold is 1 + sigma Phi^-1(1 - delta): delta-approximate rho-zCDP, which is the definition for groups whose
+    names nobody knows beforehand (Swanberg, Desfontaines and Haney 2023; differentialprivacy.org, 'Open problem - How
+    generic can composition results be?'). Each record has one key. Theorem 11 of docs/explanation/mechanisms.md.
+
+    >>> mechanism = GaussianHistogram(0.5, 0.01)
+    >>> mechanism.sigma, round(mechanism.threshold, 3), str(mechanism.claim)
+    (1.0, 3.326, '0.01-approximate 0.5-zCDP')
+    >>> mechanism(("tea", "tea", 7)).counts
+    (('tea', 2), (7, 1))
+    """
+
+    rho: float  # above 0
+    delta: float  # probability with which a key that only one record has shows, in (0, 1)
+    name: ClassVar[str] = "histogram over an unknown domain, Gaussian noise"
+    adjacency = AddRemove()
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        return (ApproxZCDP(self.rho, self.delta),)
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(1.0 / (2.0 * self.rho))
+
+    @property
+    def threshold(self) -> float:
+        return 1.0 - self.sigma * float(ndtri(self.delta))
+
+    def __call__(self, dataset: Dataset) -> StableHistogramLaw:
+        counts = sorted(Counter(dataset).items(), key=lambda item: repr(item[0]))
+        return StableHistogramLaw(tuple(counts), self.sigma, self.threshold, NormalLaw)
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """A count so far above the threshold that it is always released; and a key that one record has."""
+        crowd = ("a",) * math.ceil(self.threshold + 5.0 * self.sigma)
         return (
             DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
             DatasetPair(("a", "a", "b"), ("a", "a"), "a key that one record has against none"),

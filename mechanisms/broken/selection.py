@@ -15,7 +15,7 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.additive import AsBoundedRange
 from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses
-from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.histogram import GaussianHistogram, StableHistogram
 from epsaudit.mechanisms.inverse_sensitivity import SlopeLosses
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.queries import VOTES, Dataset, Utilities, VoteCounts
@@ -152,6 +152,19 @@ class HistogramOneTooLow(StableHistogram):
     """The threshold is one record too low: a new key shows with delta e^epsilon / 2, which is delta in truth."""
 
     name: ClassVar[str] = "stable histogram, threshold one too low"
+
+    @property
+    def threshold(self) -> float:
+        return super().threshold - 1.0
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        return super().worst_pairs()[1:]
+
+
+class GaussianHistogramOneTooLow(GaussianHistogram):
+    """The threshold is one record too low: a new key shows with probability Phi(1 / sigma + Phi^-1(delta))."""
+
+    name: ClassVar[str] = "histogram over an unknown domain, threshold one too low"
 
     @property
     def threshold(self) -> float:

@@ -14,9 +14,10 @@ from scipy.stats import norm
 from epsaudit import ZCDP, AuditError, DatasetPair, RenyiDP
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, SphericalGaussian, SphericalLaw
+from epsaudit.mechanisms.broken.selection import GaussianHistogramOneTooLow
 from epsaudit.mechanisms.composition import ProductLaw
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, NoisyTwiceLaw, renyi_per_group
-from epsaudit.mechanisms.histogram import StableHistogram
+from epsaudit.mechanisms.histogram import GaussianHistogram, StableHistogram
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import ClippedSum, NumericQuery
 from epsaudit.mechanisms.response import HadamardResponse, RandomisedResponse
@@ -97,6 +98,24 @@ def test_exact_values_of_both_pairs():
     many = ("a",) * 40 + ("b",) * 40
     both = exact.PrivacyProfile(mechanism(many), mechanism(many[1:-1]))
     assert both.epsilon(0.0) == pytest.approx(2.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(("rho", "delta"), [(0.02, 1e-3), (0.5, 0.01), (2.0, 0.2)])
+def test_keys_of_an_unknown_domain_keep_approximate_zcdp_on_all_neighbours(rho, delta):
+    """Counts from 1 on have divergences of at most rho; a new key shows with probability delta, and one too low more."""
+    mechanism, too_low = GaussianHistogram(rho, delta), GaussianHistogramOneTooLow(rho, delta)
+    counts = range(1, math.ceil(mechanism.threshold + 6.0 * mechanism.sigma) + 1)
+    laws = [mechanism(("a",) * count).marginal("a") for count in counts]
+    for order in (1.5, 2.0, 8.0):
+        found = [exact.renyi(*pair, order) / order for pair in itertools.pairwise(laws)]
+        assert max(found) <= rho * (1 + 1e-9)
+        assert found[-1] == pytest.approx(rho, rel=1e-3)
+    for histogram, shows in ((mechanism, delta), (too_low, norm.sf(norm.isf(delta) - math.sqrt(2.0 * rho)))):
+        alone, nobody = histogram(("a",)).marginal("a"), histogram(()).marginal("a")
+        assert exact.delta(alone, nobody, 0.0) == pytest.approx(shows, rel=1e-9)
+        draws = histogram(("a", "b", "b")).sample(20_000, np.random.default_rng(4))
+        seen = np.mean(["a" in dict(iter(output)) for output in draws.tolist()])
+        assert seen == pytest.approx(shows, abs=5.0 * math.sqrt(shows / 20_000))  # a false alarm in 10^6
 
 
 @given(st.floats(0.01, 8.0), st.integers(2, 9))
