@@ -135,12 +135,6 @@ def test_every_constant_of_the_search_says_of_which_kind_it_is():
     assert [why for why in reasons if not re.match(r"\[(formula|measured|time|memory|chosen)\] ", why)] == []
 
 
-def test_theorems_of_the_theory_page_are_numbered_in_order():
-    page = (ROOT / "docs" / "explanation" / "theory.md").read_text(encoding="utf-8")
-    numbers = [int(number) for number in re.findall(r"^\*\*Theorem (\d+)", page, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
 class TestFindings:
     @pytest.mark.parametrize("page", sorted(findings.PAGES.glob("*.md")), ids=lambda page: page.stem)
     def test_what_tables_and_results_say_is_what_the_script_writes(self, page):
