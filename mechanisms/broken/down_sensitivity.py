@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import ZCDP, Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import fraction
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.down_sensitivity import (
@@ -24,7 +25,8 @@ from epsaudit.mechanisms.down_sensitivity import (
 from epsaudit.mechanisms.interior_point import InteriorPoint, Plan, PrefixInteriorPoint
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
 from epsaudit.mechanisms.quasi_concave import Levels, Stage
-from epsaudit.mechanisms.queries import Indices, LossCurve, MonotoneQuery
+from epsaudit.mechanisms.queries import Dataset, Indices, LossCurve, MonotoneHull, MonotoneQuery
+from epsaudit.mechanisms.queries.enumeration import removals_until
 from epsaudit.mechanisms.search import SearchLaw
 
 NO_REMOVAL = 2**62
@@ -109,6 +111,34 @@ class ShiftedInverseWithoutRepair(ShiftedInverseSensitivity):
 
     def __call__(self, dataset: Sequence[Any]) -> FiniteLaw:
         return FiniteLaw(self.query.outputs.tolist(), -self.rate * np.abs(self.query.losses(dataset) - self.tau))
+
+
+class HullForgotten(MonotoneHull):
+    """Losses of the function itself where it is not monotone, so that one record may move them by any number."""
+
+    def losses(self, dataset: Dataset) -> NDArray[np.int64]:
+        found = [removals_until(self.function, dataset, output) for output in self.outputs.tolist()]
+        return np.array([NO_REMOVAL if one is None else one for one in found], dtype=np.int64)
+
+
+class ShiftedInverseOfAnySum(ShiftedInverseSensitivity):
+    """Shifted inverse sensitivity of a sum with negative records, whose losses have no sensitivity of 1.
+
+    The source's example: n ones have the loss n - y at y, and with one more record of -100 n the loss is 0 everywhere.
+    """
+
+    name: ClassVar[str] = "shifted inverse sensitivity, not monotone"
+
+    def worst_pairs(self) -> tuple[DatasetPair, ...]:
+        """As many ones as Y has outputs above 0, without and with the record of -100 n."""
+        ones = (1,) * (self.query.size - 1)
+        least = -100 * len(ones)
+        return (DatasetPair(ones, (*ones, least), f"{len(ones)} ones against the same and {least}"),)
+
+
+def any_sum(ones: int) -> HullForgotten:
+    """Return the sum of ones and of -100 times their number, as if it were monotone; it counts up to ``ones``."""
+    return HullForgotten(range(ones + 1), function=sum, domain=(-100 * ones, 1))
 
 
 def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:

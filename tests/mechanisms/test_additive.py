@@ -102,7 +102,7 @@ def test_exact_values_of_both_pairs():
 
 @pytest.mark.parametrize(("rho", "delta"), [(0.02, 1e-3), (0.5, 0.01), (2.0, 0.2)])
 def test_keys_of_an_unknown_domain_keep_approximate_zcdp_on_all_neighbours(rho, delta):
-    """Divergences of counts from 1 on are at most rho; a new key shows with probability delta, with one too low more."""
+    """Divergences of counts from 1 on are at most rho; a new key shows with probability delta, and not more often."""
     mechanism, too_low = GaussianHistogram(rho, delta), GaussianHistogramOneTooLow(rho, delta)
     counts = range(1, math.ceil(mechanism.threshold + 6.0 * mechanism.sigma) + 9)
     laws = [mechanism(("a",) * count).marginal("a") for count in counts]

@@ -17,6 +17,11 @@ from epsaudit.mechanisms.broken.selection import DistanceOfAnswers
 from epsaudit.mechanisms.enumerated_losses import EnumeratedLosses, interquartile_range
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.queries import DistinctValues, KthLargest, Maximum, MonotoneHull, Sum, Total
+from epsaudit.mechanisms.queries.enumeration import (
+    down_sensitivity,
+    down_sensitivity_at_distance,
+    removals_until,
+)
 from epsaudit.mechanisms.selection import ExponentialMechanism
 
 
@@ -318,3 +323,55 @@ def test_the_lead_of_an_enumerated_function_falls_from_the_gap_by_one(gap):
 def test_what_cannot_be_enumerated_is_said(make, said):
     with pytest.raises(AuditError, match=said):
         make()
+
+
+SUMS = [x for n in range(5) for x in itertools.combinations_with_replacement((-3, 1, 2), n)]
+
+
+@pytest.mark.parametrize("function", [sum, crooked, lambda x: max(x, default=-4)], ids=["sum", "crooked", "maximum"])
+def test_down_sensitivity_is_at_most_k_times_that_at_distance_k_less_one(function):
+    """Note 2 of the source, for any function, whether or not records may be added; attained by equal steps."""
+    for x, k in itertools.product(SUMS, (1, 2, 3)):
+        here = down_sensitivity(function, x, k)
+        among_data = down_sensitivity_at_distance(function, x, k - 1)
+        assert here <= k * among_data
+        if k < 3:
+            assert among_data <= down_sensitivity_at_distance(function, x, k - 1, (-3, 1, 2))
+    assert down_sensitivity(sum, (1, 1, 1), 3) == 3 * down_sensitivity_at_distance(sum, (1, 1, 1), 2) == 3.0
+
+
+def test_down_sensitivity_at_distance_by_walking_from_neighbour_to_neighbour():
+    """Datasets within k of x by k steps, each of one record more or less; the k-down sensitivity is not that at k."""
+
+    def step(x):
+        return {tuple(sorted((*x, record))) for record in (-3, 1, 2)} | {x[:i] + x[i + 1 :] for i in range(len(x))}
+
+    for x in SUMS[:20]:
+        near = {x}
+        for k in range(3):
+            greatest = max(down_sensitivity(crooked, one) for one in near)
+            assert down_sensitivity_at_distance(crooked, x, k, (-3, 1, 2)) == greatest
+            near |= set().union(*map(step, near))
+    assert down_sensitivity(sum, (1, 1, 1), 2) == 2.0
+    assert down_sensitivity_at_distance(sum, (1, 1, 1), 2) == 1.0
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 8])
+def test_one_record_changes_the_down_sensitivity_of_a_sum_that_is_not_monotone_from_k_to_100_n(n):
+    """The source's example, and that of its draft with -n, for which it is n. The loss moves by n, not by 1."""
+    ones = (1,) * n
+    for k in range(1, n + 1):
+        assert down_sensitivity(sum, ones, k) == k
+        assert down_sensitivity(sum, (*ones, -100 * n), k) == 100 * n
+        assert down_sensitivity(sum, (*ones, -n), k) == n
+    assert [removals_until(sum, ones, y) for y in range(n + 1)] == [n - y for y in range(n + 1)]
+    assert [removals_until(sum, (*ones, -100 * n), y) for y in range(n + 1)] == [0] * (n + 1)
+    assert removals_until(sum, (2, 3), -1) is None
+
+
+@given(st.lists(st.integers(0, 5), max_size=6), st.integers(0, 6))
+def test_monotone_queries_have_the_losses_and_sensitivities_of_enumeration(records, k):
+    query = Maximum(tuple(range(6)))
+    largest = lambda x: max(x, default=0)  # noqa: E731  # shorter than a function
+    assert query.losses(records).tolist() == [removals_until(largest, records, y) for y in range(6)]
+    assert query.down_sensitivity(records, k) == down_sensitivity(largest, records, k)
