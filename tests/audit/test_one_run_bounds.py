@@ -13,9 +13,10 @@ from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
 from epsaudit.audits.one_run import bounds, planned_guesses
-from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts, epsilon_bound, p_value
 from epsaudit.certificates import Counts, MembershipGame
 from epsaudit.claims.conversions import gaussian_accuracy
+from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value
 from epsaudit.experiments.one_run_worst_case import worst_case
 
 
@@ -260,3 +261,47 @@ def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries
         epsilon = GaussianDP(shown).approximate(1e-5).epsilon if method == "trade-off" else shown
         shares.append(epsilon / point.epsilon)
     assert shares == pytest.approx([of_a_curve, of_a_point], abs=0.005)
+
+
+GROUP_EPSILONS = (0.1, 0.5, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("guesses", [1, 2, 5, 9])
+def test_group_privacy_bounds_the_worst_mechanism_and_is_never_below_theorem_7(guesses):
+    for correct, epsilon in itertools.product(range(guesses + 1), GROUP_EPSILONS):
+        group, sharp = (
+            group_privacy_p_value(guesses, correct, epsilon),
+            p_value(guesses, guesses, correct, epsilon, 0.0),
+        )
+        assert group >= sharp * (1 - 1e-12)
+        if guesses <= 5:
+            worst = worst_case(guesses, {guesses: range(correct, guesses + 1)}, [(epsilon, 0.0)])
+            assert worst <= group + 1e-6
+    fair = [math.comb(guesses, k) / 2**guesses for k in range(guesses + 1)]
+    for correct in range(guesses + 1):
+        assert group_privacy_p_value(guesses, correct, 0.0) == pytest.approx(sum(fair[correct:]), rel=1e-12)
+
+
+@pytest.mark.parametrize("guesses", [20, 1000, 100_000])
+def test_group_privacy_covers_and_never_certifies_log_two(guesses):
+    """The coverage for randomised response is computed; the incorrect variant takes the group for one record."""
+    for epsilon in GROUP_EPSILONS:
+        law = binom(guesses, expit(epsilon))
+        low, high = int(law.ppf(1e-9)), int(law.ppf(1 - 1e-9))
+        grid = np.unique(np.linspace(low, high, 40).astype(int))
+        bounds = np.array([group_privacy_bound(guesses, int(right), 0.95) for right in grid])
+        assert np.all(np.diff(bounds) >= 0.0)
+        assert law.sf(grid[bounds <= epsilon].max()) <= 0.05  # wrong for these counts and more
+        assert bounds.max() < math.log(2.0)
+        if guesses * epsilon > 100.0:
+            assert law.sf(grid[bounds * guesses <= epsilon].max(initial=0)) > 0.9  # the variant's errors
+        sharp = [epsilon_bound(guesses, guesses, int(right), 0.0, 0.95) for right in grid]
+        assert np.all(bounds <= np.array(sharp) + 1e-12)
+    everything = group_privacy_bound(guesses, guesses, 0.95)
+    assert everything == pytest.approx(math.log(2.0) - math.log(20.0) / guesses)
+
+
+@pytest.mark.parametrize("counts", [(0, 0, 0.9), (5, 6, 0.9), (5, -1, 0.9), (5, 3, 1.5)])
+def test_group_privacy_refuses_counts_that_cannot_be(counts):
+    with pytest.raises(AuditError):
+        group_privacy_bound(*counts)
