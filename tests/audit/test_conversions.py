@@ -33,6 +33,33 @@ def closed_form(rho, delta):
     return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
 
 
+def kearns_and_saul(p):
+    """Least constant c with log E exp(t (X - p)) <= c t^2 for X ~ Bernoulli(p)."""
+    return 0.125 if p == 0.5 else (1.0 - 2.0 * p) / (4.0 * math.log1p((1.0 - 2.0 * p) / p))
+
+
+@given(st.floats(1e-6, 1.0 - 1e-6), st.floats(-60.0, 60.0))
+def test_kearns_and_saul(p, t):
+    """Proposition 6 of 'Tight RDP & zCDP bounds from pure DP': the inequality, its equality, and the best constant."""
+
+    def excess(t):
+        return float(np.logaddexp(math.log1p(-p), math.log(p) + t)) - t * p
+
+    constant = kearns_and_saul(p)
+    assert excess(t) <= constant * t**2 + 1e-12 * (1.0 + abs(t))
+    assert constant <= 0.125 + 1e-12  # that of Hoeffding's lemma
+    kink = 2.0 * math.log1p((1.0 - 2.0 * p) / p)
+    assert excess(kink) == pytest.approx(constant * kink**2, rel=1e-6, abs=1e-12)
+    if abs(kink) > 0.1:
+        assert excess(kink) > 0.99 * constant * kink**2  # the incorrect variant has a smaller constant
+
+
+@given(EPSILONS)
+def test_kearns_and_saul_at_randomised_response_is_what_theorem_5_uses(epsilon):
+    p = 1.0 / (1.0 + math.exp(epsilon))
+    assert 4.0 * epsilon**2 * kearns_and_saul(p) == pytest.approx(pure_to_zcdp(epsilon), rel=1e-6)
+
+
 @given(EPSILONS, ORDERS)
 def test_theorem_4_in_both_of_its_forms(epsilon, order):
     # source 002, Theorem 4: the first expression, in log space
