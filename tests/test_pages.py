@@ -1,6 +1,8 @@
 """Pages of docs/explanation: theorems have a number of their own, and figures quoted from results are those there."""
 
+import contextlib
 import csv
+import importlib
 import re
 from collections import Counter
 from pathlib import Path
@@ -41,3 +43,36 @@ def test_the_shares_of_the_loss_that_audits_of_groups_certify():
     assert shares[300] == shares[1000] == 0.0
     page = (ROOT / "docs/explanation/group-wise-privacy.md").read_text()
     assert "0.62 of $v$ for up to 30 records and 0.47 of $v$ for 100" in page
+
+
+SOURCES = (ROOT / "docs/reference/sources.md").read_text(encoding="utf-8")
+
+
+def test_every_name_of_the_table_of_sources_exists():
+    """Names below epsaudit, such as `mechanisms.ratio.BoundedRatio`; a module alone counts, too."""
+    names = set(re.findall(r"`((?:claims|audits|mechanisms|experiments|training)\.[\w.]+)`", SOURCES))
+    assert len(names) > 60
+    for name in sorted(names):
+        parts = f"epsaudit.{name}".split(".")
+        found = None
+        for end in range(len(parts), 1, -1):
+            with contextlib.suppress(ModuleNotFoundError):
+                found = importlib.import_module(".".join(parts[:end]))
+                break
+        for part in parts[end:]:
+            assert hasattr(found, part), name
+            found = getattr(found, part)
+
+
+def test_every_file_of_the_table_of_sources_exists():
+    files = set(re.findall(r"`((?:tests|results)/[\w./-]+)`", SOURCES))
+    assert len(files) > 15
+    assert [file for file in files if not (ROOT / file).exists()] == []
+
+
+def test_the_table_of_sources_counts_its_rows():
+    rows = [line for line in SOURCES.splitlines() if line.startswith("| ") and not line.startswith("| statement")]
+    open_rows = [line for line in rows if line.endswith("| - |")]
+    shown, named = len(rows) - len(open_rows), len(open_rows)
+    assert f"Of {len(rows)} rows {shown} are shown, and {named} are named" in SOURCES
+    assert all("open" in line or "not here" in line or "`" in line for line in open_rows)
