@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.stats import chisquare
+from scipy.special import expit
+from scipy.stats import binom, chisquare
 
-from epsaudit import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, PureDP, RenyiDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP
 from epsaudit.experiments.composition import zcdp_to_epsilon
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.accounting import advanced, basic, concentrated, gaussian, loss_distribution, numeric
@@ -44,6 +45,7 @@ from epsaudit.mechanisms.budgets import (
 from epsaudit.mechanisms.composition import ProductLaw, Sequential
 from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.interactive import Interaction
+from epsaudit.mechanisms.loss_walk import LossWalk
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.outputs.normal_form import pack
 
@@ -316,3 +318,49 @@ def test_an_odometer_reads_gaussian_dp_as_zcdp_and_covers_the_loss_at_all_times(
     )
     asked = Interaction(NoisyGambler((0.6, 1.0), 5, cells=5, lead=1), Unlimited(GaussianDP(3.0)))
     assert 0.01 * odometer.failure < chance_beyond(odometer, asked((0,))) <= odometer.failure
+
+
+def test_the_chance_that_a_loss_is_ever_beyond_a_reading_against_all_sequences_of_answers():
+    walk, rounds = LossWalk(0.7), 10
+    right = 1.0 / (1.0 + math.exp(-0.7))
+    for readings in (walk.at_one_time(rounds, 0.2), walk.mean * np.arange(1, rounds + 1) + 0.9, np.full(rounds, 7.1)):
+        total = 0.0
+        for answers in itertools.product((1, -1), repeat=rounds):
+            losses = 0.7 * np.cumsum(answers)
+            chance = right ** answers.count(1) * (1.0 - right) ** answers.count(-1)
+            total += chance * bool(np.any(losses > readings + 1e-9))
+        assert walk.chance_ever_beyond(readings) == pytest.approx(total, abs=1e-12)
+
+
+def test_what_a_filter_can_promise_is_no_reading_of_an_odometer():
+    """Each bound holds at one time. That one of them is ever exceeded is likelier, the more so the longer it runs."""
+    walk, delta = LossWalk(0.1), 0.05
+    ever, factors = [], []
+    for rounds in (10, 100, 1000):
+        once, always = walk.at_one_time(rounds, delta), walk.at_all_times(rounds, delta)
+        n = np.arange(1, rounds + 1)
+        assert np.all(binom.sf(np.floor((once / walk.epsilon + n) / 2.0 + 1e-9), n, expit(0.1)) <= delta)
+        ever.append(walk.chance_ever_beyond(once))
+        assert walk.chance_ever_beyond(always) <= delta
+        assert walk.chance_ever_beyond(always - 0.5 * walk.epsilon * np.sqrt(n)) > delta  # a lower odometer fails
+        factors.append((always[-1] - rounds * walk.mean) / math.sqrt(rounds))
+    assert ever == pytest.approx([0.066, 0.208, 0.344], abs=1e-3)
+    assert factors == sorted(factors)
+
+
+@pytest.mark.parametrize("target", [0.05, 0.5, 5.0])
+def test_the_odometer_by_villes_inequality_is_seldom_exceeded(target):
+    """Its reading for randomised response at any time; the incorrect variant leaves out the logarithm of 1 / delta."""
+    odometer, walk = ConcentratedOdometer(0.05, target), LossWalk(0.1)
+    rhos = walk.mean * np.arange(1, 2001)
+    readings = (odometer.slope + 1.0) * rhos + math.log(20.0) / odometer.slope
+    ledger = Ledger().after(Request(RandomisedResponse(0.1)), True)
+    assert odometer.reading(ledger) == pytest.approx(readings[0])
+    assert walk.chance_ever_beyond(readings) <= 0.05
+    assert walk.chance_ever_beyond(readings - math.log(20.0) / odometer.slope) > 0.05
+
+
+@pytest.mark.parametrize(("rounds", "delta"), [(0, 0.1), (30_000, 0.1), (5, 0.0), (5, 1.5)])
+def test_a_loss_walk_refuses_what_it_cannot_compute(rounds, delta):
+    with pytest.raises(AuditError):
+        LossWalk(0.1).at_one_time(rounds, delta)
