@@ -51,6 +51,7 @@ from epsaudit.mechanisms.budgets import (
 )
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
+from epsaudit.mechanisms.discrete_ratio import DiscreteCountsRatio
 from epsaudit.mechanisms.down_sensitivity import (
     BoundedBinarySearch,
     GaussianBinarySearch,
@@ -258,6 +259,8 @@ def rows() -> list[Row]:
         Row("ratio-bounded", BoundedRatio(1.0, 1e-6), f"{LOCAL_SENSITIVITY}, Theorem 2, corrected"),
         Row("ratio-counts", CountsRatio(1.0), f"{LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3",
             pair=0),
+        Row("ratio-counts-discrete", DiscreteCountsRatio(1.0),
+            f"{LOCAL_SENSITIVITY}, note 1; Kulesza, Suresh and Wang 2024, Algorithm 3; {_GHOSH}", pair=0),
         Row("ratio-counts-substitution", SubstitutedCountsRatio(1.0),
             f"{LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3", pair=0),
         Row("ratio-by-records", PrivatelyBounded(RatioByRecords(), 1.0, 1e-6),
@@ -307,6 +310,8 @@ def rows() -> list[Row]:
         Row("broken/ratio-bounded-published", local_sensitivity.PublishedBoundedRatio(1.0, 1e-6),
             f"{LOCAL_SENSITIVITY}, Theorem 2, code as published",
             "a_lower where the proof has a_upper, and the reverse"),
+        Row("broken/ratio-discrete-on-its-grid", local_sensitivity.RatioOnItsGrid(1.0),
+            f"{LOCAL_SENSITIVITY}, note 1, misapplied", "discrete noise in steps of 1 / b, which tell b"),
         Row("broken/ratio-bounded-substitution", local_sensitivity.BoundedRatioUnderSubstitution(4.0, 1e-3),
             f"{LOCAL_SENSITIVITY}, 'no degradation in the substitution relation'",
             "the bound is for add/remove: about half of 1 / b for half and half"),

@@ -12,7 +12,8 @@ import numpy as np
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.mechanisms.base import Reference
-from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
+from epsaudit.mechanisms.discrete_ratio import DiscreteCountsRatio
+from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.private_bound import JoinBound, PrivatelyBounded
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import (
@@ -21,6 +22,7 @@ from epsaudit.mechanisms.ratio import (
     SubstitutedCountsRatio,
     answers,
     greatest_gap,
+    ones_and_records,
     pairs,
 )
 from epsaudit.mechanisms.stability import ProposeTestFallback
@@ -136,6 +138,20 @@ class CountsRatioUnderSubstitution(SubstitutedCountsRatio):
 
     name: ClassVar[str] = "private ratio, add/remove noise under substitution"
     moved: ClassVar[float] = 1.0
+
+
+class RatioOnItsGrid(DiscreteCountsRatio):
+    """The ratio plus discrete noise in steps of 1 / b, scaled to the sensitivity 1 / (b - 1): the steps tell b.
+
+    Noise of this size may hide the ratio, and a grid may only depend on what is public.
+    """
+
+    name: ClassVar[str] = "private ratio, discrete noise in steps of 1 / b"
+
+    def __call__(self, dataset: Dataset) -> FiniteLaw:
+        ones, records = ones_and_records(dataset)
+        noise = DiscreteLaplaceLaw(ones, records / max(records - 1, 1) / self.epsilon)
+        return FiniteLaw([step / records for step in noise.support], noise.log_probabilities)
 
 
 class PublishedTail(FailedBound):
