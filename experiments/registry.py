@@ -17,6 +17,7 @@ STUDIES = (
         "Mechanisms beyond global sensitivity: private ratios, inverse sensitivity, medians and down sensitivity",
     ),
     ("covariance-mean", ["covariance_mean"], "studies", ""),
+    ("mean-accuracy", ["mean_accuracy"], "studies", ""),
     ("curves", ["curves"], "report", ""),
     ("validity", ["validity"], "studies", ""),
     ("power", ["power"], "report", ""),
