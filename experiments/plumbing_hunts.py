@@ -73,7 +73,7 @@ def gaussian(scale: float) -> Callable[..., Any]:
     """Return a value in [-1, 1] with Gaussian noise."""
 
     def upload(value: float, rng: np.random.Generator) -> float:
-        return float(np.clip(value, -1.0, 1.0) + rng.normal(scale=scale))
+        return float(np.clip(value, -1.0, 1.0)) + rng.normal(scale=scale)
 
     return upload
 
