@@ -129,8 +129,8 @@ ONE_NOISE = {
     "XML": lambda values: "<r>" + "".join(f"<{name}>{value!r}</{name}>" for name, value in values.items()) + "</r>",
     "commas": lambda values: ",".join(map(repr, values.values())),
     "two of 20 in a mapping": lambda values: {
-        "noise": values["noise"], **{f"k{place}": number for place, number in enumerate(values["rest"])},
-        "sum": values["sum"],
+        "a": values["noise"], **{f"k{place}": number for place, number in enumerate(values["rest"])},
+        "z": values["sum"],
     },
     "two of 20 coordinates": lambda values: np.array([values["noise"], *values["rest"], values["sum"]]),
 }  # fmt: skip
@@ -144,8 +144,9 @@ def test_two_numbers_with_one_wide_noise_are_subtracted(form, audited):
     def release(d, rng, alone=False):
         noise, other = rng.laplace(scale=1000.0, size=2)
         values = {"noise": noise, "sum": (other if alone else noise) + 3.0 + d}
-        if "20" in form:
+        if "20" in form:  # far apart, and with opposite signs, so that no neighbours, lead or argmax tell
             values["rest"] = rng.laplace(size=18).tolist()
+            values["sum"] = 6.0 + 2.0 * d - values["sum"]
         return ONE_NOISE[form](values)
 
     assert audited(black_box(release, claim=PureDP(1.0)), (0, 1), trials=4_000, seed=1, n_jobs=1).violates_claim
