@@ -65,10 +65,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     seeds = range(seed, seed + (1 if quick else AUDITS))
     verdicts = on_all_cores(lambda job: verdict(*job), [(*job, number) for job in jobs for number in seeds])
     rows = [row(*job, verdicts[place * len(seeds) : (place + 1) * len(seeds)]) for place, job in enumerate(jobs)]
-    rows += plumbing_scores.rows(seeds, CONFIDENCE, quick)
-    rows += [row(*one) for one in plumbing_hunts.verdicts(seed, quick)]
-    rows += plumbing_training.rows(seed, quick)
-    rows += plumbing_files.rows(seeds)
+    others = (
+        plumbing_scores.verdicts(seeds, CONFIDENCE, quick),
+        plumbing_hunts.verdicts(seed, quick),
+        plumbing_training.verdicts(seed, quick),
+        plumbing_files.verdicts(seeds),
+    )
+    rows += [row(*one) for block in others for one in block]
     write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, "Awkward plumbing: verdicts at 99.99% confidence against 1-DP.")
     return answer(rows)
@@ -100,14 +103,22 @@ def verdict(name: str, scale: float, kind: str, seed: int) -> str:
 
 
 def row(name: str, scale: float | str, kind: str, verdicts: list[str]) -> dict[str, Any]:
-    """Count the verdicts of one function."""
-    refusals = [said for said in verdicts if said not in ("violated", "consistent")]
-    reasons = collections.Counter(reason_of(said) for said in refusals)
+    """Count the verdicts of one function: 'consistent', 'violated' or 'violated: what', and sentences that refuse it.
+
+    Examples
+    --------
+    >>> row("a", "leaky", "check_training", ["violated: noise", "consistent", "The file is cut off."])["reason"]
+    'noise (1); damaged (1)'
+    """
+    refuted = [said for said in verdicts if said.startswith("violated")]
+    refusals = [said for said in verdicts if said not in ("consistent", *refuted)]
+    named = [said.removeprefix("violated: ") for said in refuted if said != "violated"]
+    reasons = collections.Counter([*named, *map(reason_of, refusals)])
     return {
         "plumbing": name,
         "kind": scale if isinstance(scale, str) else "sound" if scale == SOUND else "leaky",
         "audit": kind,
-        "refuted": verdicts.count("violated"),
+        "refuted": len(refuted),
         "consistent": verdicts.count("consistent"),
         "refused": len(refusals),
         "reason": "; ".join(f"{reason} ({count})" for reason, count in reasons.most_common()),
@@ -116,7 +127,8 @@ def row(name: str, scale: float | str, kind: str, verdicts: list[str]) -> dict[s
 
 def reason_of(sentence: str) -> str:
     """Return what a refusal is about, in a few words."""
-    return next((short for part, short in REASONS.items() if part in sentence), sentence[:80])
+    known = REASONS | plumbing_scores.REASONS | plumbing_training.REASONS
+    return next((short for part, short in known.items() if part in sentence), sentence[:80])
 
 
 def wrong_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

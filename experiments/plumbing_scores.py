@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,21 +148,14 @@ def verdict(name: str, epsilon: float, confidence: float, seed: int) -> str:
     return lower[0] if lower else str(result.verdict)
 
 
-def rows(seeds: range, confidence: float, quick: bool) -> list[dict[str, Any]]:
-    """Audit every case with every seed, and count the verdicts as `plumbing` does.
+def verdicts(seeds: range, confidence: float, quick: bool) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Audit every case with every seed; yield its name, kind, the word 'scores', and the verdict of each audit.
 
     Examples
     --------
-    >>> [(one["refuted"], one["consistent"], one["refused"]) for one in rows(range(1), 0.9999, True)]
-    [(0, 1, 0), (0, 1, 0), (0, 0, 1), (1, 0, 0), (1, 0, 0), (0, 0, 1)]
+    >>> [one if one in ("violated", "consistent") else "refused" for *_, (one,) in verdicts(range(1), 0.9999, True)]
+    ['consistent', 'consistent', 'refused', 'violated', 'violated', 'refused']
     """
-    found = []
-    names = list(CASES)[: 3 if quick else None]
-    for name, (kind, epsilon) in [(name, one) for one in EPSILONS.items() for name in names]:
-        said = [verdict(name, epsilon, confidence, seed) for seed in seeds]
-        refusals = [one for one in said if one not in ("violated", "consistent")]
-        reasons = sorted({next((short for part, short in REASONS.items() if part in one), one) for one in refusals})
-        counts = {what: said.count(one) for what, one in (("refuted", "violated"), ("consistent", "consistent"))}
-        counted = {**counts, "refused": len(refusals), "reason": "; ".join(reasons)}
-        found.append({"plumbing": name, "kind": kind, "audit": "scores", **counted})
-    return found
+    for kind, epsilon in EPSILONS.items():
+        for name in list(CASES)[: 3 if quick else None]:
+            yield name, kind, "scores", [verdict(name, epsilon, confidence, seed) for seed in seeds]

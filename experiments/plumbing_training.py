@@ -6,7 +6,6 @@ trainings release a sum with Gaussian noise, are 1-GDP with a scale of 1, and 4-
 
 from __future__ import annotations
 
-import collections
 import functools
 import itertools
 import random
@@ -293,12 +292,12 @@ def verdict(name: str, scale: float, seed: int) -> str:
             except Killed:
                 continue
             except AuditError as error:
-                return next((short for part, short in REASONS.items() if part in str(error)), str(error))
+                return str(error)
     raise AssertionError("The last audit is not killed.")
 
 
 def checked(name: str, seed: int) -> str:
-    """Check a step: 'consistent', or the parts that are refuted."""
+    """Check a step: 'consistent', or 'violated' with the parts that are refuted."""
     make = PRIVATE.get(name) or LEAKY[name][1]
     found = check_training(
         make(np.random.default_rng(seed)),
@@ -309,36 +308,20 @@ def checked(name: str, seed: int) -> str:
         accumulates="accumulation" in name,
         seed=seed,
     )
-    return ", ".join(dict.fromkeys(part.name for part in found.refuted)) or "consistent"
+    return f"violated: {', '.join(dict.fromkeys(part.name for part in found.refuted))}" if not found else "consistent"
 
 
-def rows(seed: int, quick: bool) -> list[dict[str, Any]]:
-    """Check all steps and audit all trainings, sound and leaky, and count the verdicts as the study `plumbing` does."""
-    jobs: list[tuple[str, str, Callable[[int], str]]] = []
+def verdicts(seed: int, quick: bool) -> list[tuple[str, str, str, list[str]]]:
+    """Check all steps and audit all trainings, sound and leaky; return name, kind, kind of audit, and verdicts."""
+    jobs: list[tuple[str, str, str, Callable[[int], str]]] = []
     for kind, names in (("sound", PRIVATE), ("leaky", LEAKY)):
-        jobs += [(f"step: {name}", kind, functools.partial(checked, name)) for name in names]
+        jobs += [(f"step: {name}", kind, "check_training", functools.partial(checked, name)) for name in names]
     for kind, scale in (("sound", 1.0), ("leaky", 0.25)):
-        jobs += [(name, kind, functools.partial(verdict, name, scale)) for name in TRAININGS]
+        jobs += [(name, kind, "audit_training", functools.partial(verdict, name, scale)) for name in TRAININGS]
     jobs = jobs[::7] if quick else jobs
     seeds = range(seed, seed + (1 if quick else CHECKS))
-    said = on_all_cores(lambda job: job[0](job[1]), [(job[2], one) for job in jobs for one in seeds])
+    said = on_all_cores(lambda job: job[0](job[1]), [(run, one) for *_, run in jobs for one in seeds])
     return [
-        _row(name, kind, said[place * len(seeds) : (place + 1) * len(seeds)])
-        for place, (name, kind, _) in enumerate(jobs)
+        (name, kind, audit, said[place * len(seeds) : (place + 1) * len(seeds)])
+        for place, (name, kind, audit, _) in enumerate(jobs)
     ]
-
-
-def _row(name: str, kind: str, said: list[str]) -> dict[str, Any]:
-    audit = "check_training" if name.startswith("step") else "audit_training"
-    consistent = said.count("consistent")
-    refused = sum(one in REASONS.values() for one in said)
-    others = collections.Counter(one for one in said if one not in ("consistent", "violated"))
-    return {
-        "plumbing": name,
-        "kind": kind,
-        "audit": audit,
-        "refuted": len(said) - consistent - refused,
-        "consistent": consistent,
-        "refused": refused,
-        "reason": "; ".join(f"{reason} ({count})" for reason, count in others.most_common()),
-    }
