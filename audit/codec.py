@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from epsaudit.errors import AuditError, clipped
+from epsaudit.errors import QUOTED, AuditError, clipped
 from epsaudit.text import for_json
 
 SPOKEN = ("witness", "rule")  # fields that are written with their text beside them, for people
 INFINITE = ("inf", "-inf", "nan")
-LONGEST = 60  # characters of a value that a sentence quotes
 
 
 def written(value: Any) -> Any:
@@ -104,7 +103,7 @@ def check(data: Any, name: str, where: str = "") -> None:
         must = error.message.removeprefix(f"{error.name} must ")
         if error.rule not in ("type", "required", "additionalProperties") and "description" in error.definition:
             must = f"be {error.definition['description']}"
-        raise AuditError(f"{where}{field} is {clipped(repr(error.value), LONGEST)}; it must {must}.") from None
+        raise AuditError(f"{where}{field} is {clipped(repr(error.value), QUOTED)}; it must {must}.") from None
     except RecursionError:
         raise AuditError(f"{where}the JSON is nested too deeply.") from None
 

@@ -140,6 +140,10 @@ def cause_of(said: str) -> str:
     return " ".join(line.strip() for line in lines[place : place + 1 + lines[place].endswith(":")]) if lines else ""
 
 
+QUOTED = 60
+"""[chosen] Characters of a value that a sentence quotes."""
+
+
 def clipped(text: str, most: int) -> str:
     """Return a text, or as much of its beginning as fits into so many characters."""
     return text if len(text) <= most else f"{text[: most - 4]} ..."

@@ -198,10 +198,15 @@ def _rows(
         yield {
             **labels,
             "estimator": estimator,
-            "error": math.sqrt(float(np.mean(np.square(values)))) if values else None,
+            "error": root_mean_square(values) if values else None,
             "refusals": float(np.mean(refusals[estimator])),
             "least": testing[estimator].least_records if estimator in testing else None,
         }
+
+
+def root_mean_square(values: Sequence[float]) -> float:
+    """Return the root of the mean of the squares, without refusals, which are NaN."""
+    return math.sqrt(float(np.nanmean(np.square(values))))
 
 
 def clipped_mean(data: Floats, radius: float, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:

@@ -25,6 +25,7 @@ from epsaudit.experiments.covariance_mean import (
     LARGEST,
     deviations,
     outlier_threshold,
+    root_mean_square,
     whitened_mean,
 )
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
@@ -131,8 +132,3 @@ def errors(part: str, d: int, condition: float, n: int, repetitions: int, seed: 
         found["not private"].append(float(np.linalg.norm(data.mean(axis=0) / scale)))
     sizes = {name: root_mean_square(values) for name, values in found.items()}
     return {"part": part, "d": d, "condition": condition, **sizes}
-
-
-def root_mean_square(values: Sequence[float]) -> float:
-    """Return the root of the mean of the squares, without refusals."""
-    return math.sqrt(float(np.nanmean(np.square(values))))

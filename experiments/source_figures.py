@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.stats import norm
@@ -44,7 +45,7 @@ Rows = Sequence[dict[str, Any]]
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Draw all figures from stored data into ``out``, and write the numbers that were computed for them."""
-    rows = [*least_records(DIMENSIONS[:3] if quick else DIMENSIONS)]
+    rows = least_records(DIMENSIONS[:3] if quick else DIMENSIONS)
     figures: dict[str, Callable[[], Figure]] = {
         "pure-to-renyi": lambda: pure_to_renyi_figure(stored_rows(RESULTS / "composition" / "conversions")),
         "pure-to-zcdp": lambda: pure_to_zcdp_figure(stored_rows(RESULTS / "composition" / "conversions")),
@@ -93,6 +94,14 @@ def least_records(dimensions: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
+def draw_certified(axes: Axes, rows: Rows, place: str) -> None:
+    """Draw what is certified of both mechanisms, at the numbers of the column ``place``."""
+    for name, marker, colour in (("randomised response", "s", VERMILION), ("Laplace", "o", BLUE)):
+        some = [row for row in rows if row["mechanism"] == name]
+        places = [row[place] for row in some], [row["certified"] for row in some]
+        axes.plot(*places, marker, color=colour, markersize=4, label=f"certified: {SHORT[name]}")
+
+
 @styled()
 def pure_to_renyi_figure(rows: Rows) -> Figure:
     """Draw Renyi divergences of 1-DP mechanisms by order: the tight bound and the two simple ones."""
@@ -105,10 +114,7 @@ def pure_to_renyi_figure(rows: Rows) -> Figure:
     axes.plot(ORDER_CURVE, ORDER_CURVE * rho, color=GREEN, linestyle="--", label="by zCDP: α ρ (Theorem 5)")
     laplace = [laplace_renyi(1.0, order) for order in ORDER_CURVE]
     axes.plot(ORDER_CURVE, laplace, color=BLUE, linestyle="-.", label="Laplace noise, exact")
-    for name, marker, colour in (("randomised response", "s", VERMILION), ("Laplace", "o", BLUE)):
-        some = [row for row in rows if row["mechanism"] == name and row["epsilon"] == 1.0 and row["order"]]
-        places = [row["order"] for row in some], [row["certified"] for row in some]
-        axes.plot(*places, marker, color=colour, markersize=4, label=f"certified: {SHORT[name]}")
+    draw_certified(axes, [row for row in rows if row["epsilon"] == 1.0 and row["order"]], "order")
     axes.set(xscale="log", xlabel="order α", ylabel="Rényi divergence (nats)", ylim=(0.0, 1.3))
     legend_below(figure)
     return figure
@@ -123,10 +129,7 @@ def pure_to_zcdp_figure(rows: Rows) -> Figure:
     axes.plot(EPSILON_CURVE, tight, color="black", label="tight: ε tanh(ε/2)")
     axes.plot(EPSILON_CURVE, EPSILON_CURVE, color=PURPLE, linestyle=":", label="trivial: ε")
     axes.plot(EPSILON_CURVE, EPSILON_CURVE**2 / 2.0, color=GREEN, linestyle="--", label="quadratic: ε²/2")
-    for name, marker, colour in (("randomised response", "s", VERMILION), ("Laplace", "o", BLUE)):
-        some = [row for row in rows if row["mechanism"] == name and row["parameter"] == "rho"]
-        places = [row["epsilon"] for row in some], [row["certified"] for row in some]
-        axes.plot(*places, marker, color=colour, markersize=4, label=f"certified: {SHORT[name]}")
+    draw_certified(axes, [row for row in rows if row["parameter"] == "rho"], "epsilon")
     axes.set(xlabel="ε of pure DP", ylabel="ρ of zCDP", xlim=(0.0, 4.0), ylim=(0.0, 4.0))
     legend_below(figure)
     return figure

@@ -434,7 +434,7 @@ def refuse_unfair(inside: int, number: int, advice: str = "") -> None:
 
 
 def halved(what: str, sizes: NDArray[Any], within: NDArray[Any], advice: str = "") -> list[str]:
-    """Refuse groups of which exactly half are in where coins do not give that; else return a note of it, if it is so.
+    """Return a note if exactly half of every group is in; refuse the groups if fair coins hardly ever give that.
 
     >>> halved("canaries", np.array([10]), np.array([4]))
     []

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.scores import LAYOUT, flattened
-from epsaudit.errors import AuditError, clipped, meant, needs
+from epsaudit.errors import QUOTED, AuditError, clipped, meant, needs
 
 Column = NDArray[Any]
 Columns = dict[str, Column]
@@ -29,8 +29,6 @@ MATRIX = ROLES[:4]
 """What the columns of an .npy matrix are taken for, in this order."""
 IN = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
 """Words that a file may have for membership."""
-LONGEST = 60
-"""[chosen] Characters of a value, and of a library's message, that a sentence quotes."""
 PANIC = "PanicException"
 """Name of the exception by which polars, of Rust, says that it found what it did not expect: no `Exception`."""
 
@@ -106,7 +104,7 @@ def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -
     if role == "score" and name.startswith("-") and name[1:] in columns:
         return columns[name[1:]]
     if role in names or role in ("included", "score"):
-        there = clipped(", ".join(map(repr, columns)), 5 * LONGEST)
+        there = clipped(", ".join(map(repr, columns)), 5 * QUOTED)
         raise AuditError(f"{file} has no column {name!r}; it has {there}. See --names.")
     return None
 
@@ -131,7 +129,7 @@ def membership(column: Column, file: Path) -> NDArray[np.bool_]:
     words = [str(one).strip().lower() for one in column.tolist()]
     if unknown := next((word for word in words if word not in IN), None):
         order = f" An .npy has its columns in the order {', '.join(MATRIX)}." if file.suffix.lower() == ".npy" else ""
-        said = clipped(repr(unknown), LONGEST)
+        said = clipped(repr(unknown), QUOTED)
         raise AuditError(f"A member is {said}; it must be one of {', '.join(IN)}.{order}")
     return np.array([IN.get(word, False) for word in words], bool)
 
@@ -147,7 +145,7 @@ def _numbers(column: Column, file: Path) -> NDArray[np.float64]:
         try:
             numbers[place] = float(text)
         except (TypeError, ValueError, OverflowError):
-            said = clipped(repr(text), LONGEST)
+            said = clipped(repr(text), QUOTED)
             raise AuditError(f"A score in {file} is {said}; it must be a number.") from None
     return numbers
 
@@ -178,7 +176,7 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
             raise
         # what decoders raise of damaged files is of many types: zlib.error, BadZipFile, csv.Error, ComputeError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        said = clipped(lines[0].rstrip(".:"), 3 * LONGEST)
+        said = clipped(lines[0].rstrip(".:"), 3 * QUOTED)
         raise AuditError(f"{file} cannot be read as {kind}; it may be damaged ({said}).") from None
 
 

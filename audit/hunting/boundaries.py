@@ -1,4 +1,4 @@
-"""Neighbours of which one always raises and the other never does, between two datasets far apart that do.
+"""Find two neighbours, one that always raises and one that never does, on a way between two datasets far apart.
 
 An exception that depends on the data loses everything where it is certain, and a description of data need not have a
 pair at its boundary: a count that fails from 13 records on fails on all large datasets and on no small one. The way

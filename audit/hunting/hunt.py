@@ -42,7 +42,7 @@ from epsaudit.hunting.boundaries import bisected, nearest, steps_of
 from epsaudit.hunting.description import LONGEST_NOTE, AsChecked, Candidate, holds
 from epsaudit.hunting.parameters import Options, Values, description_at
 from epsaudit.hunting.ranking import promise
-from epsaudit.hunting.shrinking import candidate_with, edge_of, rows_of, shrink
+from epsaudit.hunting.shrinking import alone, candidate_with, edge_of, rows_of, shrink
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower
@@ -453,7 +453,7 @@ class _Hunting:
         return sorted(tried, key=lambda one: (one.kept, *one.rank), reverse=True)
 
     def at_boundaries(self) -> list[_Screened]:
-        """Return neighbours of which one raises and the other does not, between data that always and that never do.
+        """Return pairs of neighbours, one that raises and one that does not, on a way from raising data to calm data.
 
         For each combination of values and each relation it is a candidate that was screened, or is found by bisection,
         in a sixth of the time.
@@ -911,11 +911,6 @@ class _Hunting:
         """
         restarts = min(self.restarts, (0.5 + LATE) * (self.options.seconds or 0.0))
         return (min(self.until, self.latest - restarts) - time.perf_counter()) * share
-
-
-def alone(pair: DatasetPair) -> DatasetPair:
-    """Return a pair without the words for what it tries, so that it prints as its datasets."""
-    return dataclasses.replace(pair, name="")
 
 
 def with_law(result: Audited, law: Law | None) -> Audited:

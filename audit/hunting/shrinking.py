@@ -102,6 +102,11 @@ def _simpler(
             yield made, place >= len(proposed)
 
 
+def alone(pair: DatasetPair) -> DatasetPair:
+    """Return a pair without the words for what it tries, so that it prints as its datasets."""
+    return dataclasses.replace(pair, name="")
+
+
 def candidate_with(
     candidate: Candidate, sides: tuple[Rows, Rows] | None, parameters: Values, describe: Callable[[Values], Any]
 ) -> Candidate | None:
@@ -126,8 +131,7 @@ def candidate_with(
         made = Candidate(DatasetPair(*pair), held, candidate.tries)
     if not {*relations} <= {*made.adjacencies}:
         return None
-    alone = dataclasses.replace(made.pair, name="")
-    return dataclasses.replace(made, pair=alone, adjacencies=relations, parameters=parameters)
+    return dataclasses.replace(made, pair=alone(made.pair), adjacencies=relations, parameters=parameters)
 
 
 def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:

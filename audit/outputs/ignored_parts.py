@@ -54,7 +54,7 @@ BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "what lies under a mask": (np.ma.MaskedArray, lambda one: one.data[np.ma.getmaskarray(one)].tobytes()),
     "names of the fields of an array": (np.ndarray, lambda one: one.dtype.names),
 }
-"""Kinds that are reported where their frequencies differ: of which type of value, and how the content is read."""
+"""Kinds that are reported where their frequencies differ: the type of the value, and what reads the content."""
 
 
 def observe(ignored: IgnoredParts, output: Any) -> None:

@@ -21,9 +21,8 @@ def record_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
     """Send what is recorded of each pair, as JSON in bytes, or a sentence on why it is not."""
     try:
         data = pickle.dumps(pairs[0][0], -1)
-        first = run(
-            call, data, Recorder(None, ()), 0
-        )  # with real samplers: functions import libraries when first called
+        # with real samplers: functions import libraries when they are called first
+        first = run(call, data, Recorder(None, ()), 0)
     except Exception:  # as the run below says
         data, first = b"", {}
     replace_samplers()

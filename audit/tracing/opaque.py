@@ -332,7 +332,7 @@ def template(output: Any, numbers: list[Opaque]) -> Any:
 
 
 def forms_of_output(call: Call, both: Any, told: dict[str, Any], seed: int, repeats: Callable[[], bool]) -> Any:
-    """Return of which form each number of the output is on both sides, or why this is not known.
+    """Return the form of each number of the output on x and on x', or why the forms are not known.
 
     ``both`` are the pickled datasets and ``told`` is the trace of the pair; ``repeats`` says whether a run on the first
     dataset returns what the first run of this process returned. The answer is ``{"why": sentence}``, or

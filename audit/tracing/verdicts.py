@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from epsaudit.adapters.functions import exact_parameter
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
-from epsaudit.errors import AuditError, clipped
+from epsaudit.errors import QUOTED, AuditError, clipped
 from epsaudit.tracing.primitives import OPAQUE, UTILITY
 from epsaudit.tracing.recorder import EVEN, RAISES, Event
 
@@ -37,8 +37,6 @@ SAME = 1e-9
 """Relative difference up to which two numbers are equal: sums of the same numbers in another order differ so."""
 EXCESS = 1e-6
 """By how much, relative to the claim, a loss is above it: what is calculated has errors of 1e-9."""
-LONGEST = 60
-"""Characters of a value in a sentence. Set by hand."""
 CHANCE = 1e-6
 """[measured] Probability at most that outputs tell their side, at one end, under a true claim. Of Laplace noise with
 exactly the scale claimed, 100 outputs a side with 4,000 seeds, 16 % are suspected at 0.1, 0.08 % at 1e-3 and none at
@@ -259,7 +257,7 @@ class Judge:
                 self.aside.append(f"{where(one)} {one.what}, which meets data in a way that is not seen")
         if len(known) > 1 and not any(suspicion.kind == MOVES for _, suspicion in self.found):
             lines = sorted({where(one) for one, _ in known})
-            said = f"{len(known)} inputs move together ({clipped(', '.join(lines), LONGEST)})"
+            said = f"{len(known)} inputs move together ({clipped(', '.join(lines), QUOTED)})"
             self.overspent(BUDGET, said, known[-1][0], [law for _, laws in known for law in laws])
 
     def overspent(self, kind: str, said: str, one: Event, laws: Laws) -> None:
@@ -335,7 +333,7 @@ class Judge:
             said = f"output{name} is {on_both(value, other)}"
             if raises:  # before what the other side alone draws after it
                 side, raised = ("x'", outcomes[1]) if x_prime[RAISES] else ("x", outcomes[0])
-                said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], LONGEST)})"
+                said = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], QUOTED)})"
                 at, order = raised["at"], max((one.order or 0 for one, _ in self.pairs), default=-1) + 0.5
             elif name in still:
                 said += ", whatever is drawn"
@@ -494,6 +492,6 @@ def on_both(value: Any, other: Any) -> str:
     texts = [f"{one:.6g}" if isinstance(one, float) else str(one) for one in (value, other)]
     pairs = enumerate(zip(*texts, strict=False))
     same = next((place for place, both in pairs if both[0] != both[1]), min(map(len, texts)))
-    start = max(same - LONGEST // 2, 0) if max(map(len, texts)) > LONGEST and same > LONGEST // 2 else 0
-    x, x_prime = ("..." * (start > 0) + clipped(one[start:], LONGEST) for one in texts)
+    start = max(same - QUOTED // 2, 0) if max(map(len, texts)) > QUOTED and same > QUOTED // 2 else 0
+    x, x_prime = ("..." * (start > 0) + clipped(one[start:], QUOTED) for one in texts)
     return f"{x} on x, {x_prime} on x'"

@@ -37,7 +37,7 @@ incorrect variants of tests/audit/test_check_training.py are refuted with each o
 CLEARLY = 1.2
 """[chosen] How many times stronger a guess must be that is less easily explained, to be preferred."""
 LAG = 240
-"""[formula] Noise is looked for again after a multiple of so many steps: most periods up to 20 divide 240."""
+"""[formula] Repeated noise is looked for at a multiple of 240 steps: most periods up to 20 divide 240."""
 SEPARATION = 3.0
 """[formula] Standard deviations by which a group may move an update: near 3 a guess tells most of the noise, for there
 x phi(x / 2) / sqrt(Phi(x / 2) Phi(-x / 2)) is greatest."""
@@ -119,7 +119,7 @@ class Optimiser:
         return float(ndtr(group * (1.0 + SLACK) / self.noise / 2.0))
 
     def p_value(self, right: int, guesses: int, group: int) -> float:
-        """Return the probability at most that so many guesses are right, or more, if the step is private."""
+        """Return an upper bound on the probability of ``right`` or more right guesses, if the step is private."""
         return float(bdtrc(right - 1, guesses, self.right(group))) if right else 1.0
 
     def guesses(self, group: int, steps: int) -> int:
@@ -139,7 +139,7 @@ class Optimiser:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Two batches, one of which holds a ``group`` of examples more."""
+    """Two batches: the second one holds the first one and ``group`` crafted examples."""
 
     name: str
     """The part that is at fault if the test refutes, unless what was measured says otherwise."""
@@ -179,7 +179,7 @@ class Probe:
         return np.where(np.isfinite(update), update, 0.0) * (optimiser.batch / optimiser.clip)
 
     def sums(self, optimiser: Optimiser, number: int) -> tuple[Floats, Floats]:
-        """Make so many steps, in turns without and with the group; return both, shape (number / 2, dimensions)."""
+        """Make ``number`` steps, in turns without and with the group; return both, shape (number / 2, dimensions)."""
         found = np.array([self.sum(optimiser, bool(one % 2)) for one in range(number)])
         return found[::2], found[1::2]
 
@@ -227,7 +227,7 @@ def learn(without: Floats, among: Floats, directions: Sequence[Floats]) -> Guess
     centre = without[:half].mean(axis=0)
     with np.errstate(all="ignore"):
         variance = (without[:half].var(axis=0) + among[:half].var(axis=0)) / 2.0
-    # coordinates without noise weigh most; those that never change have no weight, as nothing moves there
+    # coordinates without noise weigh most; a coordinate that is always the same number tells nothing: its weight is 0
     most = float(np.max(variance, initial=0.0))
     scale = np.sqrt(np.maximum(variance, 1e-12 * most)) if most > 0.0 else np.ones_like(variance)
     frozen = (variance <= 1e-20 * most) & (np.abs(means[1] - means[0]) <= 1e-9 * np.abs(means[0]) + 1e-12)
@@ -243,7 +243,10 @@ def learn(without: Floats, among: Floats, directions: Sequence[Floats]) -> Guess
 
 
 def promise(optimiser: Optimiser, probe: Probe, strength: float) -> float:
-    """Return how far right guesses of this strength would exceed those that are allowed, in standard deviations."""
+    """Return by how many standard deviations the share of right guesses is expected to exceed the allowed share.
+
+    The share is that of a guess of this strength.
+    """
     allowed = optimiser.right(probe.group)
     return float((ndtr(strength) - allowed) / math.sqrt(allowed * (1.0 - allowed)))
 

@@ -1,4 +1,4 @@
-"""Whether stored counts of guesses are those that a rule of guessing makes: its plan, computed again.
+"""Check stored counts of guesses against the rule of guessing that is said to have made them.
 
 The number of guesses follows from the rule, the claim, the method and the number of canaries; where the coins follow
 from the seed, so does the number of canaries that were in. A file whose counts are others was changed.
