@@ -13,7 +13,7 @@ from epsaudit.claims.definitions import TradeOff, claim_given
 from epsaudit.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer
 from epsaudit.cli.score_files import read_scores
 from epsaudit.engine.provenance import entropy, refuse_unwritable, typed, write_whole
-from epsaudit.errors import AuditError, clipped, needs
+from epsaudit.errors import QUOTED, AuditError, clipped, needs
 from epsaudit.results import result as results
 
 
@@ -86,7 +86,7 @@ def _curve(points: Any) -> TradeOff:
     """Make a claim of what --profile lists."""
     if not isinstance(points, list) or not all(isinstance(one, list) and len(one) == 2 for one in points):
         raise AuditError(
-            f"--profile is {clipped(repr(points), 60)}; it must be a list of points, [[EPSILON, DELTA], ...]."
+            f"--profile is {clipped(repr(points), QUOTED)}; it must be a list of points, [[EPSILON, DELTA], ...]."
         )
     return TradeOff(tuple((epsilon, delta) for epsilon, delta in points))
 

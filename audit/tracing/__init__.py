@@ -15,7 +15,6 @@ import json
 import math
 import multiprocessing
 import os
-import re
 import tempfile
 import time
 import warnings
@@ -26,14 +25,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit import serve
-from epsaudit.adapters.external import CommandMechanism, dataset_to_json
+from epsaudit.adapters.external import LAST_WORDS, CommandMechanism, dataset_to_json
 from epsaudit.adapters.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
 from epsaudit.audits.fixed import trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.engine.provenance import entropy
-from epsaudit.errors import AuditError, clipped, seconds_of
+from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
 from epsaudit.text import lower
 from epsaudit.tracing import child as traced_process
 from epsaudit.tracing.exact_output import exact_excess
@@ -52,12 +51,6 @@ given = serve.arguments()
 from epsaudit.tracing.child import main
 main(given, number)"""
 """Runs the recorder in an environment that has no epsaudit: its modules by path, and nothing else of the package."""
-
-
-ERROR = re.compile(r"[\w.]*(Error|Exception|Exit|Interrupt)\b.*")
-"""A line at the end of a traceback, which begins with the name of an exception."""
-LONGEST_CAUSE = 300
-"""[chosen] Characters of a line of standard error that are repeated."""
 
 
 @dataclass(frozen=True)
@@ -247,23 +240,13 @@ def traces(
         child.join()
         said = f"ended its process while it was traced, with status {child.exitcode}."
         errors.seek(0)
-        cause = cause_in(errors.read().decode("utf-8", "replace"))
+        cause = clipped(cause_of(errors.read().decode("utf-8", "replace")), LAST_WORDS)
         raise AuditError(f"{asked.name} {said}" + f" Its standard error says: {cause!r}." * bool(cause)) from None
     finally:
         ours.close()
         child.kill()
         child.join()
         errors.close()
-
-
-def cause_in(words: str) -> str:
-    """Return the line of a process' standard error that names an error, or else the last line, cut if it is long.
-
-    >>> cause_in("Traceback (most recent call last):\\n  File ...\\nTypeError: no such type\\n")
-    'TypeError: no such type'
-    """
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return clipped(next(filter(ERROR.match, lines), lines[-1] if lines else ""), LONGEST_CAUSE)
 
 
 def _child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from epsaudit import AuditError, GaussianDP, PureDP, serve, trace
 from epsaudit.adapters.served import Served
-from epsaudit.tracing import cause_in
+from epsaudit.errors import cause_of
 from epsaudit.tracing.verdicts import MOVES, NOTHING_SEEN
 
 FOLDER = Path(serve.__file__).parent
@@ -187,6 +187,6 @@ def test_the_cause_of_a_served_function_that_ends_its_process_is_said(tmp_path):
 
 
 def test_the_cause_is_the_first_line_that_names_an_error():
-    assert cause_in("Traceback\n  File 'a'\nTypeError: not a type\nEnd") == "TypeError: not a type"
-    assert cause_in("Segmentation fault\n") == "Segmentation fault"
-    assert cause_in("") == ""
+    assert cause_of("Traceback\n  File 'a'\nTypeError: not a type\nEnd") == "TypeError: not a type"
+    assert cause_of("Segmentation fault\n") == "Segmentation fault"
+    assert cause_of("") == ""
