@@ -1,5 +1,3 @@
-from .adapters.external import command
-from .adapters.functions import Mechanism, OutputDistribution, black_box, vectorized
 from .audits.fixed import audit as audit
 from .audits.many_runs import ManyRunsResult
 from .audits.one_run import OneRunResult, audit_one_run
@@ -9,7 +7,9 @@ from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, P
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
 from .results.result import AuditResult
-from .tracing import Trace, trace
+from .running.external import command
+from .running.functions import Mechanism, OutputDistribution, black_box, vectorized
+from .tools.tracing import Trace, trace
 
 __all__ = [
     "ZCDP",

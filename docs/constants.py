@@ -72,7 +72,7 @@ Every number that tunes an audit, with the reason that its source gives. The pag
 `docs/constants.py`, and a test fails for a constant without a reason. None of them can make a bound invalid unless its
 reason says so: they decide how much is found, how fast, and at what cost.
 
-Of the search for events, in `epsaudit.witnesses` and `epsaudit.audits.fixed`, [formula] says that a constant follows
+Of the search for events, in `epsaudit.search` and `epsaudit.audits.fixed`, [formula] says that a constant follows
 from one, [measured] by what it was set, [time] and [memory] that it bounds these, so that beyond it less is looked at
 and a bound may be lower, and [chosen] that it was set by judgement. 'Share' is the bound that the chosen event is
 expected to certify over an oracle's, on rows of the public benchmark."""

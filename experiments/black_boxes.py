@@ -20,8 +20,8 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column, print_table
+from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epsaudit.cli import AS_EXPECTED, SURPRISED, Command, say_json, sayer, those
 from epsaudit.errors import AuditError, meant, refuse_without
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Command, say_json, sayer, those
 
 if TYPE_CHECKING:
-    from epsaudit.adapters.registry import Listed
     from epsaudit.experiments.libraries.bisecting import Tried
+    from epsaudit.running.registry import Listed
 
 
 def list_studies(*, as_json: bool, quiet: bool) -> int:
@@ -41,7 +41,7 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
         raise AuditError(f"{name!r} is not a study; there are {there}, and 'all'.{meant(name, [*found, 'all'])}")
     if out is None:
         out = Path("results-quick" if quick else "results")
-    from epsaudit.engine.provenance import refuse_unwritable
+    from epsaudit.running.provenance import refuse_unwritable
 
     refuse_unwritable(out / "README.md")
     say = sayer(quiet)
@@ -73,7 +73,7 @@ def bisect(
     """Search the versions of a library for those that are affected, and print what was found."""
     from epsaudit.audits.fixed import jobs_of, trials_of
     from epsaudit.experiments.libraries import bisecting
-    from epsaudit.reporting.tables import Column, print_table
+    from epsaudit.tools.reporting.tables import Column, print_table
 
     affected = _affected(library, row)
     if not isinstance(affected, bisecting.Row):
@@ -111,7 +111,7 @@ def bisect(
 
 def _affected(name: str, pattern: str) -> Listed:
     """The mechanism of the library, or of another version where it has none or none with a known fault."""
-    from epsaudit.adapters.registry import libraries, library, matching
+    from epsaudit.running.registry import libraries, library, matching
 
     named = library(name)
     package = named.version.rpartition("-")[0]

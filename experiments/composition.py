@@ -38,8 +38,8 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
+from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
 COPIES = (1, 2, 8, 32, 128)

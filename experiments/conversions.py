@@ -34,8 +34,8 @@ from epsaudit.mechanisms.groups import GroupCounts
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.95
 EPSILONS = (0.5, 1.0, 2.0)

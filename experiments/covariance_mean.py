@@ -24,8 +24,8 @@ from epsaudit.mechanisms.broken.means import EmpiricalMean, PublishedCovarianceA
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
-from epsaudit.reporting.tables import Column
-from epsaudit.training.dpsgd import shortened
+from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.training.dpsgd import shortened
 
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6

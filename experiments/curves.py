@@ -20,9 +20,9 @@ from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
-from epsaudit.reporting.figures import certified_profile, privacy_profile, trade_off
-from epsaudit.reporting.tables import Column
 from epsaudit.text import percent, plain, upper
+from epsaudit.tools.reporting.figures import certified_profile, privacy_profile, trade_off
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.999
 """At 95 % two of the three sound mechanisms were above the truth with seed 0, by chance."""

@@ -27,7 +27,6 @@ import numpy as np
 from scipy.special import betaincinv
 
 from epsaudit import audit
-from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
 from epsaudit.experiments.studies import write_json, write_table
 from epsaudit.mechanisms import exact
@@ -48,7 +47,8 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.reporting.tables import Column, to_latex
+from epsaudit.running.provenance import write_whole
+from epsaudit.tools.reporting.tables import Column, to_latex
 
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999

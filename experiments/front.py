@@ -16,8 +16,10 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from epsaudit.audits.verify import load
 from epsaudit.experiments.studies import studies, write_figure, write_json, write_readme
-from epsaudit.reporting import tables
-from epsaudit.reporting.figures import (
+from epsaudit.results.result import Result
+from epsaudit.text import SYMBOLS, lower, percent, plain
+from epsaudit.tools.reporting import tables
+from epsaudit.tools.reporting.figures import (
     PROVEN,
     blank,
     draw_row,
@@ -27,8 +29,6 @@ from epsaudit.reporting.figures import (
     shares,
     styled,
 )
-from epsaudit.results.result import Result
-from epsaudit.text import SYMBOLS, lower, percent, plain
 
 FRONT = 5.0
 """Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""

@@ -35,8 +35,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
-from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
+from epsaudit.tools.reporting.tables import Column
 
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.certificates import clopper_pearson_lower
+from epsaudit.bounds.certificates import clopper_pearson_lower
 from epsaudit.claims.conversions import root
 from epsaudit.mechanisms.histogram import StableHistogram
 from epsaudit.mechanisms.laws import LaplaceLaw

@@ -1,6 +1,7 @@
 """Hunts for known bugs of released libraries with no pair given, and for sound mechanisms, none refuted.
 
-No pair is given: `epsaudit.hunting.hunt.hunt` takes the function, served in the library's own environment, a short
+No pair is given: `epsaudit.tools.hunting.hunt.hunt` takes the function, served in the library's own environment, a
+short
 description of its data, and the claim. What is sound is hunted, too: other functions of libraries in the same way, and,
 from their own pairs, the mechanisms of this repository and those rows of libraries of which no fault is known. All
 verdicts, of bugs and of what is sound, hold together at 99.9 %, so that anything sound is refuted with probability 1e-3
@@ -30,9 +31,6 @@ from typing import Any
 
 import joblib
 
-from epsaudit.adapters.external import CHILDREN
-from epsaudit.adapters.registry import Entry, registered
-from epsaudit.adapters.served import Served
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError
@@ -40,13 +38,16 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_figure, write_table
-from epsaudit.hunting.hunt import Hunt, hunt
-from epsaudit.hunting.parameters import Options, candidates, read_schema
-from epsaudit.hunting.shrinking import rows_of
-from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.reproducer import Function, Reproducer
-from epsaudit.reporting.tables import Column
+from epsaudit.running.external import CHILDREN
+from epsaudit.running.registry import Entry, registered
+from epsaudit.running.served import Served
 from epsaudit.text import percent
+from epsaudit.tools.hunting.hunt import Hunt, hunt
+from epsaudit.tools.hunting.parameters import Options, candidates, read_schema
+from epsaudit.tools.hunting.shrinking import rows_of
+from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.reproducer import Function, Reproducer
+from epsaudit.tools.reporting.tables import Column
 from epsaudit.witnesses.events import PARTS, parts_of
 
 TOGETHER = 0.999

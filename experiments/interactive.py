@@ -39,8 +39,8 @@ from epsaudit.mechanisms.budgets import (
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
-from epsaudit.reporting.tables import Column
 from epsaudit.text import count, percent, plain
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
 ANALYSTS: dict[str, Analyst] = {

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments import medians
 from epsaudit.experiments.data import anes96, answers, fair
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, Losses, MedianLosses, SlopeLosses
 from epsaudit.mechanisms.selection import SELECTORS, GapMax
-from epsaudit.reporting.tables import Column
 from epsaudit.text import upper
+from epsaudit.tools.reporting.tables import Column
 
 EPSILON = 1.0
 BETAS = (0.5, 0.1, 0.01)

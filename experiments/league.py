@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from epsaudit import AuditError, GaussianDP, audit, audit_scores, audit_sequentially, vectorized
-from epsaudit.certificates import Counts, MembershipGame, clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.engine.provenance import write_whole
+from epsaudit.bounds.certificates import Counts, MembershipGame, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
 from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, mst_mu
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
 from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
-from epsaudit.reporting.tables import Column, to_markdown
+from epsaudit.running.provenance import write_whole
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.tools.reporting.tables import Column, to_markdown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,15 +22,15 @@ from typing import Any
 from epsaudit import AuditResult, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.audits.verify import load
-from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.rows import Bug, Row, findings
 from epsaudit.experiments.studies import write_data, write_figure, write_table
-from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.tables import Column
 from epsaudit.results.result import save
+from epsaudit.running.provenance import write_whole
 from epsaudit.text import lower, markdown, percent, plain
+from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.tables import Column
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
 TOGETHER = 0.999

@@ -19,7 +19,7 @@ from scipy.stats import kstwo, laplace, norm
 from epsaudit import PureDP, audit_sequentially
 from epsaudit.errors import PowerWarning
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.testing import frozen
+from epsaudit.tools.testing import frozen
 
 Floats = NDArray[np.float64]
 EPSILON = 1.0

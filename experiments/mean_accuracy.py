@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.certificates import clopper_pearson_lower
+from epsaudit.bounds.certificates import clopper_pearson_lower
 from epsaudit.experiments.covariance_mean import (
     DELTA,
     EPSILON,
@@ -30,8 +30,8 @@ from epsaudit.experiments.covariance_mean import (
 )
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
-from epsaudit.reporting.tables import Column
 from epsaudit.text import lower
+from epsaudit.tools.reporting.tables import Column
 
 RECORDS = 200_000
 BETA = 0.1

@@ -21,7 +21,7 @@ from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
 from epsaudit.audits.one_run import Threshold, planned_guesses
-from epsaudit.audits.one_run.bounds import GuessBound
+from epsaudit.bounds.one_run import GuessBound
 from epsaudit.experiments.one_run_training import (
     CURVE,
     DELTA,
@@ -37,9 +37,9 @@ from epsaudit.experiments.studies import write_data, write_json, write_table
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.mechanisms.one_run import NoisyVectorSum, ResponsePerRecord
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.tables import Column
 from epsaudit.results.result import SCHEMA
 from epsaudit.text import lower
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.95
 MU = 1.0

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.witnesses.selection import Monotone, Score
+from epsaudit.search.selection import Monotone, Score
 
 Floats = NDArray[np.float64]
 CUTS = 300

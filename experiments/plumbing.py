@@ -22,7 +22,7 @@ from epsaudit.experiments import (
 )
 from epsaudit.experiments.plumbing_functions import CASES, LEAKY, mechanism_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
-from epsaudit.reporting.tables import Column
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.9999
 FIXED, SEQUENTIAL = 6_000, 3_000

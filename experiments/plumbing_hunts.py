@@ -15,9 +15,9 @@ import numpy as np
 from epsaudit import AddRemove, ApproxDP, AuditError, Claim, PureDP, Substitution
 from epsaudit.data.neighbours import Relation
 from epsaudit.experiments.studies import on_all_cores
-from epsaudit.hunting.description import Column, Description, Table, numbers
-from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.parameters import Options, candidates
+from epsaudit.tools.hunting.description import Column, Description, Table, numbers
+from epsaudit.tools.hunting.hunt import hunt
+from epsaudit.tools.hunting.parameters import Options, candidates
 
 HUNTS = 3
 """Hunts of a function, each with another seed."""

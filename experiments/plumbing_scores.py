@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import AuditError, audit_scores
-from epsaudit.cli.score_files import read_scores
+from epsaudit.tools.cli.score_files import read_scores
 
 RUNS, CANARIES = 400, 20
 """Of a set with one canary, and of a run with several: enough to refute epsilon 4 at 99.99 %."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from epsaudit import AuditError
 from epsaudit.experiments.studies import on_all_cores
-from epsaudit.training import Canaries, audit_training, check_training
+from epsaudit.tools.training import Canaries, audit_training, check_training
 
 SHAPES, BATCH, CLAIMED = [20, 40, 20], 16, 1.0
 DIMENSIONS = sum(SHAPES)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, audit, black_box
-from epsaudit.adapters.functions import exact_parameter
 from epsaudit.audits.suite import entry_seed
 from epsaudit.experiments.benchmark_rows import Row, rows
 from epsaudit.experiments.oracle import oracle_bound, repeated, runs_to_refute, tails_of
@@ -29,7 +28,9 @@ from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.registry import entries
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.figures import (
+from epsaudit.running.functions import exact_parameter
+from epsaudit.text import SYMBOLS, percent
+from epsaudit.tools.reporting.figures import (
     BLUE,
     TWO_COLUMNS,
     VERMILION,
@@ -38,8 +39,7 @@ from epsaudit.reporting.figures import (
     styled,
     words,
 )
-from epsaudit.reporting.tables import Column
-from epsaudit.text import SYMBOLS, percent
+from epsaudit.tools.reporting.tables import Column
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

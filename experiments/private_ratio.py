@@ -31,8 +31,8 @@ from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
-from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
+from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
 SWEEPS: dict[str, tuple[tuple[int, int, float], ...]] = {

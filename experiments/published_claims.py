@@ -24,7 +24,6 @@ import jinja2
 from epsaudit import AuditResult, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
-from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
 from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
@@ -53,9 +52,10 @@ from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
 from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
-from epsaudit.reporting.figures import certified_against_proven
-from epsaudit.reporting.tables import Column
+from epsaudit.running.provenance import write_whole
 from epsaudit.text import lower, upper
+from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.tables import Column
 
 Rows = Sequence[dict[str, Any]]
 DELTA = 0.01  # of the leads at which a mode comes out

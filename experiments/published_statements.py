@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import beta as beta_law
 from scipy.stats import binom, norm
 
-from epsaudit.certificates import clopper_pearson_upper
+from epsaudit.bounds.certificates import clopper_pearson_upper
 from epsaudit.experiments.histogram_utility import chance_of_the_lead
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.amplification import closed_form, local_epsilon

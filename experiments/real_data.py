@@ -12,7 +12,6 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import Any
 
-from epsaudit.adapters.registry import Entry
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, leave_one_out, replace_one
 from epsaudit.errors import needs
@@ -33,6 +32,7 @@ from epsaudit.mechanisms.queries import Maximum, NumericQuery, VoteCounts
 from epsaudit.mechanisms.ratio import BoundedRatio, CountsRatio, NaiveRatio
 from epsaudit.mechanisms.selection import ExponentialMechanism, PermuteAndFlip
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
+from epsaudit.running.registry import Entry
 
 ANES96 = "American National Election Study 1996 (statsmodels anes96)"
 FAIR = "Redbook survey 1974, Fair 1978 (statsmodels fair)"

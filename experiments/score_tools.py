@@ -19,7 +19,7 @@ from epsaudit.experiments.libraries import print_bounds
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, NotInstalledError
 from epsaudit.experiments.scores import LAWS, SIZES, TOOLS, best_counts, delta_of, drawn
 from epsaudit.experiments.studies import stored_rows, write_data, write_table
-from epsaudit.reporting.tables import Column
+from epsaudit.tools.reporting.tables import Column
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "score-tools"
 SETS = 10

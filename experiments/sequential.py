@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit import ApproxDP, Claim, DatasetPair, Mechanism, PureDP, SequentialResult, audit_sequentially
-from epsaudit.audits.sequential import betting
+from epsaudit.bounds import betting
 from epsaudit.experiments import stated_power
 from epsaudit.experiments.oracle import tails_of
 from epsaudit.experiments.sequential_published import published
@@ -27,9 +27,9 @@ from epsaudit.experiments.studies import on_all_cores, write_data, write_figure,
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
-from epsaudit.reporting.figures import sequential_path
-from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
+from epsaudit.tools.reporting.figures import sequential_path
+from epsaudit.tools.reporting.tables import Column
 
 LEVELS = (0.05, 1e-6)
 """Probabilities of a false alarm; others' tables are for the first."""

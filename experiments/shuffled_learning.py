@@ -32,9 +32,9 @@ from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeri
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
+from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
 DISTANCE = 0.1

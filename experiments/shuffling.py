@@ -36,8 +36,8 @@ from epsaudit.mechanisms.amplification import (
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
 from epsaudit.mechanisms.shuffling_search import can_be_searched
-from epsaudit.reporting.tables import Column
 from epsaudit.text import count, lower, percent, plain, upper
+from epsaudit.tools.reporting.tables import Column
 
 DELTA, CONFIDENCE, LOCAL = 1e-6, 0.95, 1.0
 USERS = {2: 10_000, 4: 1000}

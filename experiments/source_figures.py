@@ -19,15 +19,15 @@ from PIL import Image
 from scipy.stats import norm
 
 from epsaudit.claims.conversions import pure_to_renyi, pure_to_zcdp
-from epsaudit.engine.provenance import stream
 from epsaudit.experiments.conversions import laplace_renyi
 from epsaudit.experiments.covariance_mean import DELTA, EPSILON, outlier_threshold
 from epsaudit.experiments.groups import DRAWS, MECHANISM, RELATIVE, RHO, SIZE
 from epsaudit.experiments.studies import stored_rows, write_data, write_figure, write_table
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.groups import AsinhCounts
-from epsaudit.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
+from epsaudit.running.provenance import stream
+from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.tables import Column
 
 RESULTS = Path(__file__).parents[1] / "results"
 """Where the stored data of other studies are, in a checkout."""

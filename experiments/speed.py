@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.adapters.functions import draw
-from epsaudit.engine.sampling import BLOCK
 from epsaudit.experiments.studies import write_data, write_table
-from epsaudit.reporting.tables import Column
+from epsaudit.running.functions import draw
+from epsaudit.running.sampling import BLOCK
 from epsaudit.text import plain
+from epsaudit.tools.reporting.tables import Column
 
 CLAIM, DATASETS = PureDP(1.0), (0.0, 1.0)
 ALARM = 1e-6

@@ -19,15 +19,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from epsaudit import Claim, GaussianDP, Mechanism, SequentialResult, audit_sequentially
-from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.library_rules import Rule, rules
 from epsaudit.experiments.studies import on_all_cores, write_figure, write_json, write_table
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
-from epsaudit.reporting.tables import Column
 from epsaudit.text import plain
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.tables import Column
 
 RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
 AUDITS = 12

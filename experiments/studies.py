@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
-from epsaudit.adapters.registry import collected
-from epsaudit.engine.provenance import execution, provenance, write_whole
 from epsaudit.errors import AuditError, needs, whole_at_least
-from epsaudit.reporting.tables import Column, Row, to_csv, to_latex
+from epsaudit.running.provenance import execution, provenance, write_whole
+from epsaudit.running.registry import collected
 from epsaudit.text import for_json, markdown
+from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,7 +83,7 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name; see `epsaudit.adapters.registry.collected`."""
+    """Collect every installed study by name; see `epsaudit.running.registry.collected`."""
     return collected("epsaudit.experiments", "studies", Study)
 
 
@@ -168,7 +168,7 @@ def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:
 
 def write_figure(path: Path, figure: Figure) -> None:
     """Write ``path`` with the endings .png and .pdf."""
-    from epsaudit.reporting.figures import render  # matplotlib takes a second to import
+    from epsaudit.tools.reporting.figures import render  # matplotlib takes a second to import
 
     for kind in ("png", "pdf"):
         write_whole(path.with_name(f"{path.name}.{kind}"), render(figure, kind))

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 from epsaudit import ZCDP, Claim, PureDP
-from epsaudit.tracing import mechanism
+from epsaudit.tools.tracing import mechanism
 
 
 @mechanism(input="value", sensitivity="sensitivity", epsilon="epsilon")

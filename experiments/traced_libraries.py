@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from epsaudit.adapters.served import Served
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import stored_rows, write_data, write_table
-from epsaudit.reporting.tables import Column
-from epsaudit.tracing import trace
+from epsaudit.running.served import Served
+from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.tracing import trace
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "traced-libraries"
 COLUMNS = (

@@ -18,7 +18,7 @@ from epsaudit import Trace, audit_sequentially, trace
 from epsaudit.errors import AuditError
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.experiments.traced_functions import CASES, Case
-from epsaudit.reporting.tables import Column
+from epsaudit.tools.reporting.tables import Column
 
 TOGETHER = 0.999
 """Confidence of all audits together."""

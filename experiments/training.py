@@ -24,14 +24,14 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_one_run, audit_scores
-from epsaudit.audits.one_run.bounds import epsilon_bound, parameter_bound
+from epsaudit.bounds.one_run import epsilon_bound, parameter_bound
 from epsaudit.claims.conversions import gaussian_accuracy, root
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.mechanisms.dp_sgd import poisson_claim
 from epsaudit.mechanisms.one_run import NoisyVectorSum
-from epsaudit.reporting import figures
-from epsaudit.reporting.tables import Column
-from epsaudit.training import (
+from epsaudit.tools.reporting import figures
+from epsaudit.tools.reporting.tables import Column
+from epsaudit.tools.training import (
     Canaries,
     SmallModel,
     audit_training,

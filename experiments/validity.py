@@ -31,7 +31,7 @@ from epsaudit import (
     audit_sequentially,
 )
 from epsaudit.audits.one_run import Threshold, bounds
-from epsaudit.audits.sequential import betting
+from epsaudit.bounds import betting
 from epsaudit.experiments.data import affairs
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms import exact
@@ -40,7 +40,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.dp_sgd import DPSGD, GradientCanaries
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.reporting.tables import Column
+from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.95
 NEWS = 1e-6

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr
 
-from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair, Substitution
 from epsaudit.errors import AuditError
@@ -20,6 +19,7 @@ from epsaudit.mechanisms.budgets import Ledger, Opening, Request
 from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
+from epsaudit.running.functions import Mechanism
 
 Earlier = tuple[tuple[float, float], ...]
 HALTED = -1.0

@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.conversions import pure_to_zcdp
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
+from epsaudit.running.functions import OutputDistribution
 
 
 class Reference(ABC):

@@ -9,12 +9,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP
 from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms import accounting
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.laws import FiniteLaw
+from epsaudit.running.functions import Mechanism
 
 Budget = PureDP | ApproxDP | ZCDP | ApproxZCDP | RenyiDP | GaussianDP
 BOUGHT: dict[type[Claim], tuple[type[Claim], ...]] = {

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import Mechanism, OutputDistribution
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, whole_at_least
@@ -21,6 +20,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.outputs.normal_form import Outputs, pack
+from epsaudit.running.functions import Mechanism, OutputDistribution
 
 
 @dataclass(frozen=True)

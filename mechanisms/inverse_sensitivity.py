@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
@@ -25,6 +24,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
+from epsaudit.running.functions import OutputDistribution
 
 
 class Losses:

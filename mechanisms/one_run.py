@@ -113,7 +113,7 @@ class ConspiringResponse(_PerRecord):
     """Randomised response that now and then is drawn again until at least ``right`` records have told the truth.
 
     The worst (epsilon, delta)-DP mechanism for guesses about everybody: ``right`` or more of them are right exactly as
-    often as the theorem in `epsaudit.audits.one_run.bounds` allows; the proof of its privacy is there. A delta so
+    often as the theorem in `epsaudit.bounds.one_run` allows; the proof of its privacy is there. A delta so
     large that every draw would have to be such raises `AuditError`.
 
     >>> mechanism = ConspiringResponse(1.0, 1e-3, 100, 82)

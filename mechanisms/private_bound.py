@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction
@@ -25,6 +24,7 @@ from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, Lapl
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import DrawnScaleLaw, ListedScaleLaw, answers, ones_and_records
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
+from epsaudit.running.functions import Mechanism
 
 
 class EitherChange(Adjacency):

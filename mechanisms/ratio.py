@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, DatasetPair, Substitution
 from epsaudit.errors import AuditError, fraction, whole_at_least
@@ -22,6 +21,7 @@ from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.exact.losses import log_sum
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
 from epsaudit.mechanisms.queries import Dataset
+from epsaudit.running.functions import OutputDistribution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:

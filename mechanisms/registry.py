@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from epsaudit.adapters.registry import Entry
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP
 from epsaudit.mechanisms.catalogue import Row, rows
+from epsaudit.running.registry import Entry
 
 
 def entries() -> list[Entry]:

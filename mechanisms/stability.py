@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.claims.conversions import root
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
@@ -25,6 +24,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.selection import name_or_refusal
+from epsaudit.running.functions import OutputDistribution
 
 
 class StableQuery(ABC):

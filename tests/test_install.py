@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit.adapters.registry import registered
 from epsaudit.errors import EXTRAS
+from epsaudit.running.registry import registered
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}

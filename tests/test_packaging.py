@@ -19,7 +19,10 @@ NAMES = {
     "PIL": "pillow",
 }
 """Distributions whose import name is another."""
-ASKED_FOR = {"pytest": "epsaudit.testing.plugin, which only pytest loads", "hypothesis": "pairs drawn from a strategy"}
+ASKED_FOR = {
+    "pytest": "epsaudit.tools.testing.plugin, which only pytest loads",
+    "hypothesis": "pairs drawn from a strategy",
+}
 """What a caller who asks for it has installed already."""
 
 

@@ -11,7 +11,7 @@ import mypy.api
 ROOT = Path(__file__).parents[1]
 READ = (
     "__init__.pyi",
-    "adapters/functions.py",
+    "running/functions.py",
     "audits/fixed.py",
     "claims/definitions.py",
     "data/neighbours.py",
@@ -22,7 +22,7 @@ TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: list[str], size: int,
 MORE = """
 from hypothesis import strategies as st
 from epsaudit import AddRemove, ApproxDP, PureDP, black_box
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism
+from epsaudit.running.functions import FunctionMechanism, Mechanism
 
 mechanism = black_box(noisy_count, claim=PureDP(1.0))
 as_protocol: Mechanism = mechanism

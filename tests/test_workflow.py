@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit.testing import plugin
+from epsaudit.tools.testing import plugin
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "github-actions.md"
 

@@ -38,7 +38,7 @@ def serve(address):
 
     import pytest
 
-    import epsaudit.cli.main
+    import epsaudit.tools.cli.main
 
     ours = (module.name for module in pkgutil.walk_packages(epsaudit.__path__, "epsaudit.") if "__" not in module.name)
     for name in (*IMPORTED, *ours):
@@ -48,7 +48,7 @@ def serve(address):
         program = Path(words[0]).name
         sys.argv = words if program == "epsaudit" else words[1:]
         if program == "epsaudit":
-            return epsaudit.cli.main.main()
+            return epsaudit.tools.cli.main.main()
         if program == "pytest":
             return pytest.main(words[1:])
         if words[1:2] == ["-m"]:

@@ -1,6 +1,7 @@
 """The audit of fixed size, and what audits on pairs of datasets have in common: ask, begin, train, certify, report.
 
-A `Question` is what was given, checked; `begun` prepares the mechanism, its output laws and what guards them. Training
+A `AuditSpec` is what was given, checked; `prepare` prepares the mechanism, its output laws and what guards them.
+Training
 chooses the pair, the event and the certificate, which fresh runs certify: that order is what makes the bound valid.
 """
 
@@ -20,8 +21,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from epsaudit import codec
-from epsaudit.adapters.external import CommandDistribution
-from epsaudit.adapters.functions import FunctionMechanism, Mechanism, Sides, exact_parameter, is_claim, mechanism_of
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import (
     DatasetPair,
@@ -35,24 +34,26 @@ from epsaudit.data.neighbours import (
     same,
     shorten,
 )
-from epsaudit.engine.checkpoint import Checkpoint, Identity
-from epsaudit.engine.independence import Look, Rates, refuse_if_all_failed, refuse_if_drawn_before
-from epsaudit.engine.provenance import digest, entropy, execution, fingerprint, provenance
-from epsaudit.engine.sampling import (
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.outputs.normal_form import Outputs, alike, join, like
+from epsaudit.results.result import AuditResult
+from epsaudit.running.checkpoint import Checkpoint, Identity
+from epsaudit.running.external import CommandDistribution
+from epsaudit.running.functions import FunctionMechanism, Mechanism, OutputLaws, exact_parameter, is_claim, mechanism_of
+from epsaudit.running.independence import CopyTest, Rates, refuse_if_all_failed, refuse_if_drawn_before
+from epsaudit.running.provenance import digest, entropy, execution, fingerprint, provenance
+from epsaudit.running.sampling import (
     BLOCK,
+    AuditRecord,
     Progress,
     ProgressCallback,
-    Section,
     Workers,
     certification_counts,
     check_restart,
     notes_on,
     training_outputs,
 )
-from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.outputs.normal_form import Outputs, alike, join, like
-from epsaudit.results.result import AuditResult
-from epsaudit.witnesses import (
+from epsaudit.search import (
     ALL_FAMILIES,
     DEFAULT_FAMILIES,
     Bound,
@@ -64,9 +65,9 @@ from epsaudit.witnesses import (
     candidate_scores,
     encode,
 )
-from epsaudit.witnesses.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
+from epsaudit.search.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
+from epsaudit.search.selection import OPTIMISTIC, RANK
 from epsaudit.witnesses.events import PARTS, Additive, Tree, parts_of
-from epsaudit.witnesses.selection import OPTIMISTIC, RANK
 
 LEAST_TRIALS = 100
 """[formula] Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
@@ -158,7 +159,8 @@ def audit(
         of; 'all' looks at their last bits too, where almost every sampler in double precision leaks, and at
         what exceptions say.
     progress : callable, optional
-        Called with an `epsaudit.engine.sampling.Progress` as runs finish; `epsaudit.reporting.progress` has some.
+        Called with an `epsaudit.running.sampling.Progress` as runs finish; `epsaudit.tools.reporting.progress` has
+        some.
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result
         that it would have had: with the same arguments, or it is refused.
@@ -194,19 +196,19 @@ def audit(
     >>> result.violates_claim, result.lower_bound > 1.9
     (True, True)
     """
-    question = Question.of(
+    spec = AuditSpec.of(
         mechanism, pairs, fresh=fresh, claim=claim_given(claim, epsilon, delta, order, rho, mu), adjacency=adjacency,
         trials=trials, confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
-    with recording(question, seed, n_jobs, progress, checkpoint) as means:
-        return certified(question, *means)
+    with recording(spec, seed, n_jobs, progress, checkpoint) as means:
+        return certified(spec, *means)
 
 
 # What is asked, and how audits begin
 
 
 @dataclass(frozen=True)
-class Question:
+class AuditSpec:
     """What is asked: everything that a result depends on apart from the seed."""
 
     mechanism: Mechanism
@@ -229,7 +231,7 @@ class Question:
         trials: int = 1_000_000,
         confidence: float = 0.95,
         witnesses: str | Sequence[Family] = "auto",
-    ) -> Question:
+    ) -> AuditSpec:
         """Check the arguments of an audit; raises `AuditError` for the first that cannot be."""
         mechanism = mechanism_of(mechanism, adjacency, fresh)
         claim, trials = is_claim(mechanism.claim if claim is None else claim, mechanism.name), trials_of(trials)
@@ -237,9 +239,9 @@ class Question:
         return cls(mechanism, claim, pairs_of(mechanism, pairs), trials, confidence, witnesses, families)
 
     @functools.cached_property
-    def look(self) -> Look:
+    def copy_test(self) -> CopyTest:
         """What a few runs of copies say of the mechanism's randomness and memory; `AuditError` if it keeps anything."""
-        return Look(self.mechanism, self.pairs[0], self.trials)
+        return CopyTest(self.mechanism, self.pairs[0], self.trials)
 
     def identity(self, kind: str, near: float | None = None) -> Identity:
         """The same by name, as a checkpoint remembers it, with all code of the user's that the mechanism reaches."""
@@ -261,14 +263,14 @@ class Question:
 
 @contextmanager
 def recording(
-    question: Question,
+    spec: AuditSpec,
     seed: int | None,
     n_jobs: Any,
     progress: Any,
     path: str | os.PathLike[str] | None,
     kind: str = "fixed size",
     near: float | None = None,
-) -> Iterator[tuple[int, int | None, ProgressCallback | None, Section]]:
+) -> Iterator[tuple[int, int | None, ProgressCallback | None, AuditRecord]]:
     """Open the checkpoint of one audit, if a path is given; yield its seed, workers, callback, and what it holds.
 
     Raises `AuditError` for what is none of these, as `Checkpoint`, or if the mechanism might repeat its noise after a
@@ -276,37 +278,37 @@ def recording(
     """
     if progress is not None and (isinstance(progress, type) or not callable(progress)):
         raise AuditError(
-            f"progress is {progress!r}; it must be a function of an epsaudit.engine.sampling.Progress, as "
-            "epsaudit.reporting.progress.Lines() is."
+            f"progress is {progress!r}; it must be a function of an epsaudit.running.sampling.Progress, as "
+            "epsaudit.tools.reporting.progress.Lines() is."
         )
     if path is not None and not (isinstance(path, str | os.PathLike) and os.fspath(path)):
         raise AuditError(f"checkpoint is {path!r}; it must be the path of a file.")
     n_jobs = jobs_of(n_jobs)
     if path is None:
-        yield entropy(seed), n_jobs, progress, Section()
+        yield entropy(seed), n_jobs, progress, AuditRecord()
         return
     if not os.path.exists(path):  # before anything is written
-        check_restart(question.look.mechanism)
-    name = question.mechanism.name
-    with Checkpoint(path, {name: question.identity(kind, near)}, seed) as opened:
-        yield opened.seed, n_jobs, progress, Section(opened, name)
+        check_restart(spec.copy_test.mechanism)
+    name = spec.mechanism.name
+    with Checkpoint(path, {name: spec.identity(kind, near)}, seed) as opened:
+        yield opened.seed, n_jobs, progress, AuditRecord(opened, name)
 
 
 @dataclass(frozen=True)
-class Begun:
+class PreparedAudit:
     """An audit that has begun: its mechanism, output laws, workers, and what looks for draws that it keeps."""
 
-    question: Question
+    spec: AuditSpec
     seed: int
     mechanism: Mechanism
-    sides: list[Sides]
+    sides: list[OutputLaws]
     workers: Workers
-    look: Look
+    copy_test: CopyTest
     started: float
 
     def shared(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
         """Return the fields that results of every kind of audit on pairs have alike."""
-        asked, chosen = self.question, self.question.pairs[pair]
+        asked, chosen = self.spec, self.spec.pairs[pair]
         apart = filter(None, [far_apart(chosen, asked.claim.symbol)] if asked.mechanism.adjacency is None else [])
         seconds = time.perf_counter() - self.started
         return {
@@ -321,7 +323,7 @@ class Begun:
             "exact": exact_parameter(asked.claim, self.sides[pair]),
             "seed": self.seed,
             "reproducible": bool(getattr(self.mechanism, "reproducible", True))
-            and (self.look.elsewhere is None or self.look.elsewhere.result()),
+            and (self.copy_test.elsewhere is None or self.copy_test.elsewhere.result()),
             "notes": tuple(dict.fromkeys([*apart, *notes_on(self.sides[pair]), *notes])),
             "provenance": provenance(),
             "seconds": seconds,
@@ -329,17 +331,17 @@ class Begun:
         }
 
 
-def begun(question: Question, seed: int, n_jobs: int | None, record: Section) -> Begun:
+def prepare(spec: AuditSpec, seed: int, n_jobs: int | None, record: AuditRecord) -> PreparedAudit:
     """Begin an audit: find out whose randomness the mechanism draws, and prepare both laws of every pair."""
     started = time.perf_counter()
     provenance()  # asks git, which may hang: now, and not when the runs are done
-    look = question.look
-    mechanism = look.mechanism
+    copy_test = spec.copy_test
+    mechanism = copy_test.mechanism
     workers = Workers.suited_to(mechanism, n_jobs, recorded=record.kept)
     if record.kept:
         check_restart(mechanism)
-    sides: list[Sides] = []
-    for pair in question.pairs:
+    sides: list[OutputLaws] = []
+    for pair in spec.pairs:
         # a function's distribution copies what it is given
         ours = pair if isinstance(mechanism, FunctionMechanism) else given(pair)
         try:
@@ -361,8 +363,8 @@ def begun(question: Question, seed: int, n_jobs: int | None, record: Section) ->
             )
         sides.append((first, second))
     if not isinstance(mechanism, FunctionMechanism):
-        refuse_if_drawn_before(mechanism, question.pairs[0], sides[0])
-    return Begun(question, seed, mechanism, sides, workers, look, started)
+        refuse_if_drawn_before(mechanism, spec.pairs[0], sides[0])
+    return PreparedAudit(spec, seed, mechanism, sides, workers, copy_test, started)
 
 
 def trials_of(trials: Any, what: str = "trials") -> int:
@@ -396,7 +398,7 @@ def families_of(witnesses: str | Sequence[Family]) -> Sequence[Family]:
         return DEFAULT_FAMILIES if families == "auto" else ALL_FAMILIES
     if isinstance(families, str) or not isinstance(families, Sequence) or len(families) == 0:
         raise AuditError(
-            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.witnesses."
+            f"witnesses is {witnesses!r}; it must be 'auto', 'all' or a list of families of epsaudit.search."
         )
     for family in families:
         if isinstance(family, type) or not callable(getattr(family, "fit", None)):
@@ -417,18 +419,18 @@ def jobs_of(n_jobs: Any, what: str = "n_jobs") -> int | None:
 
 
 def certified(
-    question: Question,
+    spec: AuditSpec,
     seed: int,
     n_jobs: int | None = None,
     progress: ProgressCallback | None = None,
-    record: Section | None = None,
+    record: AuditRecord | None = None,
 ) -> AuditResult:
     """Train, certify and report; what the checkpoint's section holds is not done again."""
-    record = record or Section()
+    record = record or AuditRecord()
     if record.kept and (finished := record.once("result", AuditResult.from_dict)) is not None:
         return finished
-    run, ended = begun(question, seed, n_jobs, record), 0
-    claim, trials, confidence, look = question.claim, question.trials, question.confidence, run.look
+    run, ended = prepare(spec, seed, n_jobs, record), 0
+    claim, trials, confidence, copy_test = spec.claim, spec.trials, spec.confidence, run.copy_test
     first: dict[int, tuple[Outputs, Outputs]] = {}
 
     def told(part: Progress) -> None:
@@ -439,26 +441,26 @@ def certified(
         progress(Progress("training", ended + part.runs_done, most, ended + part.runs_before))
         ended += part.runs_total if part.runs_done == part.runs_total else 0
 
-    def draw(sides: Sides, *where: Any) -> tuple[Outputs, Outputs]:
+    def draw(sides: OutputLaws, *where: Any) -> tuple[Outputs, Outputs]:
         stage = told if progress is not None else None
         outputs = training_outputs(sides, *where, workers=run.workers, record=record, progress=stage)
         if id(sides) not in first:
             first[id(sides)] = outputs
             if len(first) == len(run.sides):
                 blocks = itertools.chain.from_iterable(first.values())
-                refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, question.pairs[0].x)
-            look.at(sides, outputs)
+                refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, spec.pairs[0].x)
+            copy_test.at(sides, outputs)
         return outputs
 
     training = record.once("choice", _recorded) if record.kept else None
     if training is None:
-        training = train(run.sides, question.families, claim, trials, confidence, seed, draw, look.runs)
+        training = train(run.sides, spec.families, claim, trials, confidence, seed, draw, copy_test.runs)
         sides = run.sides[training.pair]
         training = replace(
             training,
-            runs=training.runs + look.runs,
+            runs=training.runs + copy_test.runs,
             rates=Rates.of(first[id(sides)]),
-            notes=(*training.notes, *notes_on(sides), *look.notes[id(sides)]),
+            notes=(*training.notes, *notes_on(sides), *copy_test.notes[id(sides)]),
         )
         if record.kept:
             record.record_once("choice", functools.partial(codec.written, training))
@@ -483,12 +485,12 @@ def certified(
         certificate=choice.certificate,
         witness=choice.witness,
         counts=counts,
-        families=question.witnesses if isinstance(question.witnesses, str) else "own",
+        families=spec.witnesses if isinstance(spec.witnesses, str) else "own",
     )
-    if look.copies:
-        look.again(sides, choice.witness, counts, seed, refuted)
+    if copy_test.copies:
+        copy_test.again(sides, choice.witness, counts, seed, refuted)
     if refuted:
-        result = replace(result, notes=(*result.notes, *look.of_a_refutation()))
+        result = replace(result, notes=(*result.notes, *copy_test.of_a_refutation()))
     if record.kept:
         record.record_once("result", result.to_dict)
     return result
@@ -533,7 +535,7 @@ def more_training_runs(trials: int) -> int:
 
 
 def train(
-    sides: Sequence[Sides],
+    sides: Sequence[OutputLaws],
     families: Sequence[Family],
     claim: Claim,
     trials: int,

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betainc, betainccinv
 
-from epsaudit.certificates import Box, Counts, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import Box, Counts, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
-from epsaudit.engine.provenance import provenance, stream
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.results.result import Result
+from epsaudit.running.provenance import provenance, stream
 from epsaudit.text import count, lower
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class ManyRunsResult(Result):
 
     def plot(self) -> Figure:
         with needs("report"):
-            from epsaudit.reporting.figures import certified_against_proven
+            from epsaudit.tools.reporting.figures import certified_against_proven
 
         return certified_against_proven([self], self.confidence)
 

@@ -17,12 +17,12 @@ from scipy.special import bdtr, betainc, betaincinv, betaln, ndtr, ndtri
 
 from epsaudit.audits.many_runs import ManyRunsResult, TailCount, many_runs
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, numbers, result_of, terms_of
-from epsaudit.audits.one_run.bounds import Bools, GuessCounts
-from epsaudit.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.one_run import Bools, GuessCounts
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
-from epsaudit.engine.provenance import entropy, provenance
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
+from epsaudit.running.provenance import entropy, provenance
 
 CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance: so many sound audits are refused."""

@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from epsaudit.adapters.registry import Entry
-from epsaudit.audits.fixed import Question, certified, jobs_of
+from epsaudit.audits.fixed import AuditSpec, certified, jobs_of
 from epsaudit.audits.sequential import certified_in_rounds, refuse_if_irrefutable
-from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.provenance import command, entropy, provenance
-from epsaudit.engine.sampling import ProgressCallback, Section, Workers
 from epsaudit.errors import confidence_of
 from epsaudit.results.result import Result
+from epsaudit.running.checkpoint import Checkpoint
+from epsaudit.running.provenance import command, entropy, provenance
+from epsaudit.running.registry import Entry
+from epsaudit.running.sampling import AuditRecord, ProgressCallback, Workers
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     seeds = {entry.name: root if alone else entry_seed(root, entry.name) for entry in entries}
     if alone or checkpoint is not None:
         for entry in entries:
-            record = None if checkpoint is None else Section(checkpoint, entry.name)
+            record = None if checkpoint is None else AuditRecord(checkpoint, entry.name)
             terms = (trials, each, stop_early, n_jobs, record)
             yield _audited(terms, (entry, seeds[entry.name], progress(entry.name)))
         return
@@ -75,12 +75,12 @@ def checkpointed(
     return Checkpoint(path, audits, seed)
 
 
-def _question(entry: Entry, trials: int, confidence: float) -> Question:
+def _question(entry: Entry, trials: int, confidence: float) -> AuditSpec:
     how: dict[str, Any] = {"trials": trials, "confidence": confidence, "witnesses": entry.witnesses}
-    return Question.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
+    return AuditSpec.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
-def _audited(terms: tuple[int, float, bool, int | None, Section | None], told: tuple[Entry, int, Any]) -> Result:
+def _audited(terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]) -> Result:
     (trials, confidence, stop_early, n_jobs, record), (entry, seed, progress) = terms, told
     how = (_question(entry, trials, confidence), entropy(seed), jobs_of(n_jobs), progress, record)
     result: Result = certified_in_rounds(*how) if stop_early else certified(*how)

@@ -18,24 +18,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import exact_parameter
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits.fixed import LEAST_TRIALS, audit
 from epsaudit.audits.many_runs import ManyRunsResult, ranks
 from epsaudit.audits.one_run import OneRunResult, plans
-from epsaudit.audits.one_run.bounds import GuessBound
 from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
-from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.one_run import GuessBound
 from epsaudit.claims.definitions import Claim
 from epsaudit.codec import written_fields
-from epsaudit.engine.independence import Look
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
+from epsaudit.running.functions import exact_parameter
+from epsaudit.running.independence import CopyTest
+from epsaudit.running.registry import Entry
 from epsaudit.text import lower, percent, visible
-from epsaudit.witnesses import Region, Witness
-from epsaudit.witnesses.events import VALUE
+from epsaudit.witnesses.events import VALUE, Region, Witness
 
 Kind = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9
@@ -163,7 +162,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     if not isinstance(before, AuditResult):
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     pairs = entry.all_pairs()
-    mechanism = Look(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
+    mechanism = CopyTest(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
         pair, seed = before.among(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.adapters.functions import Mechanism
-from epsaudit.certificates import Box
+from epsaudit.bounds.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.independence import Look
-from epsaudit.engine.provenance import execution, provenance
-from epsaudit.engine.sampling import Workers, certification_counts
 from epsaudit.errors import AuditError, fraction
 from epsaudit.results.result import AuditResult, Result
+from epsaudit.running.functions import Mechanism
+from epsaudit.running.independence import CopyTest
+from epsaudit.running.provenance import execution, provenance
+from epsaudit.running.sampling import Workers, certification_counts
 from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
@@ -60,7 +60,7 @@ class Drift:
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for every result that is in both files, as `epsaudit.reporting.tables.DRIFT` shows it."""
+        """Return a row for every result that is in both files, as `epsaudit.tools.reporting.tables.DRIFT` shows it."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []
@@ -172,7 +172,7 @@ def recount(
     if pair is None:
         raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
     runs = old.runs if trials is None else trials
-    mechanism = Look(mechanism, pair, runs).mechanism
+    mechanism = CopyTest(mechanism, pair, runs).mechanism
     laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)
     counts = certification_counts(laws, old.witness, runs, seed, workers=workers)
     return dataclasses.replace(

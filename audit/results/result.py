@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from epsaudit import codec
-from epsaudit.certificates import Certificate, Counts, reach, runs_to_reach
+from epsaudit.bounds.certificates import Certificate, Counts, reach, runs_to_reach
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import digest, execution, write_whole
 from epsaudit.errors import AuditError, needs
+from epsaudit.running.provenance import digest, execution, write_whole
 from epsaudit.text import lower, notebook, percent
-from epsaudit.witnesses import Witness
+from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,7 +305,7 @@ class AuditResult(PairResult):
     def plot(self) -> Figure:
         """Draw the privacy profile: what the claim allows, and what the counts exclude."""
         with needs("report"):
-            from epsaudit.reporting.figures import privacy_profile  # matplotlib takes a second to import
+            from epsaudit.tools.reporting.figures import privacy_profile  # matplotlib takes a second to import
 
         return privacy_profile(self)
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.certificates import Counts
+from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError, whole_at_least, with_article
 from epsaudit.outputs.normal_form import (
     MOST_BITS,

@@ -23,10 +23,10 @@ from typing import Any
 from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
-from epsaudit.engine.provenance import entropy, write_whole
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
+from epsaudit.running.provenance import entropy, write_whole
 
 AS_MANY, LEAST = 16, 2_000
 """Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5

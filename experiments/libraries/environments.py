@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import interpreters
 from epsaudit.experiments.libraries.interpreters import Interpreter
+from epsaudit.running.provenance import write_whole
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 SECONDS = 1200.0

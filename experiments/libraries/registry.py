@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from epsaudit.adapters.registry import Library
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.rows import Row, entries, findings, sound
+from epsaudit.running.registry import Library
 
 NEWEST = ("opendp-0.16.0", "diffprivlib-0.6.6", "smartnoise-synth-1.0.6", "opacus-1.6.0")
 

@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from epsaudit import serve
-from epsaudit.adapters.external import command
-from epsaudit.adapters.registry import Entry, Expected
-from epsaudit.adapters.served import stated_claims
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.engine.provenance import write_whole
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
 from epsaudit.mechanisms import accounting
+from epsaudit.running.external import command
+from epsaudit.running.provenance import write_whole
+from epsaudit.running.registry import Entry, Expected
+from epsaudit.running.served import stated_claims
 
 Role = Literal["affected", "fixed", "control", "not reproduced", "sound"]
 SAME = 1e-6

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import OutputDistribution
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import whole_at_least
 from epsaudit.mechanisms.broken.additive import AsBoundedRange
@@ -28,6 +27,7 @@ from epsaudit.mechanisms.selection import (
     PermuteAndFlip,
 )
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
+from epsaudit.running.functions import OutputDistribution
 
 
 class SumOfResiduals(SlopeLosses):

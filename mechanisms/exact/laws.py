@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.adapters.functions import forms
 from epsaudit.errors import AuditError, clipped
 from epsaudit.mechanisms.exact.convolution import convolved
 from epsaudit.mechanisms.exact.losses import (
@@ -29,6 +28,7 @@ from epsaudit.mechanisms.exact.losses import (
     refine,
 )
 from epsaudit.outputs.normal_form import pack
+from epsaudit.running.functions import forms
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
@@ -36,7 +36,7 @@ _TOTAL_ERROR = 1e-9
 
 
 def knows_law(distribution: object) -> bool:
-    """Say whether an output distribution knows its law in one of the `epsaudit.adapters.functions.forms`."""
+    """Say whether an output distribution knows its law in one of the `epsaudit.running.functions.forms`."""
     return bool(forms(distribution))
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from epsaudit.adapters.functions import Mechanism
 from epsaudit.claims.conversions import log_excess, renyi_of_excess, root
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, PureDP, RenyiDP, TradeOff
 from epsaudit.data.neighbours import DatasetPair
@@ -33,6 +32,7 @@ from epsaudit.mechanisms.exact.losses import (
     log_sum,
     merge_equal,
 )
+from epsaudit.running.functions import Mechanism
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""

@@ -7,7 +7,7 @@ import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-from epsaudit.engine.checkpoint import _checksum
+from epsaudit.running.checkpoint import _checksum
 
 
 def copied(path, folder):

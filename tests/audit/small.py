@@ -15,8 +15,8 @@ from epsaudit import (
     audit_sequentially,
     vectorized,
 )
-from epsaudit.adapters.registry import registered
 from epsaudit.audits.suite import run
+from epsaudit.running.registry import registered
 
 NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
 

@@ -15,8 +15,8 @@ from sklearn.datasets import load_digits
 from epsaudit import AuditError, GaussianDP
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.verify import load, recompute
-from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.training import (
+from epsaudit.running.checkpoint import Checkpoint
+from epsaudit.tools.training import (
     Canaries,
     JaxPrivacyTrainer,
     OpacusTrainer,

@@ -5,9 +5,9 @@ import pytest
 from scipy import stats
 
 from epsaudit import PureDP
-from epsaudit.witnesses import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.search.selection import Monotone, smoothed
 from epsaudit.witnesses.events import LONGEST, PARTS, Value, condition, parts_of
-from epsaudit.witnesses.selection import Monotone, smoothed
 
 MANY = 5_000
 GROUP = np.repeat(np.array([0, 1], np.int8), MANY)

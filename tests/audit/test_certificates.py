@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest, norm
 
 from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP, RenyiDP, TradeOff
-from epsaudit.certificates import (
+from epsaudit.bounds.certificates import (
     Box,
     Certificate,
     Counts,

@@ -7,7 +7,7 @@ import pytest
 
 from epsaudit import AuditError
 from epsaudit.experiments.plumbing_training import BATCH, LEAKY, PRIVATE, SHAPES, by_quantile, clipped, made
-from epsaudit.training import check_training, jax_privacy_step, opacus_step
+from epsaudit.tools.training import check_training, jax_privacy_step, opacus_step
 
 EXAMPLES, STEPS = 400, 50
 SOUND = 2.75  # epsilon at delta 1e-5 of 50 steps of rate 0.04 with noise 1, from above: dp_accounting says 2.66

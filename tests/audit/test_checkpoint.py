@@ -16,12 +16,12 @@ import pytest
 from recorded import copied, cut, put, records, rewrite
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
-from epsaudit.engine.checkpoint import Checkpoint
-from epsaudit.engine.provenance import digest
 from epsaudit.outputs.normal_form import block_from_json, block_to_json, normal_array
-from epsaudit.witnesses import Tails
+from epsaudit.running.checkpoint import Checkpoint
+from epsaudit.running.provenance import digest
+from epsaudit.running.registry import Entry
+from epsaudit.search import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 20_000, "seed": 5, "witnesses": [Tails()], "n_jobs": 1}
@@ -121,7 +121,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("epsaudit.engine.sampling.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         trained = sum(kind == "chunk" for _, kind, _, _ in records(path))
@@ -138,7 +138,7 @@ class TestResume:
 SEQUENTIAL = """
 import os, signal, sys
 from epsaudit import DatasetPair, PureDP, audit_sequentially, black_box
-from epsaudit.witnesses import Tails
+from epsaudit.search import Tails
 
 def noisy(data, rng):
     if sys.argv[2] == "killed" and rng.bit_generator.seed_seq.spawn_key == (2, 0, 5, 3):
@@ -214,7 +214,7 @@ RED, BLUE = Decimal("0.7"), Decimal("0.1")
 
 class TestOutputsThatAreNotKept:
     def test_training_is_done_again_and_comes_to_the_same(self, path, monkeypatch):
-        monkeypatch.setattr("epsaudit.engine.sampling.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
+        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
 
         def colour(data, rng):
             return RED if rng.random() < 0.3 + 0.2 * len(data) else BLUE
@@ -232,7 +232,7 @@ KILLED = """
 import json, os, random, signal, sys, time
 import numpy as np
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.witnesses import Tails
+from epsaudit.search import Tails
 sys.path.insert(0, sys.argv[4])
 from recorded import records
 
@@ -415,7 +415,7 @@ class TestRefusals:
 
     def test_two_audits_do_not_share_a_file(self, path, finished):
         program = (
-            "import sys\nfrom epsaudit.engine.checkpoint import Checkpoint\n"
+            "import sys\nfrom epsaudit.running.checkpoint import Checkpoint\n"
             "with Checkpoint(sys.argv[1], {}, 1):\n    print('open', flush=True)\n    sys.stdin.read()"
         )
         path.unlink()

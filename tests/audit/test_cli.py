@@ -11,11 +11,11 @@ import pytest
 from recorded import cut, records
 
 from epsaudit import audit_sequentially
-from epsaudit.adapters.registry import chosen, registered
 from epsaudit.audits import suite
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
-from epsaudit.cli.main import main
+from epsaudit.running.registry import chosen, registered
+from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, NOBODY_READS, OWN_CODE, SURPRISED
+from epsaudit.tools.cli.main import main
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 

@@ -19,7 +19,7 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command
 from epsaudit.outputs.normal_form import from_json, pack
-from epsaudit.testing import frozen
+from epsaudit.tools.testing import frozen
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
 PAIR = DatasetPair(("ann",), ("ann", "bob"))

@@ -13,8 +13,8 @@ import pytest
 from recorded import counted, cut, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.engine.workers import cluster
-from epsaudit.witnesses import Tails
+from epsaudit.running.workers import cluster
+from epsaudit.search import Tails
 
 distributed = pytest.importorskip("distributed")
 

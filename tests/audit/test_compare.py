@@ -10,10 +10,10 @@ from scipy.stats import binom
 from small import noisy
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
-from epsaudit.certificates import Box, Counts, MembershipGame
-from epsaudit.cli.main import main
+from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.results.compare import compare, p_value, recount
 from epsaudit.results.result import save
+from epsaudit.tools.cli.main import main
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.engine.independence import CONSTANT, LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
 from epsaudit.experiments import plumbing
 from epsaudit.experiments.plumbing_functions import FRESH
+from epsaudit.running.independence import CONSTANT, LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
 
 RUNS = [audit, audit_sequentially]
 PAIRS = [DatasetPair(0, 1)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, AuditError, MaxChange
-from epsaudit.hunting.description import (
+from epsaudit.tools.hunting.description import (
     CROWD,
     AddRemovePerson,
     Answers,
@@ -18,7 +18,7 @@ from epsaudit.hunting.description import (
     numbers,
     symbols,
 )
-from epsaudit.hunting.parameters import candidates, read_schema
+from epsaudit.tools.hunting.parameters import candidates, read_schema
 
 VISITS = Table(
     [

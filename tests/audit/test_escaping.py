@@ -14,9 +14,9 @@ from small import kinds
 
 from epsaudit import AuditResult, SequentialResult
 from epsaudit.experiments import studies
-from epsaudit.reporting import figures, page, tables
-from epsaudit.reporting.tables import Column, print_table, to_csv, to_latex, to_markdown
 from epsaudit.text import csv_cell, latex, markdown, visible
+from epsaudit.tools.reporting import figures, page, tables
+from epsaudit.tools.reporting.tables import Column, print_table, to_csv, to_latex, to_markdown
 
 HOSTILE = [
     "<script>alert(1)</script>",

@@ -11,8 +11,8 @@ from scipy import optimize, stats
 
 from epsaudit import ApproxDP, GaussianDP, PureDP, trace
 from epsaudit.experiments import plumbing_traces
-from epsaudit.tracing import opaque
-from epsaudit.tracing.verdicts import MOVES
+from epsaudit.tools.tracing import opaque
+from epsaudit.tools.tracing.verdicts import MOVES
 
 PAIR = (1.0, 3.0)
 CONFIDENCE = 0.9999

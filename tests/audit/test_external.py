@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
-from epsaudit.adapters import external
-from epsaudit.adapters.external import CHILDREN
 from epsaudit.errors import cause_of
 from epsaudit.outputs.normal_form import Raised, TimedOut
+from epsaudit.running import external
+from epsaudit.running.external import CHILDREN
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """

@@ -7,8 +7,8 @@ import pytest
 
 from epsaudit.outputs.normal_form import Items, normal, pack
 from epsaudit.outputs.readings import LONGEST_REPEAT, Reading, readings_of
+from epsaudit.search.encoding import Features, structure_of
 from epsaudit.witnesses import events as f
-from epsaudit.witnesses.encoding import Features, structure_of
 from epsaudit.witnesses.events import (
     Combined,
     Contains,

@@ -12,23 +12,25 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.verify import recompute
-from epsaudit.certificates import MembershipGame
-from epsaudit.cli.main import main
+from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.data.neighbours import UNDER
-from epsaudit.reporting.reproducer import Function, Reproducer
 from epsaudit.results.result import AuditResult
-from epsaudit.witnesses import Interval, Region, Witness
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.reporting.reproducer import Function, Reproducer
 from epsaudit.witnesses.events import (
     At,
     Combined,
     Coordinate,
     Deviation,
+    Interval,
     Length,
     LowestBit,
     Reduced,
+    Region,
     Residue,
     Scaled,
     Value,
+    Witness,
     feature_from_dict,
 )
 

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, Claim, DatasetPair, GaussianDP, PureDP, vectorized
-from epsaudit.cli.main import main
 from epsaudit.errors import PowerWarning
 from epsaudit.outputs.normal_form import pack
-from epsaudit.testing import frozen
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.testing import frozen
 
 PAIR = DatasetPair(("ann",), ("ann", "bob"))
 

@@ -15,19 +15,18 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, Substitution, vectorized
-from epsaudit.adapters import external
-from epsaudit.adapters.served import Served
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.verify import load, recompute
-from epsaudit.cli.main import main
 from epsaudit.data.neighbours import MaxChange
-from epsaudit.engine import independence
-from epsaudit.hunting import hunt as hunting
-from epsaudit.hunting.boundaries import bisected, nearest, steps_of, way_between
-from epsaudit.hunting.description import AddRemovePerson, Column, SubstitutePerson, Table, numbers, symbols
-from epsaudit.hunting.hunt import candidate_of, hunt
-from epsaudit.hunting.parameters import Options, candidates
-from epsaudit.hunting.shrinking import rows_of, shrink
+from epsaudit.running import external, independence
+from epsaudit.running.served import Served
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.hunting import hunt as hunting
+from epsaudit.tools.hunting.boundaries import bisected, nearest, steps_of, way_between
+from epsaudit.tools.hunting.description import AddRemovePerson, Column, SubstitutePerson, Table, numbers, symbols
+from epsaudit.tools.hunting.hunt import candidate_of, hunt
+from epsaudit.tools.hunting.parameters import Options, candidates
+from epsaudit.tools.hunting.shrinking import rows_of, shrink
 from epsaudit.witnesses.events import PARTS, parts_of
 
 WITHIN, SYMBOLS = numbers(0, 4), symbols("a", "b")

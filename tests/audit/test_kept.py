@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.engine.independence import unevenness_of_copies
-from epsaudit.engine.sampling import COPIED
+from epsaudit.running.independence import unevenness_of_copies
+from epsaudit.running.sampling import COPIED
 
 TRUE = math.e / (1.0 + math.e)
 """Probability of the true answer in randomised response at epsilon 1."""

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, serve
-from epsaudit.adapters import external
-from epsaudit.adapters.served import Served
-from epsaudit.engine.independence import CONSTANT, PROCESSES
-from epsaudit.hunting.hunt import hunt
-from epsaudit.hunting.parameters import Options
+from epsaudit.running import external
+from epsaudit.running.independence import CONSTANT, PROCESSES
+from epsaudit.running.served import Served
+from epsaudit.tools.hunting.hunt import hunt
+from epsaudit.tools.hunting.parameters import Options
 
 PROGRAMS = """
 import functools, random

@@ -3,12 +3,12 @@
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
-from epsaudit.adapters import registry
-from epsaudit.adapters.registry import Entry, Library
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
-from epsaudit.cli.main import main
 from epsaudit.results.result import save
+from epsaudit.running import registry
+from epsaudit.running.registry import Entry, Library
+from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.tools.cli.main import main
 
 QUICK = ["--trials", "20000", "--seed", "1", "--jobs", "1"]
 GONE = "gone-2.0 is not installed: pip says: no such thing."

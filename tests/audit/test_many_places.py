@@ -9,7 +9,7 @@ import pytest
 from epsaudit import PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.normal_form import inside, pack
-from epsaudit.witnesses.encoding import Features, Fields, rare_regions
+from epsaudit.search.encoding import Features, Fields, rare_regions
 from epsaudit.witnesses.events import At, Code, Coordinate, condition
 
 RATES = (0.25, 0.75)

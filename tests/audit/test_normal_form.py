@@ -29,7 +29,8 @@ from epsaudit.outputs.normal_form import (
     to_json,
     values_of,
 )
-from epsaudit.witnesses import ALL_FAMILIES, Witness, event_from_dict
+from epsaudit.search import ALL_FAMILIES
+from epsaudit.witnesses.events import Witness, event_from_dict
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
 
@@ -157,7 +158,7 @@ def test_membership_is_the_same_in_another_process():
     code = (
         "import json, sys\n"
         "from epsaudit.outputs.normal_form import block_from_json\n"
-        "from epsaudit.witnesses import event_from_dict\n"
+        "from epsaudit.search import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"
         "print(json.dumps([event_from_dict(event).contains(outputs).tolist() for event in told['events']]))\n"

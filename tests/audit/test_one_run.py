@@ -30,7 +30,7 @@ from epsaudit.audits.one_run import (
     places,
     planned_guesses,
 )
-from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.bounds.one_run import LEAK_SHARE, GuessBound, GuessCounts
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500

@@ -12,9 +12,10 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
-from epsaudit.audits.one_run import bounds, planned_guesses
-from epsaudit.audits.one_run.bounds import LEAK_SHARE, GuessBound, GuessCounts, epsilon_bound, p_value
-from epsaudit.certificates import Counts, MembershipGame
+from epsaudit.bounds import one_run as bounds
+from epsaudit.bounds import planned_guesses
+from epsaudit.bounds.certificates import Counts, MembershipGame
+from epsaudit.bounds.one_run import LEAK_SHARE, GuessBound, GuessCounts, epsilon_bound, p_value
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value
 from epsaudit.experiments.one_run_worst_case import worst_case

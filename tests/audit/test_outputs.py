@@ -40,7 +40,7 @@ from epsaudit.outputs.normal_form import (
     to_json,
     values_of,
 )
-from epsaudit.witnesses import Interval, Region, event_from_dict
+from epsaudit.witnesses.events import Interval, Region, event_from_dict
 
 PAIR = DatasetPair(0, 1)
 CLAIM = PureDP(1.0)

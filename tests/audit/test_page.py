@@ -10,13 +10,13 @@ from html.parser import HTMLParser
 import pytest
 
 from epsaudit import ApproxDP, GaussianDP, PureDP
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits.suite import run
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
-from epsaudit.reporting import page
+from epsaudit.running.registry import Entry
 from epsaudit.text import lower
-from epsaudit.witnesses import Region, Witness
+from epsaudit.tools.reporting import page
+from epsaudit.witnesses.events import Region, Witness
 
 SWITCHES = [
     "--headless",

@@ -15,10 +15,10 @@ import pytest
 from recorded import counted, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.engine import sampling
-from epsaudit.engine.sampling import Chunk, Workers, certification_chunks
 from epsaudit.results.result import read, save
-from epsaudit.witnesses import Tails
+from epsaudit.running import sampling
+from epsaudit.running.sampling import Chunk, Workers, certification_chunks
+from epsaudit.search import Tails
 
 PAIR = DatasetPair((1,), (1, 2))
 OPTIONS = {"trials": 60_000, "seed": 5, "witnesses": [Tails()]}
@@ -172,7 +172,7 @@ def test_stopped_from_outside(how, tmp_path):
     path = tmp_path / "run.checkpoint"
     words = shlex.split("audit mine:slow --trials 1e6 --seed 1 --jobs 2 --checkpoint run.checkpoint --out .")
     with subprocess.Popen(
-        [sys.executable, "-m", "epsaudit.cli.main", *words],
+        [sys.executable, "-m", "epsaudit.tools.cli.main", *words],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -16,8 +16,7 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.outputs.normal_form import normal, pack
-from epsaudit.witnesses import Region
-from epsaudit.witnesses.events import NotShort, condition
+from epsaudit.witnesses.events import NotShort, Region, condition
 
 ANN, BOB = 1, 2  # numbers: for datasets of text an audit asks another process, which takes a second
 VOTES = DatasetPair((ANN, ANN, BOB), (BOB, BOB, ANN))

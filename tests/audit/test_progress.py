@@ -7,9 +7,9 @@ import pytest
 from recorded import cut, records
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.certificates import Counts
-from epsaudit.engine.sampling import Progress
-from epsaudit.reporting.progress import Display, Lines
+from epsaudit.bounds.certificates import Counts
+from epsaudit.running.sampling import Progress
+from epsaudit.tools.reporting.progress import Display, Lines
 
 NOISE = vectorized(
     lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0), pairs=[DatasetPair(0, 1)], name="noise"

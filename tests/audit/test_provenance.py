@@ -13,8 +13,8 @@ from small import noisy
 
 from epsaudit import audit
 from epsaudit.audits.verify import load
-from epsaudit.engine.provenance import command, execution, provenance
 from epsaudit.results.result import save
+from epsaudit.running.provenance import command, execution, provenance
 
 
 @pytest.fixture

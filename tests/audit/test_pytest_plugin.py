@@ -16,17 +16,17 @@ import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.fixed  # noqa: F401
 from epsaudit.audits.verify import load
-from epsaudit.cli.main import main
-from epsaudit.testing import fixture
-from epsaudit.testing.fixture import Terms, plain, seed_of
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.testing import fixture
+from epsaudit.tools.testing.fixture import Terms, plain, seed_of
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
     from hypothesis import given, settings, strategies as st
-    from epsaudit.testing.fixture import terms_of
-    from epsaudit.testing.plugin import ASKER, RUNS
+    from epsaudit.tools.testing.fixture import terms_of
+    from epsaudit.tools.testing.plugin import ASKER, RUNS
 
     def noisy(scale):
         def count(people, size, rng):
@@ -385,7 +385,7 @@ def test_a_session_writes_what_it_certified_and_two_are_compared(suite, pytester
 
 
 FROZEN = """
-    from epsaudit.testing import frozen
+    from epsaudit.tools.testing import frozen
 
     @pytest.fixture(scope="module")
     def witness(tmp_path_factory):

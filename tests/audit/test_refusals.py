@@ -24,7 +24,7 @@ from epsaudit import (
 )
 from epsaudit.data.candidates import boundary, patterns
 from epsaudit.data.neighbours import leave_one_out, replace_one
-from epsaudit.testing.fixture import PrivacyAudit
+from epsaudit.tools.testing.fixture import PrivacyAudit
 
 
 def never(data, rng):
@@ -152,7 +152,7 @@ def test_all_audits_take_the_same_arguments_for_the_same_things(privacy_audit):
     assert all([name for name in one if name != "self"][: len(same)] == same for one in signatures)
 
 
-CALLBACK = "it must be a function of an epsaudit.engine.sampling.Progress"
+CALLBACK = "it must be a function of an epsaudit.running.sampling.Progress"
 JOBS = "it must be a whole number of at least 1, or -1 for every core"
 FAMILIES = "it must be 'auto', 'all' or a list of families"
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from epsaudit.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
-from epsaudit.cli.main import main
-from epsaudit.engine.provenance import refuse_unwritable
 from epsaudit.errors import AuditError
+from epsaudit.running.provenance import refuse_unwritable
+from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
+from epsaudit.tools.cli.main import main
 
 MINE = """
 from epsaudit import DatasetPair, PureDP, black_box, vectorized
@@ -77,7 +77,7 @@ def workplace(tmp_path_factory):
 @pytest.fixture
 def here(workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    monkeypatch.setattr("epsaudit.engine.workers.WAIT_SECONDS", 1)
+    monkeypatch.setattr("epsaudit.running.workers.WAIT_SECONDS", 1)
     return workplace
 
 
@@ -241,8 +241,8 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
     for name in ("suite.run", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
     for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
-        monkeypatch.setattr(f"epsaudit.cli.{name}", work)
-    monkeypatch.setattr("epsaudit.testing.frozen.freeze", work)
+        monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
+    monkeypatch.setattr("epsaudit.tools.testing.frozen.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")
 
 

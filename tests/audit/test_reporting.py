@@ -20,25 +20,25 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import load
-from epsaudit.cli.main import main
 from epsaudit.experiments import front
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
-from epsaudit.reporting import figures, tables
-from epsaudit.reporting.figures import (
+from epsaudit.results.result import save
+from epsaudit.running.registry import Entry
+from epsaudit.text import lower, percent, upper
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.reporting import figures, tables
+from epsaudit.tools.reporting.figures import (
     certified_polygon,
     certified_profile,
     trade_off,
 )
-from epsaudit.reporting.page import methods
-from epsaudit.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
-from epsaudit.results.result import save
-from epsaudit.text import lower, percent, upper
+from epsaudit.tools.reporting.page import methods
+from epsaudit.tools.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
 
 POSITIVE = st.floats(1e-12, 1e12)
 

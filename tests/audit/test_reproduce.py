@@ -15,12 +15,11 @@ import pytest
 from scipy.optimize import brentq
 
 from epsaudit import ZCDP, ApproxDP, AuditError, DatasetPair, PureDP, audit, audit_sequentially, vectorized
-from epsaudit.certificates import Box, Counts, MembershipGame
-from epsaudit.cli.main import main
+from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.outputs.normal_form import Items, Raised, normal
-from epsaudit.reporting.reproducer import MOST_LINES, Function, Reproducer, written
 from epsaudit.results.result import save
-from epsaudit.witnesses import Witness
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.reporting.reproducer import MOST_LINES, Function, Reproducer, written
 from epsaudit.witnesses.events import (
     At,
     Code,
@@ -38,6 +37,7 @@ from epsaudit.witnesses.events import (
     Scaled,
     Together,
     Value,
+    Witness,
     condition,
     literal,
 )

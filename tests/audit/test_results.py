@@ -11,11 +11,11 @@ from epsaudit import (
     SequentialResult,
 )
 from epsaudit.audits.verify import load
-from epsaudit.certificates import Counts, MembershipGame
-from epsaudit.cli.main import main
-from epsaudit.engine.provenance import write_whole
+from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.results.result import save
-from epsaudit.witnesses import Interval, Region, Witness
+from epsaudit.running.provenance import write_whole
+from epsaudit.tools.cli.main import main
+from epsaudit.witnesses.events import Interval, Region, Witness
 
 
 def result(claim=None, **changes):

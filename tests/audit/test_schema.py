@@ -15,12 +15,12 @@ from small import kinds
 from epsaudit import AuditError, PureDP, codec
 from epsaudit.audits.sequential import StrategyRecord
 from epsaudit.audits.verify import load
-from epsaudit.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, RenyiDP, TradeOff
-from epsaudit.cli.main import main
-from epsaudit.engine.provenance import provenance
 from epsaudit.experiments.studies import stamp, write_data
 from epsaudit.results.result import save
+from epsaudit.running.provenance import provenance
+from epsaudit.tools.cli.main import main
 
 RESULTS = Path(__file__).parents[2] / "results"
 SCHEMAS = {"provenance", "data", "timings"}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, PureDP, audit_scores
 from epsaudit.audits.scores import MOST_COUNTED, MOST_ON_CURVE, audit_counts
-from epsaudit.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
-from epsaudit.cli.main import main
-from epsaudit.cli.score_files import read_scores
+from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.cli.score_files import read_scores
 
 RNG = np.random.default_rng(0)
 COINS = RNG.random(40) < 0.5

@@ -12,9 +12,9 @@ from epsaudit.audits.many_runs import ManyRunsResult, TailCount, p_value, tail_b
 from epsaudit.audits.one_run import Planned
 from epsaudit.audits.scores import copies, direction, usual_estimates
 from epsaudit.audits.verify import load, recompute
-from epsaudit.cli.main import main
 from epsaudit.experiments.scores import LAWS, corrected, split
-from epsaudit.reporting.figures import render, scores
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.reporting.figures import render, scores
 
 AUDITS = 400
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %

@@ -7,9 +7,8 @@ import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
 from epsaudit.audits.sequential.learning import SUMS, table_of
-from epsaudit.witnesses import Witness
-from epsaudit.witnesses.events import Deviation, Value
-from epsaudit.witnesses.selection import Monotone
+from epsaudit.search.selection import Monotone
+from epsaudit.witnesses.events import Deviation, Value, Witness
 
 LENGTH = 20
 

@@ -19,8 +19,8 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, command, serve
-from epsaudit.cli.main import main
 from epsaudit.outputs.normal_form import Raised, from_json, normal, values_of
+from epsaudit.tools.cli.main import main
 
 FILE = Path(serve.__file__)
 FUNCTIONS = """

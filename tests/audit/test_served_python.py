@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from epsaudit import AuditError, GaussianDP, PureDP, serve, trace
-from epsaudit.adapters.served import Served
 from epsaudit.errors import cause_of
-from epsaudit.tracing.verdicts import MOVES, NOTHING_SEEN
+from epsaudit.running.served import Served
+from epsaudit.tools.tracing.verdicts import MOVES, NOTHING_SEEN
 
 FOLDER = Path(serve.__file__).parent
 GENERIC = {"list", "dict", "tuple", "set", "frozenset", "type"}
@@ -95,12 +95,12 @@ def served_modules(start):
     return sorted(map(str, known))
 
 
-SERVED = served_modules(Path("tracing/child.py"))
+SERVED = served_modules(Path("tools/tracing/child.py"))
 
 
 def test_what_is_served_is_known():
     assert set(SERVED) == {
-        "serve.py", *(f"tracing/{name}.py" for name in ("child", "opaque", "primitives", "recorder"))
+        "serve.py", *(f"tools/tracing/{name}.py" for name in ("child", "opaque", "primitives", "recorder"))
     }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ HEAVY = ("numpy", "scipy", "sklearn", "matplotlib", "joblib")
 SMALL = ("scipy.stats", "scipy.optimize", "sklearn", "pandas", "matplotlib", "joblib")
 STEPS = [  # in this order: each imports what those before it do, and more
     # pytest loads the plugin wherever the package is installed, also for tests that never ask for the fixture
-    ("import epsaudit.testing.plugin", ("rich", *HEAVY)),
+    ("import epsaudit.tools.testing.plugin", ("rich", *HEAVY)),
     *((f"main({words})", ("rich", *HEAVY)) for words in (["--help"], ["audit", "--help"])),
     ("main(['list'])", ("rich", *SMALL)),
     ("main(['audit', 'laplace', '--trials', '10000', '--seed', '1'])", SMALL),
@@ -29,7 +29,7 @@ def test_a_step_imports_only_what_it_needs():
         f"for step, spared in {STEPS}:\n"
         "    exec(step)\n"
         "    print(json.dumps([step, [name for name in spared if name in sys.modules]]), file=sys.stderr)\n"
-        "    from epsaudit.cli.main import main\n"
+        "    from epsaudit.tools.cli.main import main\n"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert [json.loads(line) for line in done.stderr.splitlines()] == [[step, []] for step, _ in STEPS]

@@ -3,9 +3,9 @@
 import pytest
 
 from epsaudit import AuditError
-from epsaudit.adapters.registry import Entry
 from epsaudit.audits import suite
 from epsaudit.mechanisms.additive import Laplace
+from epsaudit.running.registry import Entry
 
 ENTRIES = [Entry(name, Laplace(1.0), Laplace(1.0).claim) for name in ("a", "b", "c", "d")]
 

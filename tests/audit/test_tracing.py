@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 
 from epsaudit import ApproxDP, AuditError, PureDP, trace
-from epsaudit.cli.main import main
 from epsaudit.experiments.traced_functions import CASES
-from epsaudit.tracing import mechanism, primitives
-from epsaudit.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.tracing import mechanism, primitives
+from epsaudit.tools.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
 
 pytest_plugins = ["pytester"]
 GENERATOR = np.random.default_rng(0)

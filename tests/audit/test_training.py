@@ -5,10 +5,10 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.fixed import train
-from epsaudit.engine.sampling import training_outputs
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.outputs.normal_form import join
-from epsaudit.witnesses import DEFAULT_FAMILIES, Classifiers, LikelihoodRatio
+from epsaudit.running.sampling import training_outputs
+from epsaudit.search import DEFAULT_FAMILIES, Classifiers, LikelihoodRatio
 
 TRIALS = 1_000_000
 CHANCE = {"plain": 0.354, "plain'": 0.646, "rare": 0.0065, "rare'": 0.0025, "loud": 0.1, "loud'": 0.9}

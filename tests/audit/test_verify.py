@@ -22,19 +22,18 @@ from epsaudit import (
     black_box,
     vectorized,
 )
-from epsaudit.adapters.registry import Entry, registered
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.scores import audit_scores
-from epsaudit.audits.sequential import betting
 from epsaudit.audits.suite import run
 from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
-from epsaudit.certificates import Box, MembershipGame
-from epsaudit.cli.main import main
+from epsaudit.bounds import betting
+from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.results.compare import compare as compare_results
 from epsaudit.results.compare import recount
 from epsaudit.results.result import save
-from epsaudit.witnesses import Interval, Region, Witness
-from epsaudit.witnesses.events import Coordinate, Deviation, Value
+from epsaudit.running.registry import Entry, registered
+from epsaudit.tools.cli.main import main
+from epsaudit.witnesses.events import Coordinate, Deviation, Interval, Region, Value, Witness
 
 PAIRS = [DatasetPair(0, 1)]
 

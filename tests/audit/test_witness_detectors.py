@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
-from epsaudit.witnesses import ALL_FAMILIES, DEFAULT_FAMILIES, LikelihoodRatio, witness_from_dict
+from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, LikelihoodRatio
+from epsaudit.witnesses.events import witness_from_dict
 
 PAIR = DatasetPair(0, 1)
 

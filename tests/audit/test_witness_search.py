@@ -7,9 +7,9 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.experiments.oracle import Oracle
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
-from epsaudit.witnesses import encode
+from epsaudit.search import encode
+from epsaudit.search.learning import planted
 from epsaudit.witnesses.events import Coordinate
-from epsaudit.witnesses.learning import planted
 
 
 def one_leaky_pair(data, size, rng):

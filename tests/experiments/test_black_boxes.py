@@ -12,7 +12,7 @@ from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
 from epsaudit.experiments.black_boxes import CLAIM, expert_bound, main, measure, runs_of, wrong
 from epsaudit.outputs.normal_form import normal_array, pack
-from epsaudit.witnesses.encoding import Features
+from epsaudit.search.encoding import Features
 
 LEAKY = [box for box in BOXES.values() if box.leaks]
 

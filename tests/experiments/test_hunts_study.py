@@ -6,13 +6,13 @@ import csv
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, vectorized
-from epsaudit.adapters.registry import Entry
 from epsaudit.experiments import hunts
 from epsaudit.experiments.hunts import bugs
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import sound
-from epsaudit.hunting.parameters import candidates, read_schema
+from epsaudit.running.registry import Entry
+from epsaudit.tools.hunting.parameters import candidates, read_schema
 
 each_row = pytest.mark.parametrize("row", [*bugs(), *sound()], ids=lambda row: row.name)
 

@@ -6,14 +6,14 @@ import pytest
 
 from epsaudit.audits import verify
 from epsaudit.audits.verify import load
-from epsaudit.cli import AS_EXPECTED
-from epsaudit.cli.main import main
 from epsaudit.errors import AuditError
 from epsaudit.experiments import library_bugs, score_tools
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Bug, findings, sound
 from epsaudit.results.result import read
+from epsaudit.tools.cli import AS_EXPECTED
+from epsaudit.tools.cli.main import main
 
 CASES = [case for bug in findings() for case in bug.cases]
 STORED = {row["mechanism"]: row for row in json.loads((library_bugs.STORED / "data.json").read_text())["rows"]}

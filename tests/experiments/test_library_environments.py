@@ -11,17 +11,17 @@ from types import SimpleNamespace
 import pytest
 
 from epsaudit import ZCDP, AuditError, DatasetPair, PureDP, audit, trace
-from epsaudit.adapters import registry
-from epsaudit.adapters.registry import Library
-from epsaudit.adapters.served import Served
-from epsaudit.cli import AS_EXPECTED
-from epsaudit.cli.main import main
 from epsaudit.experiments.libraries import bisecting, environments, interpreters
 from epsaudit.experiments.libraries.bisecting import Tried, bisect
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment
 from epsaudit.experiments.libraries.interpreters import Interpreter
 from epsaudit.experiments.libraries.rows import Row, entries
-from epsaudit.tracing.verdicts import MOVES, NOTHING_SEEN
+from epsaudit.running import registry
+from epsaudit.running.registry import Library
+from epsaudit.running.served import Served
+from epsaudit.tools.cli import AS_EXPECTED
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.tracing.verdicts import MOVES, NOTHING_SEEN
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")

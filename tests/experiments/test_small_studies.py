@@ -42,7 +42,7 @@ from epsaudit.mechanisms.inverse_sensitivity import InverseSensitivity, MedianLo
 from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.stability import SmoothMedianCauchy, SmoothMedianLaplace, StableMedian
-from epsaudit.testing import plugin
+from epsaudit.tools.testing import plugin
 
 
 @pytest.mark.parametrize(

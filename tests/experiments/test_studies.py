@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from epsaudit.cli.main import main
 from epsaudit.experiments import front
 from epsaudit.experiments.studies import Study, studies
+from epsaudit.tools.cli.main import main
 
 RESULTS = Path(__file__).parents[2] / "results"
 QUICK = Path(__file__).parent / "quick"

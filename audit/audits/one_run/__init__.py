@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, runtime_ch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from epsaudit.audits.one_run import bounds
-from epsaudit.audits.one_run.bounds import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of, tested
+from epsaudit.bounds import one_run as bounds
+from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of, tested
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
-from epsaudit.engine.provenance import entropy, provenance, stream
 from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
 from epsaudit.results.result import Result
+from epsaudit.running.provenance import entropy, provenance, stream
 from epsaudit.text import lower, percent
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def audit_one_run(
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
         other half; the best of several numbers, paid for; by the sign of the score; or so many, or so many in and out.
     method : 'auto', 'sharp', 'binomial' or 'trade-off'
-        As `epsaudit.audits.one_run.bounds.METHODS` says. 'auto' takes the last for Gaussian DP, else the first.
+        As `epsaudit.bounds.one_run.METHODS` says. 'auto' takes the last for Gaussian DP, else the first.
     confidence, seed
         As for `epsaudit.audit`.
     progress : callable, optional
@@ -585,7 +585,7 @@ class OneRunResult(Result):
 
     def plot(self) -> Figure:
         with needs("report"):
-            from epsaudit.reporting.figures import certified_against_proven
+            from epsaudit.tools.reporting.figures import certified_against_proven
 
         return certified_against_proven([self], self.confidence)
 

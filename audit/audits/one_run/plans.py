@@ -27,8 +27,8 @@ from epsaudit.audits.one_run import (
     places,
     symmetric,
 )
-from epsaudit.audits.one_run.bounds import GuessBound
-from epsaudit.engine.provenance import stream
+from epsaudit.bounds.one_run import GuessBound
+from epsaudit.running.provenance import stream
 
 
 def unplanned(result: OneRunResult) -> Iterator[str]:

@@ -21,32 +21,32 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from epsaudit.adapters.functions import Mechanism, Sides
-from epsaudit.audits.fixed import Begun, Question, begun, recording
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Accounts
+from epsaudit.audits.fixed import AuditSpec, PreparedAudit, prepare, recording
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet, simpler_event
 from epsaudit.audits.sequential.record import Round, Stopped, StrategyRecord
 from epsaudit.audits.sequential.record import SequentialResult as SequentialResult
-from epsaudit.certificates import Counts
+from epsaudit.bounds import betting
+from epsaudit.bounds.betting import Accounts
+from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation
-from epsaudit.engine.independence import (
+from epsaudit.errors import AuditError, finite_at_least, seconds_of
+from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.running.functions import Mechanism, OutputLaws
+from epsaudit.running.independence import (
     LEVEL,
-    Look,
+    CopyTest,
     Rates,
     affordable,
     dependence_of_outputs,
     refuse,
     refuse_if_all_failed,
 )
-from epsaudit.engine.provenance import STAGES, digest, stream
-from epsaudit.engine.sampling import Chunk, Progress, ProgressCallback, Section, changed, draw_by_coins, learn
-from epsaudit.errors import AuditError, finite_at_least, seconds_of
-from epsaudit.outputs.normal_form import Outputs, alike, join
-from epsaudit.witnesses import Family, Witness
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.running.provenance import STAGES, digest, stream
+from epsaudit.running.sampling import AuditRecord, Chunk, Progress, ProgressCallback, changed, draw_by_coins, learn
+from epsaudit.search import Family
+from epsaudit.witnesses.events import PARTS, Witness, parts_of
 
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
@@ -138,19 +138,19 @@ def audit_sequentially(
     ('refuted', True)
     """
     started = time.perf_counter()
-    question = Question.of(
+    spec = AuditSpec.of(
         mechanism, pairs, fresh=fresh, claim=claim_given(claim, epsilon, delta, order, rho, mu), adjacency=adjacency,
         trials=trials, confidence=confidence, witnesses=witnesses,
     )  # fmt: skip
-    refuse_if_irrefutable(question.claim)
+    refuse_if_irrefutable(spec.claim)
     given = seconds if seconds is None or callable(seconds) else seconds_of(seconds)
 
     def until(done: float) -> float:
         return math.inf if given is None else started + (given(done) if callable(given) else given)
 
     distance = finite_at_least(near, 0.0, "near") if near is not None else None
-    with recording(question, seed, n_jobs, progress, checkpoint, "sequential", distance) as means:
-        return certified_in_rounds(question, *means, until, distance)
+    with recording(spec, seed, n_jobs, progress, checkpoint, "sequential", distance) as means:
+        return certified_in_rounds(spec, *means, until, distance)
 
 
 def refuse_if_irrefutable(claim: Claim) -> None:
@@ -167,7 +167,7 @@ def refuse_if_irrefutable(claim: Claim) -> None:
 class _Pair:
     index: int
     pair: DatasetPair
-    sides: Sides
+    sides: OutputLaws
     learner: Learner
     plans: Plans
     outputs: tuple[list[Outputs], list[Outputs]]
@@ -200,11 +200,11 @@ class _Pair:
 
 
 def certified_in_rounds(
-    question: Question,
+    spec: AuditSpec,
     seed: int,
     n_jobs: int | None = None,
     progress: ProgressCallback | None = None,
-    record: Section | None = None,
+    record: AuditRecord | None = None,
     until: Callable[[float], float] = lambda done: math.inf,
     near: float | None = None,
 ) -> SequentialResult:
@@ -212,16 +212,16 @@ def certified_in_rounds(
 
     ``until`` is the moment of `time.perf_counter` at which to stop, by the share done as `audit_sequentially` says.
     """
-    record = record or Section()
+    record = record or AuditRecord()
     if record.kept and (finished := record.once("result", SequentialResult.from_dict)) is not None:
         return finished
-    run, claim, trials = begun(question, seed, n_jobs, record), question.claim, question.trials
-    middles = isinstance(question.witnesses, str)
+    run, claim, trials = prepare(spec, seed, n_jobs, record), spec.claim, spec.trials
+    middles = isinstance(spec.witnesses, str)
     pairs = []
-    for index, (pair, sides) in enumerate(zip(question.pairs, run.sides, strict=True)):
-        learner = Learner(question.families, middles, claim, 1.0 - question.confidence)
+    for index, (pair, sides) in enumerate(zip(spec.pairs, run.sides, strict=True)):
+        learner = Learner(spec.families, middles, claim, 1.0 - spec.confidence)
         pairs.append(_Pair(index, pair, sides, learner, (no_bet(claim), no_bet(claim)), ([], []), ([], [])))
-    accounts = Accounts(claim, question.confidence, STRATEGIES)
+    accounts = Accounts(claim, spec.confidence, STRATEGIES)
     rounds: list[Round] = []
     runs, pace, last, threads = 0, 0.0, pairs[0], ThreadpoolController()
     missing, grows = accounts.needed, 0.0  # log-evidence, and how much of it the next bets are to win a run
@@ -306,8 +306,8 @@ def certified_in_rounds(
     _refuse_if_all_failed(run, pairs)
     for one in pairs:
         if all(one.outputs):
-            _refuse_if_dependent(one, run.look, seed, LEVEL / len(pairs), stopped == "refuted", end())
-    shared = run.shared(last.index, run.look.notes.get(id(last.sides), ()))
+            _refuse_if_dependent(one, run.copy_test, seed, LEVEL / len(pairs), stopped == "refuted", end())
+    shared = run.shared(last.index, run.copy_test.notes.get(id(last.sides), ()))
     result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
     more: list[str] = []
     if stopped == "refuted":
@@ -322,9 +322,9 @@ def certified_in_rounds(
                     seen_in = f"{on_x:,} of {len(x):,} runs on x and {on_x_prime:,} of {len(x_prime):,} on x'"
                     said.append(f"{event}, seen in {seen_in}")
             more += [f"a simpler event, not certified: {'; '.join(said)}"] if said else []
-        more += run.look.of_a_refutation()
+        more += run.copy_test.of_a_refutation()
     if result.lower_bound > 0.0:
-        looked = run.look.again(last.sides, result.witness, None, seed, result.violates_claim, end())
+        looked = run.copy_test.again(last.sides, result.witness, None, seed, result.violates_claim, end())
         more += [f"{looked:,} more runs looked at copies"] if looked else []
     if more:
         result = dataclasses.replace(result, notes=(*result.notes, *more))
@@ -333,14 +333,14 @@ def certified_in_rounds(
     return result
 
 
-def _refuse_if_all_failed(run: Begun, pairs: Sequence[_Pair]) -> None:
+def _refuse_if_all_failed(run: PreparedAudit, pairs: Sequence[_Pair]) -> None:
     blocks: list[Outputs] = []
     for one in pairs:
         blocks += [*one.outputs[0], *one.outputs[1]]
     refuse_if_all_failed(run.mechanism.name, blocks, run.mechanism, pairs[0].pair.x)
 
 
-def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refuted: bool, until: float) -> None:
+def _refuse_if_dependent(one: _Pair, copy_test: CopyTest, seed: int, level: float, refuted: bool, until: float) -> None:
     # the audit may stop after any chunk, depending on what it saw: that after the k-th has a share 1 / (k (k + 1))
     one.joined()
     for (memory,), sizes, side in zip(one.outputs, one.sizes, ("x", "x'"), strict=True):
@@ -348,12 +348,12 @@ def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refute
         if (finding := dependence_of_outputs(memory, (sizes,), share)) is not None:
             refuse(finding, side)
     more: tuple[list[Outputs], list[Outputs]] = ([], [])
-    tossed = getattr(one.sides[0], "tossed", False) or getattr(one.sides[1], "tossed", False)
+    random_call_order = getattr(one.sides[0], "tossed", False) or getattr(one.sides[1], "tossed", False)
     in_turns = hasattr(one.sides[0], "take_turns") and hasattr(one.sides[1], "take_turns")
-    if look.calls > 2 and (tossed or (in_turns and refuted and one.remembered < ENOUGH_TO_TRUST)):
+    if copy_test.calls > 2 and (random_call_order or (in_turns and refuted and one.remembered < ENOUGH_TO_TRUST)):
         # ask again in many calls: the few of an audit that ended early show too little
-        most = min(RUNS_A_CALL if tossed else RUNS_A_STREAM, max(look.calls // (2 * MORE_CALLS), 2))
-        calls = min(MORE_CALLS, look.calls // (2 * most))
+        most = min(RUNS_A_CALL if random_call_order else RUNS_A_STREAM, max(copy_test.calls // (2 * MORE_CALLS), 2))
+        calls = min(MORE_CALLS, copy_test.calls // (2 * most))
         rng = stream(seed, "sequential", 0, 0, 0, 1, MORE_CALLS)
         once = functools.partial(draw_by_coins, one.sides, np.array([0, 1] * 2, np.int8), rng)
         size = affordable(until, once, 4, 2 * calls, 2, most)
@@ -367,7 +367,7 @@ def _refuse_if_dependent(one: _Pair, look: Look, seed: int, level: float, refute
             if (finding := dependence_of_outputs(join(found), ([size] * calls,), level / 8)) is not None:
                 refuse(finding, side)
     x, x_prime = join([*one.outputs[0], *more[0]]), join([*one.outputs[1], *more[1]])
-    look.at(one.sides, (x, x_prime))
+    copy_test.at(one.sides, (x, x_prime))
     half = min(len(x), len(x_prime)) // 2
     rates = Rates.of((x[:half], x_prime[:half]))
     later = np.array([rates.seen(0, x[half:]), rates.seen(1, x_prime[half:])])
@@ -394,7 +394,13 @@ class Part:
 
 
 def _draw(
-    run: Begun, record: Section, one: _Pair, number: int, size: int, before: int, witnesses: Sequence[Witness]
+    run: PreparedAudit,
+    record: AuditRecord,
+    one: _Pair,
+    number: int,
+    size: int,
+    before: int,
+    witnesses: Sequence[Witness],
 ) -> Iterator[Drawn]:
     """Draw a round on a pair, chunk by chunk and in order; chunks that the checkpoint holds are not drawn again.
 
@@ -432,7 +438,7 @@ def _draw(
         fresh.close()
 
 
-def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
+def _guessed(shared: tuple[OutputLaws, Sequence[Witness], int], part: Part) -> Drawn:
     sides, witnesses, seed = shared
     started, size = time.perf_counter(), part.chunk.size
     rng = stream(seed, "sequential", *part.chunk.key[1:])
@@ -455,7 +461,7 @@ def _guessed(shared: tuple[Sides, Sequence[Witness], int], part: Part) -> Drawn:
     return Drawn(seen, drawn if part.keep else None, changed(sides), time.perf_counter() - started)
 
 
-def _held(record: Section, part: Part, planned: str, strategies: int) -> Drawn | None:
+def _held(record: AuditRecord, part: Part, planned: str, strategies: int) -> Drawn | None:
     held = record.recorded(part.chunk)
     if held is None:
         return None

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Bet
-from epsaudit.certificates import MembershipGame
+from epsaudit.bounds import betting
+from epsaudit.bounds.betting import Bet
+from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs, rows_of
-from epsaudit.witnesses import (
+from epsaudit.search import (
     ANYTHING,
     Bound,
     CandidateScore,
@@ -28,15 +28,14 @@ from epsaudit.witnesses import (
     Features,
     LikelihoodRatio,
     Tails,
-    Witness,
     best_of,
     candidate_scores,
     encode,
 )
-from epsaudit.witnesses.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
-from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value
-from epsaudit.witnesses.learning import FromTable, planted
-from epsaudit.witnesses.selection import ERRORS
+from epsaudit.search.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
+from epsaudit.search.learning import FromTable, planted
+from epsaudit.search.selection import ERRORS
+from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value, Witness
 
 
 @dataclass(frozen=True)

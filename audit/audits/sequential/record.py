@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from epsaudit.audits.sequential import betting
-from epsaudit.audits.sequential.betting import Accounts, Bet, point
-from epsaudit.certificates import Counts
+from epsaudit.bounds import betting
+from epsaudit.bounds.betting import Accounts, Bet, point
+from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
 from epsaudit.results.result import PairResult
-from epsaudit.witnesses import Witness
+from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -264,7 +264,7 @@ class SequentialResult(PairResult):
     def plot(self) -> Figure:
         """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
         with needs("report"):
-            from epsaudit.reporting.figures import sequential_path  # matplotlib takes a second to import
+            from epsaudit.tools.reporting.figures import sequential_path  # matplotlib takes a second to import
 
         return sequential_path({self.mechanism: self})
 

@@ -1,0 +1,331 @@
+"""Counts of guesses about the canaries of one run, how often they can be right, and the bounds that follow.
+
+Of m canaries, each in by a fair coin of its own, r are guessed and v of the guesses are right. Theorems and proofs:
+docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curves.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
+
+from epsaudit.bounds.certificates import clopper_pearson_lower
+from epsaudit.claims.conversions import Floats
+from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError, whole_at_least
+
+Bools = NDArray[np.bool_]
+Method = Literal["sharp", "binomial", "trade-off"]
+Inverse = Callable[[Floats, Floats], Floats]
+"""G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
+METHODS: dict[Method, str] = {
+    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
+    "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
+    "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
+}
+LEAK_SHARE = 0.15
+"""Share of the error kept for delta where the output decides how many are guessed (theorem 7)."""
+STRIDE = 1024
+"""Probabilities of W computed at a time while looking for the greatest mean."""
+FAR = -600.0
+"""Logarithm of P[W = v] from which on a geometric series is put in place of a tail: floats end near e^-708."""
+CURVE_SHARE = 16.0
+"""[measured] Delta at which a claim about a curve is tested, in error probabilities a canary. Gaussian noise, mu 0.5 to
+2, 200 to 10,000 canaries: medians of rho are 0.67 to 1 of those of the best of 15 shares, and 0.58 to 0.88 at 1."""
+MOST_EPSILON = 100.0
+"""[formula] More than guesses show: if m of them are right, epsilon is at most log(m / alpha)."""
+LOOKS = 17
+"""Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
+GRID = 65
+"""Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
+ROUNDING = 1e-9
+"""Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
+
+
+@dataclass(frozen=True)
+class GuessCounts:
+    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
+
+    canaries: int
+    guessed_in: int
+    guessed_out: int
+    correct_in: int
+    correct_out: int
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole_at_least(value, 0, name.replace("_", " "))
+        right = self.correct_in <= self.guessed_in and self.correct_out <= self.guessed_out
+        if not right or self.guesses > self.canaries:
+            must = "correct guesses are among the guesses, and these among the canaries"
+            raise AuditError(f"{self!r} cannot be: {must}.")
+
+    def __str__(self) -> str:
+        return (
+            f"{self.correct_in:,} of {self.guessed_in:,} guessed in and {self.correct_out:,} of "
+            f"{self.guessed_out:,} guessed out are right, of {self.canaries:,} canaries"
+        )
+
+    @property
+    def guesses(self) -> int:
+        return self.guessed_in + self.guessed_out
+
+    @property
+    def correct(self) -> int:
+        return self.correct_in + self.correct_out
+
+
+@dataclass(frozen=True)
+class GuessBound:
+    """What counts of guesses bound, by which method, and at which confidence.
+
+    `AuditError` if the method has no theorem about the claim, or about guesses whose number the run's output decides.
+    """
+
+    claim: Claim
+    method: Method
+    confidence: float
+    decided_by_output: bool = False
+
+    def __post_init__(self) -> None:
+        claim, decided = self.claim, self.decided_by_output
+        if not isinstance(claim, PureDP | ApproxDP | GaussianDP):
+            advice = "Another definition implies one of them: claim.approximate(1e-5), for instance."
+            raise AuditError(f"The claim is {claim!r}; guesses test PureDP, ApproxDP or GaussianDP. {advice}")
+        if isinstance(claim, GaussianDP) and (self.method != "trade-off" or decided):
+            advice = "give guesses='planned', 'bonferroni' or a number, and method='auto'"
+            why = "which only the trade-off method bounds, with a number of guesses that the output does not decide"
+            raise AuditError(f"{claim} is about a whole curve, {why}; {advice}.")
+        if self.method == "trade-off" and decided:
+            advice = "give guesses='planned' or method='binomial'"
+            raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
+
+    def of(self, counts: GuessCounts) -> float:
+        numbers = (counts.canaries, counts.guesses, counts.correct)
+        if self.method == "trade-off":
+            return parameter_bound(self.claim, *numbers, self.confidence)
+        share = LEAK_SHARE if self.decided_by_output else None
+        return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
+
+    def delta(self, counts: GuessCounts, epsilon: float) -> float:
+        numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
+        if self.method == "trade-off":
+            return delta_bound_on_curve(*numbers)
+        return delta_bound(*numbers, self.method, LEAK_SHARE if self.decided_by_output else None)
+
+
+@functools.lru_cache(maxsize=1024)
+def tested(claim: Claim, canaries: int, confidence: float) -> Claim:
+    """The claim that guesses test: itself, or the (epsilon, delta)-DP that one without a theorem of its own implies.
+
+    Delta is fixed before the run. If the implied claim is false with some epsilon, the claim is with every parameter
+    less than ``claim.least_at(epsilon, delta)``.
+    """
+    if isinstance(claim, PureDP | ApproxDP | GaussianDP):
+        return claim
+    # beside what is allowed at every epsilon
+    return claim.approximate(min(claim.profile(MOST_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
+
+
+def delta_of(claim: Claim) -> float:
+    """Delta of a claim of pure or approximate DP."""
+    return claim.delta if isinstance(claim, ApproxDP) else 0.0
+
+
+# (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v]. Then v or
+# more are right with probability at most
+#     sharp (ours, attained)                        min(1, beta + m delta beta (1 - beta) / (v b_v)),
+#     published (Steinke, Nasr, Jagielski 2023)     beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
+# If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
+
+
+def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
+    """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
+
+    >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
+    (0.9618, 0.9566)
+    """
+    return min(1.0, tail(guesses, correct, epsilon) + canaries * delta * LEAKS[method](guesses, correct, epsilon))
+
+
+def tail(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta = P[W >= v]."""
+    return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
+
+
+def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
+    if correct == 0:
+        return 0.0  # v or more is certain
+    wrong, q = guesses - correct, float(expit(epsilon))
+    log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
+    log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
+    if log_mass <= FAR:  # one tail is 1, and the masses of the other fall by at least these ratios
+        odds = math.exp(min(epsilon, 700.0))
+        up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
+        return (1.0 / (1.0 - up) if up < 1.0 else down / (1.0 - down)) / correct
+    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], with its digits where q is nearly 1
+    return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
+
+
+def published_leak(guesses: int, correct: int, epsilon: float) -> float:
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
+    q = float(expit(epsilon))
+    from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+
+    best, total, top = 0.0, 0.0, correct
+    while top > 0:  # from v - 1 downwards, until the mean can only fall
+        values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
+        masses = binom.pmf(values, guesses, q)
+        sums = total + np.cumsum(masses)
+        best = max(best, float(np.max(sums / (correct - values))))
+        total, top = float(sums[-1]), int(values[-1])
+        if top < guesses * q - 1.0 and masses[-1] < best:
+            break
+    return 2.0 * best
+
+
+LEAKS: dict[str, Callable[[int, int, float], float]] = {"sharp": sharp_leak, "binomial": published_leak}
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def epsilon_bound(
+    canaries: int,
+    guesses: int,
+    correct: int,
+    delta: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
+) -> float:
+    """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
+
+    ``leak_share`` of the error probability is set aside for delta: needed if the output decides ``guesses``.
+
+    >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
+    >>> [f"{bound:.4f}" for bound in bounds]
+    ['0.6730', '0.6951']
+    """
+    alpha = 1.0 - confidence
+    if correct == 0:
+        return 0.0
+    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # what delta = 0 gives: beta alone
+    if delta == 0.0:
+        return max(0.0, high)
+
+    def rejected(epsilon: float) -> bool:
+        if leak_share is None:
+            return p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
+        kept = alpha * leak_share
+        looks = np.linspace(0.0, epsilon, LOOKS)
+        return tail(guesses, correct, epsilon) <= alpha - kept and all(
+            canaries * delta * LEAKS[method](guesses, correct, float(look)) <= kept for look in looks
+        )
+
+    if high <= 0.0 or not rejected(0.0):
+        return 0.0
+    low = 0.0
+    for _ in range(45):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def delta_bound(
+    canaries: int,
+    guesses: int,
+    correct: int,
+    epsilon: float,
+    confidence: float,
+    method: Method = "sharp",
+    leak_share: float | None = None,
+) -> float:
+    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`."""
+    alpha = 1.0 - confidence
+    beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
+    kept = 0.0 if leak_share is None else alpha * leak_share
+    spare = alpha - beta if leak_share is None else kept if beta <= alpha - kept else 0.0
+    return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
+
+
+# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function
+# f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m) sum over k >= j of (c - k) p_k. Then
+# h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p
+# that has P[W >= v] >= tau and satisfies this for j <= v. If the total exceeds 1, P[W >= v] < tau.
+
+
+def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
+    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
+    return np.asarray(ndtr(ndtri(rare) - mu))
+
+
+def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
+    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0."""
+    with np.errstate(over="ignore"):
+        steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
+    return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
+
+
+def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
+    """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
+
+    ``parameters`` are tried at once. One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP
+    has.
+    """
+    right = np.full(len(parameters), tau * correct / canaries)
+    wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
+    for k in range(correct - 1, -1, -1):
+        needed = np.maximum(wrong, inverse(right, parameters))
+        settled = needed == wrong  # nothing to add now means nothing to add later
+        right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
+        wrong = needed
+        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + ROUNDING)):
+            break
+    return np.asarray((right + wrong) * (canaries / guesses))
+
+
+def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
+    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none."""
+    if correct == 0:
+        return 0.0
+    low, width = 0.0, high
+    for _ in range(4):
+        tried = low + width * np.linspace(0.0, 1.0, GRID)
+        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
+        if not refused[0]:
+            return 0.0
+        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (GRID - 1)
+    return low
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
+    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
+
+    >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
+    0.61
+    """
+    inverse: Inverse = gaussian_inverse
+    if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
+        inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
+    # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
+    high = 2.0 * math.log(canaries + 1.0) + 10.0
+    return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
+    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown."""
+
+    def inverse(rare: Floats, delta: Floats) -> Floats:
+        return approximate_inverse(rare, np.full_like(delta, epsilon), delta)
+
+    return largest_rejected(inverse, 1.0, canaries, guesses, correct, 1.0 - confidence)

@@ -1,0 +1,146 @@
+"""A checkpoint: a SQLite file of finished chunks, from which a killed audit goes on to the identical result.
+
+Every record is committed by itself, so that a kill at any moment loses none but that in hand; reading one runs no code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from epsaudit.errors import AuditError
+from epsaudit.running.provenance import entropy
+
+APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
+RECORDS = """CREATE TABLE records (
+    audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
+FAILURES: dict[str | tuple[str, ...], str] = {
+    "SQLITE_BUSY": "The checkpoint {path} is in use by another audit; wait for it, or give another file.",
+    "SQLITE_NOTADB": "{path} is not a checkpoint of this version; give another file.",
+    # the second where a name of its table is not what was written
+    ("SQLITE_CORRUPT", "SQLITE_ERROR"): "The checkpoint {path} is damaged ({error}); restore it, or give another file.",
+    (
+        "SQLITE_READONLY",
+        "SQLITE_CANTOPEN",
+    ): "The checkpoint {path} cannot be opened ({error}); give a file that you may read and write.",
+    "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "
+    "go on from them.",
+}
+"""What to say of an error of SQLite, by the beginnings of its name."""
+Identity = Mapping[str, Any]
+
+
+class Checkpoint:
+    """An open checkpoint file, which one audit or suite at a time may use; made if it is missing.
+
+    Its one table holds JSON by audit, kind (``head``: seed and identities, ``counts``, ``chunk``, ``choice``,
+    ``result``) and key, each with a checksum, which SQLite does not keep. ``audits`` says what each is, by name, in
+    words that a refusal can quote; a ``seed`` of None takes the file's, or a fresh one. `AuditError` says what is wrong
+    with the file, or in what the audits to which it belongs differ.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():
+            raise AuditError(f"The checkpoint {path} is not a file; give one.")
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True)
+        with self._said():
+            self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
+        try:
+            with self._said():
+                self._open({"seed": entropy(seed), "audits": audits})
+            head, audits = self.read("", "head"), json.loads(json.dumps(audits))
+            try:
+                self.seed, theirs = int(head["seed"]), dict(head["audits"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=path)) from error
+            differences = [f"seed ({self.seed} there, {seed} here)"] if seed not in (None, self.seed) else []
+            if list(theirs) != list(audits):
+                differences.append(f"mechanism ({_few(theirs)} there, {_few(audits)} here)")
+            for name, here in audits.items():
+                there, where = theirs.get(name, here), f" of {name}" if len(audits) > 1 else ""
+                for field in {**here, **there}:
+                    one, other = there.get(field), here.get(field)
+                    if one != other:
+                        digests = re.fullmatch("[0-9a-f]{16}", str(one)) or re.fullmatch("[0-9a-f]{16}", str(other))
+                        differences.append(field + where + ("" if digests else f" ({one} there, {other} here)"))
+            if differences:
+                raise AuditError(
+                    f"The checkpoint {path} belongs to another audit: it differs in {_few(differences, 4)}. Give what "
+                    "it was begun with, or another file."
+                )
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._said():
+            self._database.close()
+
+    def read(self, audit: str, kind: str, key: str = "") -> Any:
+        """Return one record, None if there is none."""
+        return next((data for found, data in self.every(audit, kind, key) if found == key), None)
+
+    def every(self, audit: str, kind: str, key: str | None = None) -> Iterator[tuple[str, Any]]:
+        """Yield key and data of all records of a kind, or of the one with this key."""
+        query = "SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ? AND key = ifnull(?, key)"
+        with self._said():
+            for found, text, checksum in self._database.execute(f"{query} ORDER BY rowid", (audit, kind, key)):
+                if checksum != _checksum(audit, kind, found, text):
+                    raise sqlite3.DatabaseError(f"the {kind} of {audit or 'the file'} is not what was written")
+                yield found, json.loads(text)
+
+    def write(self, audit: str, kind: str, key: str, data: Any) -> None:
+        """Write one record, whole or not at all; raises `AuditError` if the disk is full or gone."""
+        text = json.dumps(data, separators=(",", ":"))
+        row = (audit, kind, key, text, _checksum(audit, kind, key, text))
+        with self._said():
+            self._database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+
+    def _open(self, head: Mapping[str, Any]) -> None:
+        """Keep others from the file, make its table if it is new, and look whether it is whole."""
+        run = self._database.execute
+        run("PRAGMA locking_mode = EXCLUSIVE")
+        run("BEGIN EXCLUSIVE")
+        mark = [run(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        if mark == [0, 0] and run("SELECT 1 FROM sqlite_master").fetchone() is None:
+            run(f"PRAGMA application_id = {APPLICATION}")
+            run(f"PRAGMA user_version = {FORMAT}")
+            run(RECORDS)
+            self.write("", "head", "", head)
+        elif mark != [APPLICATION, FORMAT]:
+            raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path))
+        run("COMMIT")
+        run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")  # after a loss of power the last chunks may be missing, and are drawn again
+        if (found := run("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
+            raise sqlite3.DatabaseError(" ".join(found.split()))
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, json.JSONDecodeError, RecursionError) as error:
+            kind = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+            said = next(said for name, said in FAILURES.items() if kind.startswith(name))
+            raise AuditError(said.format(path=self.path, error=error)) from error
+
+
+def _checksum(*parts: str | bytes) -> int:  # a damaged text may be read as bytes
+    return zlib.crc32("\0".join(map(str, parts)).encode())
+
+
+def _few(names: Iterable[str], most: int = 3) -> str:
+    listed = list(names)
+    return ", ".join(listed[:most]) + (f", and {len(listed) - most} more" if len(listed) > most else "")

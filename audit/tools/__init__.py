@@ -1,0 +1,1 @@
+"""Tools built on the core: hunts, traces, audits of training, the pytest plugin, the command line and reports."""

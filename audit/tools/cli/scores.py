@@ -1,0 +1,99 @@
+"""``epsaudit scores``: audits a file of scores, or four counts, and prints a bound beside what is usually printed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsaudit.audits.scores import audit_counts, audit_scores, usual_estimates, usual_estimates_of_counts
+from epsaudit.claims.definitions import TradeOff, claim_given
+from epsaudit.errors import QUOTED, AuditError, clipped, needs
+from epsaudit.results import result as results
+from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer
+from epsaudit.tools.cli.score_files import read_scores
+
+
+def scores(
+    file: Path | None,
+    *,
+    names: str,
+    counts: tuple[int, int, int, int] | None,
+    one_run: bool,
+    guesses: str | None,
+    threshold: float | None,
+    confidence: float,
+    seed: int | None,
+    profile: str | None,
+    out: Path | None,
+    figure: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **numbers: Any,
+) -> int:
+    """Audit what a file or counts say; the exit status says whether the claim is refuted."""
+    if (file is None) == (counts is None):
+        raise AuditError("Give a file of scores, or --counts TP FP TN FN.")
+    refuse_unwritable(out, figure)
+    if figure is not None:
+        with needs("report"):
+            from epsaudit.tools.reporting import figures
+        ending = figures.ending(figure)
+    curve = None if profile is None else read_json(profile, "--profile", _curve)
+    claim = claim_given(curve, **{**numbers, "delta": numbers["delta"] or 0.0})
+    asked: dict[str, Any] = {
+        "claim": claim,
+        "confidence": confidence,
+        "seed": entropy(seed),
+        "name": str(file or "counts"),
+    }
+    times: tuple[Any, Any] | None
+    if counts is not None:
+        result = audit_counts(counts, one_run=one_run, **asked)
+        usual = usual_estimates_of_counts(counts, result.claim, confidence)
+        tp, fp, tn, fn = counts
+        inside = outside = np.array([-1.0, 1.0])
+        times = np.array([fn, tp], float), np.array([tn, fp], float)
+    else:
+        assert file is not None
+        given = read_scores(file, names)
+        asked |= {"guesses": _guesses(guesses), "threshold": threshold}
+        result = audit_scores(
+            given.included, given.score, runs=given.run, canaries=given.canary, scored=given.scored, **asked
+        )
+        result = replace(result, notes=(*result.notes, *given.notes))
+        inside, outside, times = given.score[given.included], given.score[~given.included], None
+        usual = usual_estimates(inside, outside, result.claim, confidence, threshold)
+    say = sayer(quiet or as_json)
+    say(str(result))
+    if result.reach > 0.0 and "at most" not in dict(result.lines()):
+        say(f"  at most    {result.claim.symbol} {result.reach:.4g}, were all guesses right")
+    for name, value in usual.items():
+        say(f"  no bound   {name}: epsilon {value:.4g}")
+    if out is not None:
+        with typed(recorded(result.seed)):
+            results.save([result], out)
+    if figure is not None:
+        write_whole(figure, figures.render(figures.scores(inside, outside, result, times), ending))
+    say_json(as_json, {**result.to_dict(), "reach": result.reach, "no_bounds": usual})
+    return SURPRISED if result.violates_claim else AS_EXPECTED
+
+
+def _curve(points: Any) -> TradeOff:
+    """Make a claim of what --profile lists."""
+    if not isinstance(points, list) or not all(isinstance(one, list) and len(one) == 2 for one in points):
+        raise AuditError(
+            f"--profile is {clipped(repr(points), QUOTED)}; it must be a list of points, [[EPSILON, DELTA], ...]."
+        )
+    return TradeOff(tuple((epsilon, delta) for epsilon, delta in points))
+
+
+def _guesses(text: str | None) -> Any:
+    """Read --guesses: a number if it is one, else the name of a rule, which is looked up later."""
+    try:
+        return int(text) if text is not None and text.isdecimal() else text
+    except ValueError:  # of more digits than Python reads
+        raise AuditError(f"--guesses has {len(str(text)):,} digits; give one guess for each canary at most.") from None

@@ -1,0 +1,212 @@
+r"""What templates write of results: a self-contained HTML page, and the methods paragraphs of a paper in LaTeX.
+
+`templates/report.html` escapes everything that comes from a result; the page's content security policy allows no
+script, style or address but its own, by hash. The paragraphs say nothing that the results do not show.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import math
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from importlib.metadata import metadata, version
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from epsaudit.audits.many_runs import ManyRunsResult
+from epsaudit.audits.one_run import OneRunResult
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.claims.definitions import Claim
+from epsaudit.errors import AuditError
+from epsaudit.results.result import AuditResult, Result
+from epsaudit.text import SYMBOLS, latex, plain, visible
+from epsaudit.tools.reporting.figures import Floats, certified_polygon, with_bends
+from epsaudit.tools.reporting.reproducer import templates
+from epsaudit.tools.reporting.tables import caption, kind_of
+from epsaudit.witnesses.events import Additive, Tree
+
+WIDTH = 320.0
+"""Pixels of the strip of a result's card."""
+SQUARE = 150.0
+"""Pixels of a side of the trade-off curve on a result's card."""
+ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
+"""Where a claim's trade-off curve is computed: 146 cards then weigh less than one drawn by matplotlib."""
+DEFINITIONS = {
+    "PureDP": "dwork2006calibrating",
+    "ApproxDP": "dwork2006our",
+    "ZCDP": "bun2016concentrated",
+    "RenyiDP": "mironov2017renyi",
+    "GaussianDP": "dong2022gaussian",
+    "ApproxZCDP": "bun2016concentrated",
+    "TradeOff": "dong2022gaussian",
+}
+SEVERAL = "several versions"
+DELIMITERS: dict[str, Any] = {
+    **{"block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<"},
+    **{"variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>"},
+}
+"""Of the template, as LaTeX has braces of its own."""
+OWN = r"""@misc{epsaudit,
+  author = {{The epsaudit founders}},
+  title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},
+  note = {Version %s},
+  year = {2026}%s
+}"""
+
+
+def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
+    """Return the page; ``family_confidence`` is of all bounds together, ``file`` named in commands that repeat them."""
+    environment = templates(autoescape=True)
+    environment.filters |= {
+        "plain": plain,
+        "visible": visible,
+        "grouped": "{:,}".format,
+        "sortable": lambda value: (
+            "" if value is None else repr(float(value)).replace("inf", "Infinity")
+        ),  # JavaScript's
+        "anchor": lambda place: "start" if place < 40.0 else "end" if place > WIDTH - 40.0 else "middle",
+    }
+    # in these two no text of a result occurs, and escaping would break them
+    css, js = (
+        files("epsaudit.tools.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
+        for name in ("report.css", "report.js")
+    )
+    page: str = environment.get_template("report.html").render(
+        cards=[_card(result, file) for result in results],
+        kinds=sorted({kind_of(result) for result in results}),
+        caption=caption(results, family_confidence) if results else "There are no results.",
+        in_one_run=any(isinstance(result, OneRunResult) for result in results),
+        version=version("epsaudit"),
+        css=Markup(css),
+        js=Markup(js),
+        css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
+        js_hash=base64.b64encode(hashlib.sha256(js.encode()).digest()).decode(),
+        width=WIDTH,
+        square=SQUARE,
+    )
+    return page
+
+
+def _card(result: Result, file: str) -> dict[str, Any]:
+    marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
+    known = {name: value for name, value in marks.items() if value is not None}
+    greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
+    curves = None
+    if isinstance(result, AuditResult):
+        curves = _points(certified_polygon(result)), _claimed_curve(result.claim)
+    made = [", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded"]
+    if "machine" in result.execution:
+        made.insert(0, result.execution["machine"])
+    if "started" in result.execution:
+        taken = f", {result.seconds:.3g} seconds" if math.isfinite(result.seconds) else ""
+        made.insert(0, f"Started {result.execution['started']}{taken}")
+    return {
+        "result": result,
+        "kind": kind_of(result),
+        "symbol": SYMBOLS[result.claim.symbol],
+        "share": result.lower_bound / result.proven if result.proven > 0.0 else None,
+        "places": {
+            name: round(WIDTH * min(value / greatest, 1.0), 1)
+            for name, value in known.items()
+            if name != "exact" or math.isfinite(value)
+        },
+        "curves": curves,
+        "reproduce": shlex.join(["epsaudit", "verify", file, *["--rerun"] * (curves is not None), result.mechanism]),
+        "made": " ".join(f"{part}." for part in made),
+    }
+
+
+@functools.lru_cache(maxsize=1024)
+def _claimed_curve(claim: Claim) -> str:
+    errors = with_bends(ERRORS, claim)
+    return _points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
+
+
+def _points(points: Floats) -> str:
+    return " ".join(f"{round(SQUARE * x, 2):g},{round(SQUARE * (1.0 - y), 2):g}" for x, y in points)
+
+
+def methods(results: Sequence[Result], family_confidence: float) -> str:
+    """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results."""
+    if not results:
+        raise AuditError("There are no results to describe.")
+    environment = templates(**DELIMITERS)
+    environment.filters |= {"latex": latex, "span": _span, "kind": lambda claim: type(claim).__name__}
+    fixed = [result for result in results if isinstance(result, AuditResult)]
+    games: list[Any] = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
+    events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
+    learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
+    shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
+    others = [
+        [result for result in results if isinstance(result, kind)]
+        for kind in (SequentialResult, OneRunResult, ManyRunsResult)
+    ]
+    text = environment.get_template("methods.tex").render(
+        fixed=fixed,
+        games=games,
+        boxes=[result for result in fixed if isinstance(result.certificate, Box)],
+        learned=sum(learned),
+        shares=[f"{100 * share:g}%" for share in sorted(shares)],
+        others=sorted(filter(None, others), key=lambda found: results.index(found[0])),
+        family=family_confidence,
+        symbols=SYMBOLS,
+        names=lambda found: ", ".join(_code(result.mechanism) for result in found),
+        tool=lambda found: rf"epsaudit~{latex(_only(found, 'epsaudit'))}~\cite{{epsaudit}}",
+        claims=_claims,
+        made_by=_made_by,
+    )
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split(r"\par") if paragraph.strip()]
+    cited = [key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")]
+    entries = files("epsaudit.tools.reporting").joinpath("references.bib").read_text(encoding="utf-8")
+    known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", entries)}
+    addresses = [line.partition(", ")[2] for line in metadata("epsaudit").get_all("Project-URL") or ()]
+    url = "".join(f",\n  howpublished = {{\\url{{{address}}}}}" for address in addresses[:1])
+    known["epsaudit"] = OWN % (version("epsaudit"), url)
+    return "\n\n".join([*paragraphs, *(known[key] for key in dict.fromkeys(cited))]) + "\n"
+
+
+def _claims(results: Sequence[Result]) -> str:
+    kinds = Counter((kind_of(result), type(result.claim).__name__) for result in results)
+    said = [
+        ("" if len(results) == 1 else f"{number} of ")
+        + latex(kind)
+        + (rf"~\cite{{{DEFINITIONS[name]}}}" if name in DEFINITIONS else "")
+        for (kind, name), number in kinds.most_common()
+    ]
+    return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1]
+
+
+def _made_by(results: Sequence[Result]) -> str:
+    """Name libraries and commit, and say whether code differed from it."""
+    labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
+    known = {label: _only(results, name) for name, label in labels.items()}
+    libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")
+    if (commit := _only(results, "commit")) == "unknown":
+        return libraries
+    said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
+    if any(result.provenance.get("commit", "").endswith("-dirty") for result in results):
+        said += ", with changes beyond the commit"
+    return "; ".join(filter(None, [libraries, said]))
+
+
+def _code(text: str) -> str:
+    return rf"\texttt{{{latex(text)}}}"
+
+
+def _only(results: Sequence[Result], name: str) -> str:
+    values = {result.provenance.get(name, "unknown") for result in results}
+    return values.pop() if len(values) == 1 else SEVERAL
+
+
+def _span(numbers: Iterable[int]) -> str:
+    low, *_, high = sorted(numbers) * 2
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

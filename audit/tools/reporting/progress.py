@@ -1,0 +1,114 @@
+"""Progress in one line: it changes on a terminal, is printed now and then in a log, and is a callback anywhere else.
+
+A bound on the way is called 'so far': only that of the last run is certified.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TextIO
+
+from epsaudit.running.sampling import Progress as Step
+from epsaudit.running.sampling import ProgressCallback
+from epsaudit.text import lower
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+LOG_SECONDS = 30.0
+"""Seconds between two lines of a log: 120 an hour."""
+
+
+class Lines:
+    """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
+
+    >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
+    >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
+    >>> result = audit(noise, DatasetPair(0, 1), trials=10_000, seed=0, progress=Lines(every=60.0))
+    """
+
+    def __init__(
+        self,
+        every: float = LOG_SECONDS,
+        stream: TextIO | None = None,
+        name: str = "epsaudit",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._given = every, stream, name, clock
+        self._stage = ("", 0)
+        self._said = self._began = self._last = clock()
+
+    def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
+        """Begin anew in a worker process, where the audit begins when this arrives."""
+        return Lines, self._given
+
+    def __call__(self, step: Step) -> None:
+        every, stream, _, clock = self._given
+        if clock() - self._said >= every:
+            self._said = clock()
+            print(self.describe(step), file=stream or sys.stderr, flush=True)
+
+    def describe(self, step: Step) -> str:
+        *_, name, clock = self._given
+        done, total, now = step.runs_done, step.runs_total, clock()
+        if (step.stage, total) != self._stage:
+            self._stage, self._began = (step.stage, total), self._last
+        self._last = now
+        seconds, fresh = now - self._began, done - step.runs_before
+        parts = [f"{name}: {step.stage}, {done:,} of {total:,} runs ({done / total:.0%})"]
+        if seconds > 0.0 and fresh > 0:
+            parts.append(f"{fresh / seconds:,.{'0f' if fresh >= 10.0 * seconds else '2g'}} runs/s")
+        if step.lower_bound is not None:
+            parts.append(f"bound so far {lower(step.lower_bound)}")
+        if seconds > 0.0 and fresh > 0 and step.stage == "certification":
+            parts.append(f"{timedelta(seconds=math.ceil((total - done) * seconds / fresh))} left")
+        return ", ".join(parts)
+
+
+class Display:
+    """What a command shows on standard error while it does ``total`` audits: a line that changes, or a few in a log."""
+
+    def __init__(self, total: int = 1, quiet: bool = False) -> None:
+        self._total, self._done, self._quiet = total, 0, quiet
+        self._said = time.monotonic()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Display:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console  # slow to import
+
+            self._status = Console(stderr=True, markup=False, emoji=False).status(
+                f"{self._total} audits" if self._total > 1 else ""
+            )
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, sentence: str) -> None:
+        now = time.monotonic()
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(sentence))
+        elif not self._quiet and now - self._said >= LOG_SECONDS:
+            self._said = now
+            print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
+
+    def of(self, name: str) -> ProgressCallback | None:
+        """Return the callback of one audit. In a log it may be sent to another process, and prints there."""
+        lines = None if self._quiet else Lines(name=name)
+        if lines is None or self._status is None:
+            return lines
+        return None if self._total > 1 else lambda step: self.say(lines.describe(step))
+
+    def ended(self) -> None:
+        self._done += 1
+        if self._status is not None and self._total > 1:
+            self.say(f"{self._done} of {self._total} audits")

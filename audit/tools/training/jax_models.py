@@ -1,0 +1,104 @@
+"""DP-SGD of any JAX function by jax-privacy: its gradients are clipped and its privatizer adds noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epsaudit.claims.conversions import Floats
+from epsaudit.errors import needs
+from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
+
+PADDED = 32
+"""Rows of which batches are a multiple: jit compiles anew for each size, and few sizes occur."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JaxPrivacyTrainer(DPSGDTrainer):
+    """DP-SGD of a JAX loss by jax-privacy; needs the extra ``training``.
+
+    Batches are of its `CyclicPoissonSampling`, gradients of its `clipped_grad`, noise of its `gaussian_privatizer`;
+    steps are plain. Canaries that are gradients enter by a linear loss.
+    """
+
+    loss: Callable[[Any, Any, Any], Any]
+    """``loss(parameters, features, target)`` of one record."""
+    start: Callable[[Any], Any]
+    """``start(key)``, the parameters that training begins from: a tree of arrays."""
+    name: ClassVar[str] = "DP-SGD by jax-privacy"
+
+    @cached_property
+    def _parts(self) -> Any:
+        """What makes a tree of flat parameters, and jitted functions: step's gradient, losses, gradients."""
+        with needs("training"):
+            import jax
+            import jax_privacy
+            from jax import numpy as jnp
+            from jax.flatten_util import ravel_pytree
+        flat, tree = ravel_pytree(self.start(jax.random.key(0)))
+
+        def single(parameters: Any, features: Any, target: Any) -> Any:
+            return self.loss(tree(parameters), features, target)
+
+        def either(parameters: Any, example: Any) -> Any:
+            features, target, gradient, of_record = example
+            return of_record * single(parameters, features, target) + jnp.sum(gradient * parameters)
+
+        clipped = jax_privacy.clipped_grad(
+            either, l2_clip_norm=self.clip, normalize_by=self.rate * self.examples, keep_batch_dim=False
+        )
+        losses = jax.jit(jax.vmap(single, (None, 0, 0)))
+        gradients = jax.jit(jax.vmap(jax.grad(single), (None, 0, 0)))
+        return flat.size, jax.jit(clipped), losses, gradients
+
+    @property
+    def dimensions(self) -> int:
+        return int(self._parts[0])
+
+    def __call__(
+        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+    ) -> Trained:
+        dimensions, clipped, _, _ = self._parts
+        import jax
+        import jax_privacy
+        from jax import numpy as jnp
+        from jax.flatten_util import ravel_pytree
+
+        n = len(features)
+        inputs, classes = np.asarray(features, np.float32), np.asarray(targets)
+        rows = np.zeros((0, 1), np.float32) if gradients is None else np.asarray(gradients, np.float32)
+        first, key = jax.random.split(jax.random.key(int(rng.integers(2**31))))
+        privatizer = jax_privacy.noise_addition.gaussian_privatizer(
+            stddev=self.noise * self.clip / (self.rate * self.examples), prng_key=key
+        )
+        now = ravel_pytree(self.start(first))[0]
+        state = privatizer.init(now)
+        sampler = jax_privacy.batch_selection.CyclicPoissonSampling(sampling_prob=self.rate, iterations=self.steps)
+        iterates = [np.asarray(now)]
+        for places in sampler.batch_iterator(n + len(rows), rng):
+            batch = np.asarray(places)
+            batch = batch[batch >= 0]
+            size = max(PADDED, -(-len(batch) // PADDED) * PADDED)
+            mine = np.zeros((size, dimensions if len(rows) else 1), np.float32)
+            of_record = np.zeros(size, np.float32)
+            of_record[: len(batch)] = batch < n
+            taken = np.zeros(size, int)
+            taken[: len(batch)] = np.where(batch < n, batch, 0)
+            others = np.flatnonzero(batch >= n)
+            if len(others):
+                mine[others] = rows[batch[others] - n]
+            example = (jnp.asarray(inputs[taken]), jnp.asarray(classes[taken]), jnp.asarray(mine), of_record)
+            noisy, state = privatizer.update(clipped(now, example), state)
+            now = now - self.learning_rate * noisy
+            iterates.append(np.asarray(now))
+        return Trained(np.array(iterates), self)
+
+    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        return np.asarray(self._parts[2](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)
+
+    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        return np.asarray(self._parts[3](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)

@@ -1,0 +1,195 @@
+"""DP-SGD of small models in numpy, one training at a time or a hundred at once: 10^4 trainings take minutes."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.claims.conversions import Floats
+from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.tools.training.canaries import Canaries
+from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained, shortened
+
+Kind = Literal["logistic", "two layers", "convolution"]
+KERNEL = 3
+"""Width of the squares that a convolution looks at; the least that has a middle."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SmallModel(DPSGDTrainer):
+    """A classifier by DP-SGD in numpy; targets are classes from 0 on, features are flattened.
+
+    >>> data = np.random.default_rng(0).normal(size=(500, 4))
+    >>> trainer = SmallModel(inputs=4, classes=2, steps=50, rate=0.2, noise=1.0, examples=500)
+    >>> trained = trainer(data, (data[:, 0] > 0).astype(int), np.random.default_rng(1))
+    >>> bool(np.mean(trainer.losses(trained.parameters, data, data[:, 0] > 0)) < 0.4)
+    True
+    """
+
+    inputs: int
+    """Numbers in a record's features; of a convolution those of a square image."""
+    classes: int
+    kind: Kind = "logistic"
+    hidden: int = 16
+    """Units of the middle layer, or kernels of a convolution."""
+    at_once: int = 50
+    """Trainings that `many` is given by `audit_training`."""
+    name: ClassVar[str] = "DP-SGD in numpy"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for what in ("inputs", "classes", "hidden", "at_once"):
+            whole_at_least(getattr(self, what), 1, what)
+        if self.kind not in ("logistic", "two layers", "convolution"):
+            raise AuditError(f"kind is {self.kind!r}; it must be 'logistic', 'two layers' or 'convolution'.")
+        side = round(self.inputs**0.5)
+        if self.kind == "convolution" and (side**2 != self.inputs or side < KERNEL):
+            raise AuditError(f"A convolution takes square images; {self.inputs} inputs are none of at least {KERNEL}.")
+
+    @functools.cached_property
+    def _patches(self) -> NDArray[np.intp]:
+        """Places of the inputs that each output of the first layer sees, shape (positions, inputs of one)."""
+        if self.kind != "convolution":
+            return np.arange(self.inputs)[None]
+        side = round(self.inputs**0.5)
+        corner = (np.arange(side - KERNEL + 1)[:, None] * side + np.arange(side - KERNEL + 1)).reshape(-1, 1)
+        places: NDArray[np.intp] = corner + (np.arange(KERNEL)[:, None] * side + np.arange(KERNEL)).reshape(1, -1)
+        return places
+
+    @functools.cached_property
+    def _shapes(self) -> list[tuple[int, int]]:
+        """Of the weights of each layer; the last row is the bias."""
+        positions, width = self._patches.shape
+        if self.kind == "logistic":
+            return [(width + 1, self.classes)]
+        return [(width + 1, self.hidden), (positions * self.hidden + 1, self.classes)]
+
+    @property
+    def dimensions(self) -> int:
+        return sum(rows * columns for rows, columns in self._shapes)
+
+    def __call__(
+        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+    ) -> Trained:
+        return self._train(features, targets, None, gradients, None, 1, rng)[0]
+
+    def many(
+        self, features: Array, targets: Array, canaries: Canaries, included: NDArray[np.bool_], rng: np.random.Generator
+    ) -> list[Trained]:
+        """Train once for each row of ``included``, shape (runs, m), with the canaries that are in it."""
+        runs, n = len(included), len(features)
+        if canaries.features is None:
+            return self._train(features, targets, None, canaries.gradients, included, runs, rng)
+        features = np.concatenate([features, np.asarray(canaries.features)])
+        targets = np.concatenate([targets, np.asarray(canaries.targets)])
+        present = np.concatenate([np.ones((runs, n), bool), included], axis=1)
+        return self._train(features, targets, present, None, None, runs, rng)
+
+    def _train(
+        self,
+        features: Array,
+        targets: Array,
+        present: NDArray[np.bool_] | None,  # shape (runs, n): which records a run has
+        gradients: Array | None,
+        mine: NDArray[np.bool_] | None,  # shape (runs, k): which gradients
+        runs: int,
+        rng: np.random.Generator,
+    ) -> list[Trained]:
+        images, classes = self._images(features), np.asarray(targets).astype(np.intp)
+        rows = None if gradients is None or not len(gradients) else shortened(gradients, self.clip).astype(np.float32)
+        iterates = np.empty((runs, self.steps + 1, self.dimensions), np.float32)
+        now = iterates[:, 0] = self._start(runs, rng)
+        for step in range(self.steps):
+            batch = np.ones((runs, len(images)), bool)
+            if self.rate < 1.0:
+                batch = rng.random((runs, len(images)), np.float32) < self.rate
+            if present is not None:
+                batch &= present
+            places = np.argsort(~batch, axis=1, kind="stable")[:, : max(1, int(batch.sum(axis=1).max()))]
+            weights = np.take_along_axis(batch, places, axis=1)
+            total = self._sum(now, images[places], classes[places], weights)
+            if rows is not None:
+                drawn = rng.random((runs, len(rows)), np.float32) < self.rate
+                total += (drawn if mine is None else drawn & mine).astype(np.float32) @ rows
+            total += self.noise * self.clip * rng.standard_normal(total.shape, np.float32)
+            now = iterates[:, step + 1] = now - self.learning_rate / (self.rate * self.examples) * total
+        return [Trained(one, self) for one in iterates]
+
+    def _images(self, features: Array) -> Array:
+        images = np.asarray(features, np.float32).reshape(len(features), -1)
+        if images.shape[1] != self.inputs:
+            raise AuditError(f"Features have {images.shape[1]} numbers each; {self.inputs} inputs were given.")
+        return images
+
+    def _start(self, runs: int, rng: np.random.Generator) -> Array:
+        if self.kind == "logistic":
+            return np.zeros((runs, self.dimensions), np.float32)
+        drawn = rng.standard_normal((runs, self.dimensions), np.float32)
+        scales = [np.full(rows * columns, rows**-0.5, np.float32) for rows, columns in self._shapes]
+        return np.asarray(drawn * np.concatenate(scales))
+
+    def _layers(self, parameters: Array) -> list[Array]:
+        """Part parameters, shape (runs, dimensions), into weights of layers, shape (runs, inputs, outputs)."""
+        ends = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
+        parts = np.split(parameters, ends, axis=-1)
+        return [part.reshape(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)]
+
+    def _passes(self, parameters: Array, images: Array, classes: Array) -> tuple[list[tuple[Array, Array]], Floats]:
+        """Return the inputs of each layer and the derivatives of the loss in its outputs, and the losses.
+
+        Images have shape (runs, n, inputs); what is returned (runs, n, positions, numbers), and losses (runs, n).
+        """
+        layers, seen = self._layers(parameters), []
+        runs, n = images.shape[:2]
+        ones = np.ones((runs, n, 1, 1), np.float32)
+        values = images[..., self._patches]
+        for number, weights in enumerate(layers):
+            positions = values.shape[2]
+            values = np.concatenate([values, np.broadcast_to(ones, (runs, n, positions, 1))], axis=3)
+            seen.append(values)
+            out = (values.reshape(runs, n * positions, -1) @ weights).reshape(runs, n, positions, -1)
+            values = out if number == len(layers) - 1 else np.tanh(out).reshape(runs, n, 1, -1)
+        scores = values[:, :, 0]
+        scores = scores - scores.max(axis=2, keepdims=True)
+        spread = np.exp(scores)
+        totals = spread.sum(axis=2, keepdims=True)
+        right = np.take_along_axis(scores, classes[..., None], axis=2)
+        slopes = spread / totals
+        np.put_along_axis(slopes, classes[..., None], np.take_along_axis(slopes, classes[..., None], 2) - 1.0, 2)
+        found = [(seen[-1], slopes[:, :, None])]
+        for inputs, weights in zip(seen[-2::-1], layers[:0:-1], strict=True):
+            back = (found[-1][1].reshape(runs, n, -1) @ weights[:, :-1].swapaxes(1, 2)).reshape(runs, n, 1, -1)
+            back = back * (1.0 - found[-1][0][..., :-1] ** 2)
+            found.append((inputs, back.reshape(runs, n, inputs.shape[2], -1)))
+        return found[::-1], np.asarray((np.log(totals) - right)[..., 0])
+
+    def _sum(self, parameters: Array, images: Array, classes: Array, weights: NDArray[np.bool_]) -> Array:
+        """Sum of clipped gradients of the records that have a weight, shape (runs, dimensions)."""
+        passes, _ = self._passes(parameters, images, classes)
+        runs, squares = len(parameters), np.zeros(weights.shape, np.float32)
+        for inputs, slopes in passes:
+            if inputs.shape[2] == 1:
+                squares += np.sum(inputs**2, axis=(2, 3)) * np.sum(slopes**2, axis=(2, 3))
+            else:
+                squares += np.sum((inputs.swapaxes(2, 3) @ slopes) ** 2, axis=(2, 3))
+        kept = weights * np.minimum(1.0, self.clip / np.sqrt(np.maximum(squares, 1e-30)))
+        sums = []
+        for inputs, slopes in passes:
+            left, right = inputs, slopes * kept[..., None, None]
+            flat = [one.reshape(runs, -1, one.shape[3]) for one in (left, right)]
+            sums.append((flat[0].swapaxes(1, 2) @ flat[1]).reshape(runs, -1))
+        return np.concatenate(sums, axis=1)
+
+    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        images, classes = self._images(features), np.asarray(targets).astype(np.intp)
+        return np.asarray(self._passes(parameters[None], images[None], classes[None])[1][0], float)
+
+    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        images, classes = self._images(features), np.asarray(targets).astype(np.intp)
+        passes, _ = self._passes(parameters[None], images[None], classes[None])
+        parts = [(inputs[0].swapaxes(1, 2) @ slopes[0]).reshape(len(images), -1) for inputs, slopes in passes]
+        return np.concatenate(parts, axis=1)

@@ -1,0 +1,138 @@
+"""DP-SGD of any PyTorch module by Opacus: its optimiser clips and adds noise, its sampler draws batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epsaudit.claims.conversions import Floats
+from epsaudit.errors import AuditError, needs
+from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpacusTrainer(DPSGDTrainer):
+    """DP-SGD of a PyTorch module by Opacus, on the CPU; needs the extra ``training``.
+
+    Batches are of Opacus' `UniformWithReplacementSampler`, gradients of examples of its `GradSampleModule`; its
+    `DPOptimizer`, over plain SGD, clips them, adds noise and scales. Canaries that are gradients are put where Opacus
+    keeps those of examples.
+    """
+
+    module: Callable[[], Any]
+    """Makes the `torch.nn.Module`, anew for each run."""
+    loss: Callable[[Any, Any], Any] | None = None
+    """``loss(outputs, targets)``, one number each, shape (n,); cross-entropy by default."""
+    name: ClassVar[str] = "DP-SGD by Opacus"
+
+    @cached_property
+    def _example(self) -> Any:
+        with needs("training"):
+            import torch
+        with torch.random.fork_rng():
+            made = self.module()
+        frozen = [name for name, one in made.named_parameters() if not one.requires_grad]
+        if frozen or not list(made.parameters()):
+            raise AuditError(f"The module's parameters must be trained, all of them; {frozen or 'it has none'}.")
+        return made
+
+    @property
+    def dimensions(self) -> int:
+        return sum(one.numel() for one in self._example.parameters())
+
+    def __call__(
+        self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
+    ) -> Trained:
+        with needs("training"):
+            import torch
+            from opacus import GradSampleModule
+            from opacus.optimizers import DPOptimizer
+            from opacus.utils.uniform_sampler import UniformWithReplacementSampler
+        loss, n = self._loss(), len(features)
+        inputs, classes = self._tensors(features, targets)
+        rows = torch.as_tensor(
+            np.asarray(np.zeros((0, self.dimensions)) if gradients is None else gradients, np.float32)
+        )
+        with torch.random.fork_rng():
+            torch.manual_seed(int(rng.integers(2**62)))
+            module = GradSampleModule(self.module(), loss_reduction="sum")
+            parameters = list(module.parameters())
+            optimizer = DPOptimizer(
+                torch.optim.SGD(parameters, lr=self.learning_rate),
+                noise_multiplier=self.noise,
+                max_grad_norm=self.clip,
+                expected_batch_size=self.rate * self.examples,
+            )
+            batches = UniformWithReplacementSampler(num_samples=n + len(rows), sample_rate=self.rate, steps=self.steps)
+            iterates = [_flat(parameters)]
+            for batch in map(np.asarray, batches):
+                records = batch[batch < n].astype(int)
+                drawn = rows[batch[batch >= n].astype(int) - n]
+                optimizer.zero_grad()
+                if len(records):
+                    loss(module(inputs[records]), classes[records]).sum().backward()
+                start = 0
+                for one in parameters:
+                    part = drawn[:, start : start + one.numel()].reshape(len(drawn), *one.shape)
+                    one.grad_sample = torch.cat([one.grad_sample, part]) if len(records) else part
+                    start += one.numel()
+                optimizer.step()
+                iterates.append(_flat(parameters))
+        return Trained(np.array(iterates), self)
+
+    def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        import torch
+        from torch.func import functional_call
+
+        inputs, classes = self._tensors(features, targets)
+        with torch.no_grad():
+            found = self._loss()(functional_call(self._example, self._named(parameters), (inputs,)), classes)
+        return np.asarray(found.numpy(), float)
+
+    def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        import torch
+        from torch.func import functional_call, grad, vmap
+
+        loss, inputs = self._loss(), self._tensors(features, targets)
+
+        def single(named: Any, one: Any, target: Any) -> Any:
+            return loss(functional_call(self._example, named, (one[None],)), target[None])[0]
+
+        found = vmap(grad(single), in_dims=(None, 0, 0))(self._named(parameters), *inputs)
+        flat = [found[name].reshape(len(features), -1) for name, _ in self._example.named_parameters()]
+        return np.asarray(torch.cat(flat, dim=1).numpy(), float)
+
+    def _loss(self) -> Callable[[Any, Any], Any]:
+        with needs("training"):
+            import torch
+
+        def cross_entropy(outputs: Any, targets: Any) -> Any:
+            return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+        return self.loss or cross_entropy
+
+    def _tensors(self, features: Array, targets: Array) -> tuple[Any, Any]:
+        import torch
+
+        targets = np.asarray(targets)
+        whole = targets.dtype.kind in "iub"
+        return torch.as_tensor(np.asarray(features, np.float32)), torch.as_tensor(
+            targets.astype(np.int64 if whole else np.float32)
+        )
+
+    def _named(self, parameters: Array) -> dict[str, Any]:
+        import torch
+
+        found, start = {}, 0
+        for name, one in self._example.named_parameters():
+            part = parameters[start : start + one.numel()]
+            found[name], start = torch.as_tensor(part, dtype=one.dtype).reshape(one.shape), start + one.numel()
+        return found
+
+
+def _flat(parameters: list[Any]) -> Array:
+    return np.concatenate([one.detach().numpy().reshape(-1) for one in parameters])
