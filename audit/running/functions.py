@@ -517,7 +517,7 @@ def move_on(rng: np.random.Generator) -> None:
 
 def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) -> Outputs:
     """Draw ``size`` outputs and check that they are as many; raises `AuditError` if not, or if the mechanism raises."""
-    if getattr(distribution, "tossed", False):
+    if getattr(distribution, "random_call_order", False):
         move_on(rng)
     try:
         sample = functools.partial(distribution.sample, size, rng)

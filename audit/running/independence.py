@@ -497,7 +497,7 @@ def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, sides: Outpu
     if not getattr(mechanism, "reproducible", True):
         return
     for number, (side, dataset) in enumerate(zip(sides, (pair.x, pair.x_prime), strict=True)):
-        if getattr(side, "tossed", False):
+        if getattr(side, "random_call_order", False):
             continue
         blocks = [draw(one, 2 * RUNS_A_SEED, stream(0, "same seeds", 0, number)) for one in (side, mechanism(dataset))]
         if values_of(blocks[0]) != values_of(blocks[1]):

@@ -253,7 +253,7 @@ def draw_by_coins(
     """
     first, second = cast(Any, sides)
     found: list[Outputs | None] = [None, None]
-    if hasattr(first, "take_turns") and hasattr(second, "take_turns"):
+    if hasattr(first, "sample_interleaved") and hasattr(second, "sample_interleaved"):
         turns = functools.partial(first.sample_interleaved, second, coins, rng)
         for side, some in enumerate(draw_reproducibly(turns, rng, getattr(first, "habits", None))):
             found[side] = pack_frozen(some) if some else None
@@ -266,7 +266,7 @@ def draw_by_coins(
 def _in_order(sides: OutputLaws, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
     """Sides to be asked, with how many outputs, in the order of the calls: tossed unless both promise."""
     calls = [(side, size) for side, size in enumerate(sizes) if size]
-    if any(getattr(side, "tossed", False) for side in sides) and rng.integers(2):
+    if any(getattr(side, "random_call_order", False) for side in sides) and rng.integers(2):
         calls.reverse()
     return calls
 
@@ -430,12 +430,12 @@ def _count_chunk(
 def _blocks(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
     """Draw a chunk: certification flips a coin a run, training gives each dataset as many."""
     rng, stage = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=chunk.key)), chunk.key[0]
-    turns = hasattr(sides[0], "take_turns") and hasattr(sides[1], "take_turns")
+    turns = hasattr(sides[0], "sample_interleaved") and hasattr(sides[1], "sample_interleaved")
     certifying = stage == STAGES["certification"]
     if stage != STAGES["sequential"] and not turns:
         # all outputs on x before those on x', or functions and programs for both in turn; those are asked twice in the
         # first chunk of training, so that what calls have in common shows
-        random_call_order, most = any(getattr(side, "tossed", False) for side in sides), chunk.size
+        random_call_order, most = any(getattr(side, "random_call_order", False) for side in sides), chunk.size
         if random_call_order and certifying:
             most = MOST_IN_TWO_CALLS
         elif random_call_order:

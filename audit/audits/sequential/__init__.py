@@ -348,8 +348,8 @@ def _refuse_if_dependent(one: _Pair, copy_test: CopyTest, seed: int, level: floa
         if (finding := dependence_of_outputs(memory, (sizes,), share)) is not None:
             refuse(finding, side)
     more: tuple[list[Outputs], list[Outputs]] = ([], [])
-    random_call_order = getattr(one.sides[0], "tossed", False) or getattr(one.sides[1], "tossed", False)
-    in_turns = hasattr(one.sides[0], "take_turns") and hasattr(one.sides[1], "take_turns")
+    random_call_order = getattr(one.sides[0], "random_call_order", False) or getattr(one.sides[1], "random_call_order", False)
+    in_turns = hasattr(one.sides[0], "sample_interleaved") and hasattr(one.sides[1], "sample_interleaved")
     if copy_test.calls > 2 and (random_call_order or (in_turns and refuted and one.remembered < ENOUGH_TO_TRUST)):
         # ask again in many calls: the few of an audit that ended early show too little
         most = min(RUNS_A_CALL if random_call_order else RUNS_A_STREAM, max(copy_test.calls // (2 * MORE_CALLS), 2))

@@ -193,7 +193,7 @@ class FrozenTest:
         tally, block, refuted = np.zeros(3, int), 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(run.seed, "certification", 0, block)
-            size = LOOK if hasattr(sides[0], "take_turns") else min(max(done, LOOK), 4096)
+            size = LOOK if hasattr(sides[0], "sample_interleaved") else min(max(done, LOOK), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
