@@ -71,7 +71,7 @@ def bisect(
     quiet: bool,
 ) -> int:
     """Search the versions of a library for those that are affected, and print what was found."""
-    from epsaudit.audits.fixed import jobs_of, trials_of
+    from epsaudit.audits.spec import check_n_jobs, check_trials
     from epsaudit.experiments.libraries import bisecting
     from epsaudit.tools.reporting.tables import Column, print_table
 
@@ -85,10 +85,10 @@ def bisect(
         affected,
         start=start,
         every=every,
-        trials=trials_of(trials, "--trials"),
+        trials=check_trials(trials, "--trials"),
         confidence=confidence,
         seed=seed,
-        n_jobs=jobs_of(jobs, "--jobs"),
+        n_jobs=check_n_jobs(jobs, "--jobs"),
         progress=None if silent else _tell,
     )
     fields = [field.name for field in dataclasses.fields(found) if field.name != "tried"]

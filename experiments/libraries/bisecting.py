@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from epsaudit.audits.fixed import jobs_of, trials_of
+from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError, confidence_of, meant
@@ -208,7 +208,7 @@ def bisect(
     AuditError
         If the row's own environment cannot be had, pip cannot list the versions, or ``start`` is none of them.
     """
-    confidence, trials, n_jobs, seed = confidence_of(confidence), trials_of(trials), jobs_of(n_jobs), entropy(seed)
+    confidence, trials, n_jobs, seed = confidence_of(confidence), check_trials(trials), check_n_jobs(n_jobs), entropy(seed)
     package, _, own = row.version.rpartition("-")
     versions = released(row.environment.python(), package)
     start = start or own

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits import suite
-from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult
+from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
@@ -71,10 +71,10 @@ def audit(
     **program: Any,
 ) -> int:
     """Audit, print and write; ``program`` are the options of a program, which `entries_of` takes."""
-    runs = trials_of(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
+    runs = check_trials(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
     if seed is not None:
         entropy(seed)
-    jobs_of(jobs, "--jobs")
+    check_n_jobs(jobs, "--jobs")
     if out is not None:
         provenance.refuse_unwritable(out / "audit.json")
     missing: list[str] = []
@@ -241,7 +241,7 @@ def freeze_test(
         if len(entries) != 1:
             raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
-    root, trials = entropy(seed), trials_of(trials, "--trials")
+    root, trials = entropy(seed), check_trials(trials, "--trials")
     test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
     test.save(out)
     correct, wrong, none = test.learnt

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from epsaudit.audits.fixed import LEAST_TRIALS, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
+from epsaudit.audits.spec import MIN_TRIALS, check_pairs
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.candidates import relation_seen
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
@@ -141,7 +141,7 @@ class PrivacyAudit:
             mechanism = mechanism_of(function, adjacency)
             asked: Any = {"claim": claim_given(**{"claim": None, **claimed}), "bits": bits}
             asked["seed"] = seed_of(asker.item.nodeid, 0, int(option(self._config, "seed") or 0))
-            found = [trace(mechanism, one, **asked) for one in pairs_of(mechanism, pairs)]
+            found = [trace(mechanism, one, **asked) for one in check_pairs(mechanism, pairs)]
         except AuditError as error:
             raise without_internals(error) from error.__cause__
         print("\n".join(f"{asker.item.nodeid}: {one.sentence()}" for one in found))
@@ -219,7 +219,7 @@ def _audited(
 ) -> _Outcome:
     mechanism = mechanism_of(mechanism, adjacency, fresh)
     drawn = is_strategy(pairs)
-    pairs = pairs_of(mechanism, pairs)
+    pairs = check_pairs(mechanism, pairs)
     asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
     result = audit_sequentially(mechanism, pairs, **claimed, **asked)
     verdict = "caught" if result.violates_claim else result.describe_detectable()
@@ -273,7 +273,7 @@ def _simpler(
     from epsaudit.tools.hunting.description import Candidate  # whoever passes does without
     from epsaudit.tools.hunting.shrinking import shrink
 
-    asked: Any = {"claim": result.claim, "trials": max(LEAST_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
+    asked: Any = {"claim": result.claim, "trials": max(MIN_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
 
     def leaks(one: Candidate) -> bool:
         small = min(len(one.pair.x), len(one.pair.x_prime)) < least

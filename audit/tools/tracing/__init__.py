@@ -26,8 +26,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit import serve
-from epsaudit.audits.fixed import trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.spec import check_trials
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
@@ -178,7 +178,7 @@ def trace(
     >>> found.verdict, found.suspicions[0].sentence
     ('a parameter depends on private data', "numpy.random.laplace is asked with scale 0.5 on x, 0.333333 on x'")
     """
-    asked, two, most = mechanism_of(function, adjacency), pair_of(pair), trials_of(trials)
+    asked, two, most = mechanism_of(function, adjacency), pair_of(pair), check_trials(trials)
     claim = claim if claim is not None else asked.claim
     if claim is not None:
         is_claim(claim, "the function")
