@@ -26,9 +26,9 @@ from epsaudit.experiments.oracle import oracle_bound, repeated, runs_to_refute, 
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
+from epsaudit.mechanisms.known_laws import exact_parameter
 from epsaudit.mechanisms.registry import entries
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.running.functions import exact_parameter
 from epsaudit.text import SYMBOLS, percent
 from epsaudit.tools.reporting.figures import (
     BLUE,

@@ -63,8 +63,8 @@ def audit(
         compete on training runs and one is certified; many go through successive halving.
     claim : Claim, optional
         What to audit; by default the mechanism's own claim.
-    epsilon, delta, order, rho, mu : float, optional
-        A shorter way to claim (epsilon, delta)-DP, Renyi DP of an order, zCDP or Gaussian DP.
+    epsilon, delta : float, optional
+        The short form of ``claim=PureDP(epsilon)`` and ``claim=ApproxDP(epsilon, delta)``.
     adjacency : Adjacency, optional
         For a plain function: the relation that the pairs are checked against.
     trials : int

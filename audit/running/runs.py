@@ -20,10 +20,11 @@ from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, far_apart, given, shorten
 from epsaudit.errors import AuditError
+from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.external import CommandDistribution
-from epsaudit.running.functions import FunctionMechanism, Mechanism, OutputLaws, exact_parameter
+from epsaudit.running.functions import FunctionMechanism, Mechanism, OutputLaws
 from epsaudit.running.independence import CopyTest, Rates, refuse_if_all_failed, refuse_if_drawn_before
 from epsaudit.running.provenance import Stage, digest, entropy, execution, provenance
 from epsaudit.running.sampling import (
@@ -334,3 +335,10 @@ class Runs:
             "seconds": seconds,
             "execution": execution(seconds),
         }
+
+
+def exact_parameter(claim: Claim, laws: OutputLaws) -> float | None:
+    """Return the exact value of the claim's parameter on two output laws, None if it is not known here."""
+    compute = find_extension("exact_parameter")
+    found: float | None = None if compute is None else compute(claim, laws)
+    return found

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
@@ -208,7 +208,12 @@ def bisect(
     AuditError
         If the row's own environment cannot be had, pip cannot list the versions, or ``start`` is none of them.
     """
-    confidence, trials, n_jobs, seed = confidence_of(confidence), check_trials(trials), check_n_jobs(n_jobs), entropy(seed)
+    confidence, trials, n_jobs, seed = (
+        confidence_of(confidence),
+        check_trials(trials),
+        check_n_jobs(n_jobs),
+        entropy(seed),
+    )
     package, _, own = row.version.rpartition("-")
     versions = released(row.environment.python(), package)
     start = start or own

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
-from epsaudit.bounds.betting import Bet
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs, rows_of
@@ -118,7 +118,7 @@ SUMS = Classifiers(trees=False, curves=24)
 
 
 @dataclass(frozen=True)
-class Plan(Bet):
+class Plan(StrategyBet):
     """What one strategy does in the next round, and the growth of log-wealth a run that it expects; 0 for none."""
 
     growth: float

@@ -11,22 +11,19 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
 
+from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
-from epsaudit.bounds.betting import Accounts, Bet, point
+from epsaudit.bounds.betting import Accounts, point
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
-from epsaudit.errors import needs
 from epsaudit.results.result import PairResult
 from epsaudit.witnesses.events import Witness
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ERRORS = 3.0
 """Standard errors by which the guesses of an event are taken to be worse before events are compared: an audit saw some
@@ -133,7 +130,7 @@ LEARNING = 0.25
 
 
 @dataclass(frozen=True)
-class StrategyRecord(Bet):
+class StrategyRecord(StrategyBet):
     """A strategy's bet in a round, counts until the audit stopped, and looks: (runs, correct, wrong guesses) so far."""
 
     counts: Counts
@@ -260,13 +257,6 @@ class SequentialResult(PairResult):
             before += round_.runs
         path.append((before, accounts.bound))
         return accounts.log_wealth[:, accounts.at_claim], accounts.needed, tuple(path)
-
-    def plot(self) -> Figure:
-        """Draw the running bound against runs, beside the claim; a matplotlib figure, with ``savefig``."""
-        with needs("report"):
-            from epsaudit.tools.reporting.figures import sequential_path  # matplotlib takes a second to import
-
-        return sequential_path({self.mechanism: self})
 
     def lines(self) -> list[tuple[str, str]]:
         return [*super().lines(), *([] if self.violates_claim else [("reach", self.describe_detectable())])]

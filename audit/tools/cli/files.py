@@ -23,11 +23,11 @@ from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, OwnCodeError, cause_of, clipped, meant, needs
+from epsaudit.mechanisms.known_laws import exact_profile
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
 from epsaudit.running.external import with_tuples
-from epsaudit.running.functions import exact_profile
 from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
 from epsaudit.running.registry import chosen, entry_of, registered
 from epsaudit.running.served import python_of

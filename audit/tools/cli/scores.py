@@ -43,7 +43,7 @@ def scores(
             from epsaudit.tools.reporting import figures
         ending = figures.ending(figure)
     curve = None if profile is None else read_json(profile, "--profile", _curve)
-    claim = claim_given(curve, **{**numbers, "delta": numbers["delta"] or 0.0})
+    claim = claim_given(curve, **numbers)
     asked: dict[str, Any] = {
         "claim": claim,
         "confidence": confidence,

@@ -20,7 +20,7 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
 from epsaudit.errors import AuditError, clipped
+from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
@@ -49,7 +50,6 @@ from epsaudit.tools.hunting.description import LONGEST_NOTE, AsChecked, Candidat
 from epsaudit.tools.hunting.parameters import Options, Values, description_at
 from epsaudit.tools.hunting.ranking import promise
 from epsaudit.tools.hunting.shrinking import alone, candidate_with, edge_of, rows_of, shrink
-from epsaudit.tools.tracing import Trace, traces
 from epsaudit.witnesses.events import LONGEST, PARTS
 
 RUNS = 128
@@ -93,6 +93,21 @@ least, then differ significantly where each keeps its noise: at the level of one
 with at most C(24, 16) / C(80, 16) = 2.7e-11."""
 AT_A_BOUNDARY = 8
 """Runs of a dataset, at most, that say whether it raises, in a bisection between data that do and data that do not."""
+
+
+class Trace(Protocol):
+    """What a hunt reads of a trace; `epsaudit.tools.tracing.Trace` is one."""
+
+    @property
+    def loss(self) -> float: ...
+    @property
+    def refuted(self) -> bool: ...
+    @property
+    def suspicious(self) -> bool: ...
+    @property
+    def exact(self) -> float | None: ...
+    def sentence(self) -> str:
+        """Return the sentence that names the line that leaks."""
 
 
 class Law(NamedTuple):
@@ -424,7 +439,8 @@ class _Hunting:
         Nothing comes, now and later, of a program, and of what is silent for too long, or at the moment ``end``.
         """
         first, bits = candidates[0], self.options.witnesses == "all"
-        if (key := digest(dict(first.parameters))) in self.untraced:
+        traces = find_extension("traces")
+        if traces is None or (key := digest(dict(first.parameters))) in self.untraced:
             return
         timeout = min(TRACED, max(end - time.perf_counter(), TRACED / 10.0))
         try:

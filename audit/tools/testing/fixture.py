@@ -64,9 +64,6 @@ class PrivacyAudit:
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
-        order: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
         adjacency: Relation | None = None,
         near: float | None = None,
         runs: int | None = None,
@@ -78,7 +75,7 @@ class PrivacyAudit:
 
         Parameters
         ----------
-        mechanism, pairs, fresh, claim, epsilon, delta, order, rho, mu, adjacency, near
+        mechanism, pairs, fresh, claim, epsilon, delta, adjacency, near
             As for `epsaudit.audit_sequentially`.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
@@ -89,8 +86,8 @@ class PrivacyAudit:
         Raises `AuditError` as audits do; an exception that every run raised is shown as the cause.
         """
         __tracebackhide__ = True
-        asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "order": order}
-        asked |= {"rho": rho, "mu": mu, "adjacency": adjacency, "near": near}
+        asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta}
+        asked |= {"adjacency": adjacency, "near": near}
         asked |= {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         return self._judge(False, mechanism, pairs, witness, **asked)
 

@@ -99,9 +99,6 @@ def audit_training(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
     score: str | Score | None = "loss",
     iterates: Iterates = "last",
     runs: int = 1,
@@ -131,7 +128,7 @@ def audit_training(
         Features, shape (n, ...), and targets, shape (n,): always in.
     canaries : Canaries
         `mislabelled`, `blank`, `dirac_gradients`, `random_gradients`, `learnt`, or your own; none may depend on coins.
-    claim, epsilon, delta, order, rho, mu
+    claim, epsilon, delta
         As in `epsaudit.audit`; by default what ``fit.claim`` says. One canary in many runs takes every claim.
     score : 'loss', 'reference', 'gradient', callable or None
         Of a ready trainer: `losses`; the same less that of a model that saw no canary; `products`, the white box. Or
@@ -172,7 +169,7 @@ def audit_training(
     (True, 1.58)
     """
     many, runs = len(canaries) > 1, whole_at_least(runs, 1, "number of runs")
-    claim = claim_given(claim, epsilon, delta, order, rho, mu) or getattr(fit, "claim", None)
+    claim = claim_given(claim, epsilon, delta) or getattr(fit, "claim", None)
     if claim is None:
         raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:
