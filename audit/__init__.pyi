@@ -8,7 +8,8 @@ from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
 from .results.result import AuditResult
 from .running.external import command
-from .running.functions import Mechanism, OutputDistribution, black_box, vectorized
+from .running.functions import black_box, vectorized
+from .running.protocols import Mechanism, OutputDistribution
 from .tools.tracing import Trace, trace
 
 __all__ = [

@@ -19,7 +19,7 @@ from epsaudit.mechanisms.budgets import Ledger, Opening, Request
 from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 
 Earlier = tuple[tuple[float, float], ...]
 HALTED = -1.0

@@ -20,7 +20,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.outputs.normal_form import Outputs, pack
-from epsaudit.running.functions import Mechanism, OutputDistribution
+from epsaudit.running.protocols import Mechanism, OutputDistribution
 
 
 @dataclass(frozen=True)

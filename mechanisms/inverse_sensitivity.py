@@ -24,7 +24,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.queries import Dataset, Utilities
 from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.running.functions import OutputDistribution
+from epsaudit.running.protocols import OutputDistribution
 
 
 class Losses:

@@ -18,7 +18,7 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import ProgressCallback
 from epsaudit.search import Family
@@ -151,7 +151,7 @@ def certify(spec: AuditSpec, runs: Runs) -> AuditResult:
     )
     runs.compare_copies(pair, witness, counts, refuted)
     if refuted:
-        result = dataclasses.replace(result, notes=(*result.notes, *runs.copy_test.of_a_refutation()))
+        result = dataclasses.replace(result, notes=(*result.notes, *runs.copy_test.notes_on_a_refutation()))
     return runs.finish(result, result.to_dict)
 
 

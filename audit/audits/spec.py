@@ -15,7 +15,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, refuse_if_consumed, same
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.checkpoint import Identity
-from epsaudit.running.functions import Mechanism, is_claim, mechanism_of
+from epsaudit.running.functions import mechanism_of
+from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.provenance import digest, fingerprint, provenance
 from epsaudit.running.sampling import Workers
 from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, Family

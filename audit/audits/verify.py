@@ -32,7 +32,7 @@ from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
-from epsaudit.running.independence import CopyTest
+from epsaudit.running.copies import CopyTest
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import exact_parameter
 from epsaudit.text import lower, percent, visible

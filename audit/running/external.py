@@ -40,7 +40,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped, seconds_of, with_article
 from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen, values_of
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 
 SEEDS = 1 << 53  # below which languages whose numbers are doubles read them exactly
 LARGEST_BLOCK = 1 << 31  # bytes; a greater number is taken for garbage, not for memory to reserve
@@ -541,7 +541,7 @@ class _InTurns(CommandDistribution):
     def sample_interleaved(
         self, other: _InTurns, side: NDArray[np.int8], rng: np.random.Generator
     ) -> tuple[list[Any], list[Any]]:
-        """See `epsaudit.running.functions.OutputDistribution`: coins alike that follow one another are one request."""
+        """See `epsaudit.running.protocols.OutputDistribution`: coins alike that follow one another are one request."""
         values: tuple[list[Any], list[Any]] = ([], [])
         for which, coins in itertools.groupby(side.tolist()):
             values[which].extend(values_of((self, other)[which].sample(len(list(coins)), rng)))

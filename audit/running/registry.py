@@ -23,7 +23,8 @@ import cloudpickle
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair, shorten
 from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, meant
-from epsaudit.running.functions import FunctionMechanism, Mechanism, called
+from epsaudit.running.functions import FunctionMechanism, called
+from epsaudit.running.protocols import Mechanism
 
 
 @dataclass(frozen=True)

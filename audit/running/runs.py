@@ -23,10 +23,12 @@ from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
+from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
 from epsaudit.running.external import CommandDistribution
-from epsaudit.running.functions import FunctionMechanism, Mechanism, OutputLaws
-from epsaudit.running.independence import CopyTest, Rates, refuse_if_all_failed, refuse_if_drawn_before
+from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.protocols import Mechanism, OutputLaws
 from epsaudit.running.provenance import Stage, digest, entropy, execution, provenance
+from epsaudit.running.rates import Rates, refuse_if_all_failed
 from epsaudit.running.sampling import (
     AuditRecord,
     Progress,
@@ -235,7 +237,7 @@ class Runs:
 
     def test(self, pair: int, outputs: tuple[Outputs, Outputs]) -> None:
         """Raise `AuditError` if outputs of a pair show that the mechanism keeps draws from run to run."""
-        self.copy_test.at(self.laws[pair], outputs)
+        self.copy_test.test(self.laws[pair], outputs)
 
     def refuse_if_all_failed(self, blocks: Sequence[Outputs]) -> None:
         """Raise `AuditError` if every output in these blocks is the same exception."""
@@ -292,8 +294,8 @@ class Runs:
         until: float = math.inf,
         **how: Any,
     ) -> int:
-        """Compare the counts of a witness with those of fresh copies of the mechanism; see `CopyTest.again`."""
-        return self.copy_test.again(self.laws[pair], witness, counts, self.seed, refuted, until, **how)
+        """Compare the counts of a witness with those of fresh copies of the mechanism; see `CopyTest.compare`."""
+        return self.copy_test.compare(self.laws[pair], witness, counts, self.seed, refuted, until, **how)
 
     # what the result says
 

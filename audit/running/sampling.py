@@ -22,9 +22,12 @@ from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError
 from epsaudit.outputs.ignored_parts import IgnoredParts, differing
 from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_to_json, join, pack_frozen
-from epsaudit.running.functions import OutputLaws, draw, draw_reproducibly, move_on
-from epsaudit.running.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
+from epsaudit.running.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
+from epsaudit.running.drawing import advance, draw
+from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.provenance import STAGES, Stage
+from epsaudit.running.randomness import draw_reproducibly
+from epsaudit.running.rates import Rates
 from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
@@ -255,7 +258,7 @@ def draw_by_coins(
     found: list[Outputs | None] = [None, None]
     if hasattr(first, "sample_interleaved") and hasattr(second, "sample_interleaved"):
         turns = functools.partial(first.sample_interleaved, second, coins, rng)
-        for side, some in enumerate(draw_reproducibly(turns, rng, getattr(first, "habits", None))):
+        for side, some in enumerate(draw_reproducibly(turns, rng, getattr(first, "global_rng", None))):
             found[side] = pack_frozen(some) if some else None
     else:
         for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
@@ -454,7 +457,7 @@ def _blocks(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int, O
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
     for start in range(0, len(coins), BLOCK):
         if start:
-            move_on(rng)
+            advance(rng)
         for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
             if block is not None:
                 yield side, block

@@ -32,7 +32,7 @@ from epsaudit.mechanisms.exact.losses import (
     log_sum,
     merge_equal,
 )
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 
 AGREEMENT = 1e-6
 """How closely, relative to itself, a value that is known between two bounds must be known to count as exact."""

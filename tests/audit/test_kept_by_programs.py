@@ -6,7 +6,7 @@ import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, serve
 from epsaudit.running import external
-from epsaudit.running.independence import CONSTANT, PROCESSES
+from epsaudit.running.copies import CONSTANT, PROCESSES
 from epsaudit.running.served import Served
 from epsaudit.tools.hunting.hunt import hunt
 from epsaudit.tools.hunting.parameters import Options

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.running.functions import OutputLaws
+from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.provenance import STAGES, digest, stream
 from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import AuditRecord, Chunk, changed, draw_by_coins, learn

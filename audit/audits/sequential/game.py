@@ -24,7 +24,7 @@ from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats
-from epsaudit.running.independence import LEVEL
+from epsaudit.running.dependence import LEVEL
 from epsaudit.running.provenance import digest
 from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import Progress
@@ -221,7 +221,7 @@ class Game:
         if self.stopped == "refuted":
             if parts_of(result.witness) > PARTS:
                 notes += self._simpler_event()
-            notes += self.runs.copy_test.of_a_refutation()
+            notes += self.runs.copy_test.notes_on_a_refutation()
         if result.lower_bound > 0.0:
             made = self.runs.compare_copies(pair, result.witness, None, result.violates_claim, self._end())
             notes += [f"{made:,} more runs looked at copies"] if made else []

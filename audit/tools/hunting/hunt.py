@@ -36,9 +36,10 @@ from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
+from epsaudit.running.copies import PROCESSES
 from epsaudit.running.external import CommandMechanism, dataset_to_json, in_turns, quickly
-from epsaudit.running.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.running.independence import PROCESSES
+from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import AuditRecord, check_restart

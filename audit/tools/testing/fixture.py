@@ -29,7 +29,8 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.candidates import relation_seen
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.running.functions import Mechanism, mechanism_of
+from epsaudit.running.functions import mechanism_of
+from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import digest, provenance
 from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import WIDTH, told_apart

@@ -32,7 +32,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
 from epsaudit.running.external import LAST_WORDS, CommandMechanism, dataset_to_json
-from epsaudit.running.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
+from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.provenance import entropy
 from epsaudit.text import lower
 from epsaudit.tools.tracing import child as traced_process

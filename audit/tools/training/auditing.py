@@ -26,9 +26,10 @@ from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
+from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.functions import LOCK, owns_randomness, randomness_argument_of, seeded
 from epsaudit.running.provenance import digest, entropy, provenance, stream
+from epsaudit.running.randomness import LOCK, owns_randomness, seeded
 from epsaudit.running.sampling import AuditRecord, Progress, ProgressCallback, refuse_restart
 from epsaudit.tools.training.canaries import Canaries, Data
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, shortened
