@@ -8,6 +8,7 @@ from epsaudit.audits.spec import AuditSpec
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.outputs.normal_form import join
 from epsaudit.running.runs import Runs
+from epsaudit.running.sampling import Workers
 from epsaudit.search import Classifiers, LikelihoodRatio
 from epsaudit.search.search import Search
 
@@ -24,7 +25,11 @@ def mechanism():
     return vectorized(answer, claim=PureDP(1.0), name="two pairs")
 
 
-def chosen(pairs, seed, law=None, draws=Runs, **how):
+class TrainingRuns(Runs):
+    workers = Workers(n_jobs=1)  # in the largest blocks
+
+
+def chosen(pairs, seed, law=None, draws=TrainingRuns, **how):
     """Return what training chooses for these pairs; `draws` makes the runs."""
     spec = AuditSpec.of(law or mechanism(), pairs, **{"trials": TRIALS, **how})
     return Search(spec).choose(draws(spec, seed, n_jobs=1))
@@ -66,7 +71,7 @@ class TestPairs:
     def test_rivals_have_streams_of_their_own(self):
         seen = []
 
-        class Recorded(Runs):
+        class Recorded(TrainingRuns):
             def train(self, pair, size, index, stage="training"):
                 seen.append((stage, index, size))
                 return super().train(pair, size, index, stage)
@@ -87,7 +92,7 @@ class TestRareOutputs:
 
     @staticmethod
     def trained(shift, stray=None, on=(0, 1)):
-        class WithStray(Runs):
+        class WithStray(TrainingRuns):
             def train(self, pair, size, index, stage="training"):
                 outputs = super().train(pair, size, index, stage)
                 if stage != "validation" or stray is None:
@@ -123,7 +128,7 @@ class TestRareOutputs:
 def test_every_round_has_streams_of_its_own():
     seen = []
 
-    class Recorded(Runs):
+    class Recorded(TrainingRuns):
         def train(self, pair, size, index, stage="training"):
             seen.append((stage, index))
             return super().train(pair, size, index, stage)

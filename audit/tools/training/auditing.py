@@ -159,12 +159,14 @@ def audit_training(
 
     Examples
     --------
+    >>> from epsaudit import GaussianDP
     >>> from epsaudit.tools.training import SmallModel, dirac_gradients
     >>> features = np.random.default_rng(0).normal(size=(200, 9))
     >>> trainer = SmallModel(inputs=9, classes=2, steps=10, rate=1.0, noise=2.0, examples=200)
     >>> single = dirac_gradients(1, trainer.dimensions)
     >>> found = audit_training(
-    ...     trainer, (features, features[:, 0] > 0), canaries=single, mu=0.5, score="gradient", runs=400, seed=1
+    ...     trainer, (features, features[:, 0] > 0), canaries=single, claim=GaussianDP(0.5), score="gradient",
+    ...     runs=400, seed=1,
     ... )
     >>> found.violates_claim, round(trainer.mu, 2)  # 0.5 was claimed of what is 1.58-GDP
     (True, 1.58)
