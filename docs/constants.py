@@ -68,14 +68,22 @@ def page() -> str:
 
 _HEAD = """# Constants
 
-Every number that tunes an audit, with the reason that its source gives. The page is made from the sources by
-`docs/constants.py`, and a test fails for a constant without a reason. None of them can make a bound invalid unless its
-reason says so: they decide how much is found, how fast, and at what cost.
+This page lists every numeric constant of the audits, with the reason that the source code gives for its value. The
+page is generated from the sources by `docs/constants.py`, and a test fails for a constant without a reason. The
+constants decide how much an audit finds, how fast, and at what cost. No value of a constant can make a bound invalid,
+unless the reason says so.
 
-Of the search for events, in `epsaudit.witnesses` and `epsaudit.audits.fixed`, [formula] says that a constant follows
-from one, [measured] by what it was set, [time] and [memory] that it bounds these, so that beyond it less is looked at
-and a bound may be lower, and [chosen] that it was set by judgement. 'Share' is the bound that the chosen event is
-expected to certify over an oracle's, on rows of the public benchmark."""
+The reasons of constants of the search for events, in `epsaudit.witnesses` and `epsaudit.audits.fixed`, begin with a
+tag:
+
+- [formula]: the value follows from a formula.
+- [measured]: the value was chosen by the stated measurement.
+- [time], [memory]: the value limits the time or the memory. Beyond this limit the search examines less, so a bound may
+  be lower.
+- [chosen]: the value was chosen by judgement.
+
+The word "share" in these reasons means the following ratio, on rows of the public benchmark: the bound that the chosen
+event is expected to certify, divided by the bound of an oracle that knows the best event."""
 
 
 def _by_module(found: Iterator[Constant]) -> Iterator[tuple[str, list[Constant]]]:
