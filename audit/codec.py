@@ -11,49 +11,51 @@ from importlib.resources import files
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from epsaudit.errors import QUOTED, AuditError, clipped
-from epsaudit.text import for_json
+from epsaudit.text import to_json_value
 
-SPOKEN = ("witness", "rule")  # fields that are written with their text beside them, for people
-INFINITE = ("inf", "-inf", "nan")
+FIELDS_WITH_TEXT = ("witness", "rule")  # fields that are written with their text beside them, for people
+NON_FINITE = ("inf", "-inf", "nan")
 
 
-def written(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """Return a value as JSON can hold it; fields of a dataclass that are '' are left out."""
     if isinstance(value, tuple):
-        return [written(part) for part in value]
+        return [to_json(part) for part in value]
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        return written_fields(value, [one.name for one in dataclasses.fields(value) if getattr(value, one.name) != ""])
-    return for_json(value)
+        return fields_to_json(value, [one.name for one in dataclasses.fields(value) if getattr(value, one.name) != ""])
+    return to_json_value(value)
 
 
-def written_fields(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
+def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
     """Return attributes as a JSON object."""
-    found = {name: (getattr(thing, name), written(getattr(thing, name))) for name in names}
-    return {name: {"text": str(one), **said} if name in SPOKEN else said for name, (one, said) in found.items()}
+    found = {name: (getattr(thing, name), to_json(getattr(thing, name))) for name in names}
+    return {
+        name: {"text": str(one), **said} if name in FIELDS_WITH_TEXT else said for name, (one, said) in found.items()
+    }
 
 
-def read(hint: Any, data: Any) -> Any:
+def from_json(hint: Any, data: Any) -> Any:
     """Make what a type hint says of a JSON value; what is not as the hint says is left as it is, to be refused."""
     inside = get_args(hint)
     if hasattr(hint, "from_dict"):
         return hint.from_dict(data)
     if isinstance(hint, types.UnionType) and type(None) in inside:
-        return None if data is None else read(inside[0], data)
+        return None if data is None else from_json(inside[0], data)
     if get_origin(hint) is tuple and isinstance(data, list) and (... in inside or len(inside) == len(data)):
-        return tuple(read(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
-    if hint is float and data in INFINITE:
+        return tuple(from_json(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
+    if hint is float and data in NON_FINITE:
         return float(data)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return hint(**read_fields(hint, data))
+        return hint(**fields_from_json(hint, data))
     return data
 
 
-def read_fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+def fields_from_json(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a dataclass that a JSON object holds, those that are no fields of it as they stand."""
     hints = _hints(kind)
-    return {name: read(hints.get(name), value) for name, value in data.items()}
+    return {name: from_json(hints.get(name), value) for name, value in data.items()}
 
 
 _hints = functools.cache(get_type_hints)
@@ -67,7 +69,7 @@ class Tagged:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object that `from_dict` turns back into this."""
         names = [one.name for one in dataclasses.fields(self)]  # type: ignore[arg-type]  # kinds are dataclasses
-        return {"kind": type(self).__name__, **written_fields(self, names)}
+        return {"kind": type(self).__name__, **fields_to_json(self, names)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
@@ -76,7 +78,7 @@ class Tagged:
         try:
             fields = {name: value for name, value in data.items() if name not in ("kind", "text")}
             kind = kinds[data["kind"]]
-            return kind(**read_fields(kind, fields))
+            return kind(**fields_from_json(kind, fields))
         except (AttributeError, KeyError, TypeError):
             raise AuditError(f"{data!r} is {cls._what}; its kind must be one of {', '.join(kinds)}.") from None
 

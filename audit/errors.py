@@ -70,25 +70,27 @@ class OwnCodeError(AuditError):
 
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
-    return _number(value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least)
+    return _checked_number(
+        value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least
+    )
 
 
 def seconds_of(seconds: float, what: str = "seconds") -> float:
     """Return a number of seconds above 0."""
-    return _number(seconds, what, "above 0, and finite", 0.0, open_below=True)
+    return _checked_number(seconds, what, "above 0, and finite", 0.0, open_below=True)
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
     """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
-    return _number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
+    return _checked_number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
     """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
-    return _number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
+    return _checked_number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
 
 
-def _number(
+def _checked_number(
     value: float, what: str, accepted: str, least: float, most: float = math.inf, open_below: bool = False
 ) -> float:
     with suppress(TypeError, ValueError, OverflowError):
@@ -106,10 +108,10 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggest_name(name: str, known: Iterable[str]) -> str:
     """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
 
-    >>> meant("laplas", ["laplace", "gaussian"])
+    >>> suggest_name("laplas", ["laplace", "gaussian"])
     " Did you mean 'laplace'?"
     """
     close = difflib.get_close_matches(name, list(known))

@@ -44,7 +44,7 @@ def upper(value: float, digits: int = 4) -> str:
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def plain(value: float | None, digits: int = 4) -> str:
+def nearest(value: float | None, digits: int = 4) -> str:
     """Format a value that is neither bound, to nearest; '-' for None."""
     return "-" if value is None else f"{value:.{digits}g}"
 
@@ -120,11 +120,11 @@ def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> s
     return f'<div style="{border}">\n<p>{sentence}</p>\n<table>\n{rows}</table>\n</div>'
 
 
-def for_json(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Return what JSON can hold: infinite numbers and NaN as text, numpy's numbers as Python's, tuples as lists."""
     if isinstance(value, dict):
-        return {key: for_json(part) for key, part in value.items()}
+        return {key: to_json_value(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [for_json(part) for part in value]
+        return [to_json_value(part) for part in value]
     value = value.item() if hasattr(value, "item") else value
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -23,19 +23,19 @@ from epsaudit.results.result import Result
 from epsaudit.running.provenance import provenance, stream
 from epsaudit.text import count, lower
 
-RATIO = 3
+RANK_RATIO = 3
 """Of one rank that is tried to the next. Of eight laws with 100 and 1,000 runs of each kind 2, 4 and 6 certify
 2 to 4 % more on average, and of some 8, 22 and 5 % less; 10 certifies 10 % less on average."""
-CELLS = 64
+N_CELLS = 64
 """Parts into which the law of a rank's probability is cut, each taken at its upper end. Of these laws 16 and 32 certify
 4 and 1.4 % less, 128 and 512 0.7 and 0.9 % more."""
-HALVINGS = 12
+N_HALVINGS = 12
 """Of the logarithm of what a claim allows, where no formula and no Newton's step gives it, which is rounded up by less
 than a hundredth. Of Gaussian noise along its curve, and in rho but for a delta, 8 and 10 certify 0.6 to 1 and 0.1 to
 0.2 % less, 16 certify less than 0.1 % more."""
-ROUNDED = 1e-5
+ROUNDING_SHARE = 1e-5
 """Share of a bound by which it is rounded down; 1e-3 certifies 0.2 % less, 1e-7 as much."""
-BEYOND = 1e-3
+REST_SHARE = 1e-3
 """Share of the error below which the rest of that law counts as certain; 0.1 to 1e-4 certify as much within 0.2 %."""
 
 
@@ -62,18 +62,18 @@ class TailCount:
         return f"{{score {'>' if self.above else '<'} {self.threshold:.6g}}}"
 
 
-def p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
+def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
     """Probability at most that ``seen`` or more of ``likely_runs`` lie beyond the rank-th of ``rare_runs`` scores.
 
     Rounded up, by at most ``least`` besides: with the probability U of the tail, of law Beta(rank, rare_runs - rank +
     1), the count is binomial with a probability of at most ``claim.greatest(U)``.
 
-    >>> round(p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
+    >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
     0.004
     """
-    beyond = np.geomspace(1.0, least, CELLS + 1)
+    beyond = np.geomspace(1.0, least, N_CELLS + 1)
     ends = betainccinv(rank, rare_runs - rank + 1, beyond[1:])
-    tails = betainc(seen, likely_runs - seen + 1, claim.greatest(ends, HALVINGS)) if seen else np.ones(CELLS)
+    tails = betainc(seen, likely_runs - seen + 1, claim.greatest(ends, N_HALVINGS)) if seen else np.ones(N_CELLS)
     return float(np.sum(-np.diff(beyond) * tails) + least)
 
 
@@ -92,23 +92,27 @@ def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alph
 
     def excess(parameter: float) -> float:
         tested = claim.with_parameter(parameter)
-        return math.log(p_value(tested, tail.rare, rare_runs, tail.likely, likely_runs, BEYOND * alpha) / alpha)
+        return math.log(
+            rank_p_value(tested, tail.rare, rare_runs, tail.likely, likely_runs, REST_SHARE * alpha) / alpha
+        )
 
     if tail.likely * rare_runs <= tail.rare * likely_runs or excess(beat) > 0.0:
         return 0.0
     low, high = beat, max(1.0, 2.0 * beat)
     while excess(high) <= 0.0:
         low, high = high, 2.0 * high
-    found = root(excess, low, high, xtol=ROUNDED * high / 4.0)
-    return next((one for step in (1, 4, 16) if excess(one := max(found - step * ROUNDED * high, low)) <= 0.0), low)
+    found = root(excess, low, high, xtol=ROUNDING_SHARE * high / 4.0)
+    return next(
+        (one for step in (1, 4, 16) if excess(one := max(found - step * ROUNDING_SHARE * high, low)) <= 0.0), low
+    )
 
 
-def ranks(runs: int) -> list[int]:
+def tried_ranks(runs: int) -> list[int]:
     """Return the ranks that are tried: 1, 3, 9 and so on, up to half of the runs."""
-    return [RATIO**power for power in range(40) if 2 * RATIO**power <= max(runs, 2)]
+    return [RANK_RATIO**power for power in range(40) if 2 * RANK_RATIO**power <= max(runs, 2)]
 
 
-def best(
+def best_tail(
     claim: Claim, counts: Sequence[TailCount], included: int, excluded: int, alpha: float, looks: int | None = None
 ) -> tuple[float, TailCount]:
     """Return the greatest bound of tails that share the error, and which of them shows it.
@@ -116,10 +120,12 @@ def best(
     Rank 1 has the greatest share, the second that is tried a half of it, the third a third: the rarer the event, the
     more does a share of the error change what it certifies.
     """
-    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RATIO)) if tail.by_rank else 1.0 for tail in counts]
+    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in counts]
     shown, found = 0.0, counts[0]
     levels = [alpha * share / sum(shares) for share in shares]
-    corners = [_corner(tail, included, excluded, level) for tail, level in zip(counts, levels, strict=True)]
+    corners = [
+        _corner_probabilities(tail, included, excluded, level) for tail, level in zip(counts, levels, strict=True)
+    ]
     order = np.argsort(
         -claim.least(*np.array(corners).T)
     )  # what seems to show most first: of the rest one look is enough
@@ -129,7 +135,7 @@ def best(
     return shown, found
 
 
-def _corner(tail: TailCount, included: int, excluded: int, alpha: float) -> tuple[float, float]:
+def _corner_probabilities(tail: TailCount, included: int, excluded: int, alpha: float) -> tuple[float, float]:
     sizes = (included, excluded) if tail.above else (excluded, included)
     low = float(clopper_pearson_lower(tail.likely, sizes[0], alpha / 2.0))
     up = float(clopper_pearson_upper(tail.rare, sizes[1], alpha / 2.0))
@@ -137,7 +143,7 @@ def _corner(tail: TailCount, included: int, excluded: int, alpha: float) -> tupl
 
 
 def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCount, ...]:
-    """Count the tails at `ranks`, of both sides; scores that are alike are put in an order by chance."""
+    """Count the tails at `tried_ranks`, of both sides; scores that are alike are put in an order by chance."""
     every = np.concatenate([included, excluded]).astype(float)
     order = np.lexsort((stream(seed, "many runs").random(len(every)), every))
     place = np.empty(len(every), dtype=np.intp)
@@ -145,7 +151,7 @@ def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCoun
     members, others = np.sort(place[: len(included)]), np.sort(place[len(included) :])
     found = []
     for above, rare, likely in ((True, others, members), (False, members, others)):
-        for rank in ranks(len(rare)):
+        for rank in tried_ranks(len(rare)):
             at = rare[-rank] if above else rare[rank - 1]
             seen = len(likely) - np.searchsorted(likely, at) if above else np.searchsorted(likely, at)
             found.append(TailCount(above, rank, int(seen), float(every[order[at]])))
@@ -183,7 +189,7 @@ class ManyRunsResult(Result):
 
     @functools.cached_property
     def _best(self) -> tuple[float, TailCount]:
-        return best(self.claim, self.counts, self.included, self.excluded, 1.0 - self.confidence)
+        return best_tail(self.claim, self.counts, self.included, self.excluded, 1.0 - self.confidence)
 
     @property
     def lower_bound(self) -> float:
@@ -208,7 +214,7 @@ class ManyRunsResult(Result):
             likely = self.included if one.above else self.excluded
             right.append(TailCount(one.above, one.rare if one.by_rank else 0, likely, 0.0, one.by_rank))
         # rank 1 of either side shows most
-        return best(self.claim, right, self.included, self.excluded, 1.0 - self.confidence, looks=2)[0]
+        return best_tail(self.claim, right, self.included, self.excluded, 1.0 - self.confidence, looks=2)[0]
 
     @property
     def limits(self) -> str | None:
@@ -268,7 +274,7 @@ class ManyRunsResult(Result):
         return f"order statistics, the best of {len(self.counts)} ranks that share the error"
 
 
-def many_runs(
+def audit_many_runs(
     included: Floats,
     excluded: Floats,
     *,

@@ -1,6 +1,6 @@
 """Audit scores, or four counts, of training that was done elsewhere: what is refused, what is noted, what is certified.
 
-The scores are of one run with many canaries, or of many runs. The bounds are those of `one_run` and `many_runs`.
+The scores are of one run with many canaries, or of many runs. The bounds are those of `one_run` and `audit_many_runs`.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, ndtr, ndtri
 
-from epsaudit.audits.many_runs import ManyRunsResult, TailCount, many_runs
-from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, numbers, result_of, terms_of
+from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs
+from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, check_scores, check_terms, make_result
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.bounds.one_run import Bools, GuessCounts
+from epsaudit.bounds.one_run import Bools, CanaryCounts
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
 from epsaudit.running.provenance import entropy, provenance
 
-CHANCE = 1e-6
+MIN_CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance: so many sound audits are refused."""
-ALIKE = 0.05
+MAX_DISTINCT_P_VALUE = 0.05
 """Probability above which scores of both kinds are said to be alike: of those that are, so many go without the note."""
-DEPENDENT = 1e-3
+MIN_INDEPENDENT_P_VALUE = 1e-3
 """Probability below which scores that were declared independent are said not to be: so many sound audits are refused,
 which costs an audit and voids none."""
-REVERSED = 1e-3
+MAX_REVERSED_P_VALUE = 1e-3
 """[chosen] Probability below which members are said to score lower than others. Whoever turns scores round because of
 this note chooses the direction by the data, which adds at most half of this to the error probability."""
-MOST_COUNTED = 10**12
+MAX_COUNTED_SCORES = 10**12
 """[measured] Greatest total of four counts. There the Clopper-Pearson limits attain 0.050002 in place of 0.05, and the
 term for delta of one run is right to 0.1 %; at 10^15 the limits attain 0.075."""
-MOST_ON_CURVE = 20_000_000
+MAX_SCORES_ON_CURVE = 20_000_000
 """[time] Greatest total of four counts of one run where a trade-off curve is claimed: its recursion takes at most 1.6
 seconds for a million guesses, of which just over half are right."""
-LAYOUT = "one row for each score, with columns included, score, run and canary"
+ROW_LAYOUT = "one row for each score, with columns included, score, run and canary"
 """What every sentence about shapes asks for."""
-NODES = 512
+N_NODES = 512
 """Quantiles of one error rate at which `posterior_epsilon` adds up: within 0.001 of what 200,000 midpoints give, where
 128 are within 0.006."""
 
@@ -122,28 +122,30 @@ def audit_scores(
     """
     coins = np.asarray(included)
     if coins.ndim > 1:
-        raise AuditError(f"included has shape {coins.shape}; it must have one dimension. {flattened(coins.shape)}")
+        raise AuditError(f"included has shape {coins.shape}; it must have one dimension. {explain_rows(coins.shape)}")
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
-    coins, values = coins.astype(bool), numbers(scores, len(coins))
+    coins, values = coins.astype(bool), check_scores(scores, len(coins))
     claim = claim_given(claim, epsilon, delta)
     columns = {"runs": runs, "canaries": canaries, "scored": scored}
     given = {key: np.asarray(column) for key, column in columns.items() if column is not None}
     for key, column in given.items():
         if column.shape != coins.shape:
             raise AuditError(f"{key} has shape {column.shape}; it must say something of each of {len(coins)} scores.")
-    of_run, run_names = _labels(given["runs"], "runs") if "runs" in given else (np.zeros(len(coins), int), [0])
-    ids, id_names = _labels(given["canaries"], "canaries") if "canaries" in given else (np.arange(len(coins)), [])
+    of_run, run_names = _number_values(given["runs"], "runs") if "runs" in given else (np.zeros(len(coins), int), [0])
+    ids, id_names = (
+        _number_values(given["canaries"], "canaries") if "canaries" in given else (np.arange(len(coins)), [])
+    )
     single = "runs" in given and 1 < len(coins) == len(run_names)
     one_canary = "canaries" not in given or len(id_names) == 1
     if "canaries" not in given:
         refuse_unnamed_canaries(coins, of_run, run_names)
-    elif (twice := _twice(of_run, ids)) is not None:
+    elif (twice := _find_duplicate(of_run, ids)) is not None:
         raise AuditError(
             f"Canary {id_names[ids[twice]]} is twice in run {run_names[of_run[twice]]}: a duplicate is told by its "
             "twin. Keep one; if they are of different runs, name the run of each (runs=, or a column run)."
         )
-    if "scored" in given and (told := tells(coins, given["scored"])) < CHANCE:
+    if "scored" in given and (told := membership_p_value(coins, given["scored"])) < MIN_CHANCE:
         raise AuditError(
             f"scored tells members from others (p = {told:.1g}): they were scored at another time, or by another "
             "model. Score all of one run at once, by the model that it released."
@@ -154,9 +156,9 @@ def audit_scores(
             raise AuditError(f"The threshold {threshold:g} is one of the scores: it was chosen on them. Give none.")
     if assume not in (None, "independent") or (assume and single and one_canary):
         raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
-    if assume and (p := dependence(coins, values, of_run)) < DEPENDENT:
+    if assume and (p := dependence_p_value(coins, values, of_run)) < MIN_INDEPENDENT_P_VALUE:
         raise AuditError(f"Scores depend on each other (p = {p:.1g}): canaries are not independent. Give no assume=.")
-    notes = [] if single and one_canary else halves(coins, of_run, ids)
+    notes = [] if single and one_canary else check_halves(coins, of_run, ids)
     if "canaries" in given and not (single and one_canary):
         refuse_shared_coins(coins, of_run, run_names, ids, id_names)
     if (single and one_canary) or assume:
@@ -166,15 +168,15 @@ def audit_scores(
             raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
         seed, sides = entropy(seed), (values[coins], values[~coins])
         terms: dict[str, Any] = {"claim": claim, "confidence": confidence_of(confidence), "threshold": threshold}
-        terms |= {"independent": bool(assume), "notes": (*notes, *direction(values, coins))}
-        return many_runs(*sides, seed=seed, mechanism=name, **terms)
+        terms |= {"independent": bool(assume), "notes": (*notes, *describe_direction(values, coins))}
+        return audit_many_runs(*sides, seed=seed, mechanism=name, **terms)
     if threshold is not None:
         if guesses is not None:
             raise AuditError("Both guesses and threshold were given; give one of them.")
         guesses = Threshold(threshold)
-    terms = terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(coins))
-    result = result_of(name, coins, values, entropy(seed), terms, given=True, reproducible=False)
-    return replace(result, notes=(*notes, *direction(values, coins)))
+    terms = check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(coins))
+    result = make_result(name, coins, values, entropy(seed), terms, given=True, reproducible=False)
+    return replace(result, notes=(*notes, *describe_direction(values, coins)))
 
 
 def audit_counts(
@@ -199,7 +201,7 @@ def audit_counts(
     one_run : bool
         Whether the counts are of canaries of one run; if not, each is of runs with the canary or without.
 
-    Raises `AuditError` for counts below 0, for members or others alone, and beyond `MOST_COUNTED` in all.
+    Raises `AuditError` for counts below 0, for members or others alone, and beyond `MAX_COUNTED_SCORES` in all.
 
     Examples
     --------
@@ -210,9 +212,9 @@ def audit_counts(
     members, others = tp + fn, fp + tn
     if not (members and others):
         raise AuditError(f"The counts are of {members:,} members and {others:,} others; some of both are needed.")
-    if members + others > MOST_COUNTED:
+    if members + others > MAX_COUNTED_SCORES:
         raise AuditError(
-            f"The counts are of {members + others:,} scores in all; at most {MOST_COUNTED:,} are taken, beyond which "
+            f"The counts are of {members + others:,} scores in all; at most {MAX_COUNTED_SCORES:,} are taken, beyond which "
             "the limits of a binomial are not computed exactly enough."
         )
     if claim is None:
@@ -233,15 +235,15 @@ def audit_counts(
             reproducible=False,
         )
     canaries = members + others
-    terms = terms_of(claim, Threshold(0.0), "auto", confidence, canaries)
-    if terms["method"] == "trade-off" and canaries > MOST_ON_CURVE:
+    terms = check_terms(claim, Threshold(0.0), "auto", confidence, canaries)
+    if terms["method"] == "trade-off" and canaries > MAX_SCORES_ON_CURVE:
         raise AuditError(
-            f"The counts are of {canaries:,} canaries; at most {MOST_ON_CURVE:,} of one run are tested against "
+            f"The counts are of {canaries:,} canaries; at most {MAX_SCORES_ON_CURVE:,} of one run are tested against "
             f"{claim}, by a recursion over guesses. Claim (epsilon, delta)-DP that follows from it."
         )
     refuse_unfair(members, canaries)
-    notes = halved("canaries", np.array([canaries]), np.array([members])) + notes
-    guessed = GuessCounts(canaries, tp + fp, tn + fn, tp, tn)
+    notes = check_exact_halves("canaries", np.array([canaries]), np.array([members])) + notes
+    guessed = CanaryCounts(canaries, tp + fp, tn + fn, tp, tn)
     return OneRunResult(
         mechanism=name,
         canaries=canaries,
@@ -255,16 +257,16 @@ def audit_counts(
     )
 
 
-def flattened(shape: tuple[int, ...]) -> str:
+def explain_rows(shape: tuple[int, ...]) -> str:
     """Return the sentences that say how a matrix of runs by canaries becomes one row for each score."""
-    said = f"Give {LAYOUT} ({math.prod(shape):,} rows)."
+    said = f"Give {ROW_LAYOUT} ({math.prod(shape):,} rows)."
     if len(shape) == 2:
         indices = f"run, canary = np.indices({shape}).reshape(2, -1)"
         said += f" For a matrix of runs by canaries: {indices}, and included.reshape(-1), score.reshape(-1)."
     return said
 
 
-def _labels(column: NDArray[Any], what: str) -> tuple[NDArray[np.intp], Sequence[Any]]:
+def _number_values(column: NDArray[Any], what: str) -> tuple[NDArray[np.intp], Sequence[Any]]:
     """Number the distinct values of a column; return the number of each row, and the values."""
     missing = column != column  # NaN and NaT
     if column.dtype.kind in "OUS":
@@ -310,8 +312,8 @@ def refuse_shared_coins(
 ) -> None:
     """Refuse canaries that are in the same runs throughout, and runs that have the same canaries, as copies do."""
     for what, groups, names, others in (("Canaries", ids, id_names, of_run), ("Runs", of_run, run_names, ids)):
-        chance, first, second = copies(included, groups, others)
-        if chance < CHANCE:
+        chance, first, second = find_shared_coins(included, groups, others)
+        if chance < MIN_CHANCE:
             these = "are in the same runs" if what == "Canaries" else "have the same canaries in"
             raise AuditError(
                 f"{what} {names[first]} and {names[second]} {these} throughout, or exactly the others (p = "
@@ -320,7 +322,7 @@ def refuse_shared_coins(
             )
 
 
-def copies(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[float, int, int]:
+def find_shared_coins(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) -> tuple[float, int, int]:
     """Return the probability at most that fair coins repeat themselves as often as here, and two groups that agree.
 
     A group's coins are those of its rows in the order of ``others``, the first coin taken for 0, since opposite coins
@@ -330,10 +332,10 @@ def copies(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) 
 
     >>> coins = np.random.default_rng(0).random((50, 3)) < 0.5
     >>> run, canary = np.indices(coins.shape).reshape(2, -1)
-    >>> copies(coins.reshape(-1), canary, run)[0]
+    >>> find_shared_coins(coins.reshape(-1), canary, run)[0]
     1.0
     >>> coins[:, 2] = ~coins[:, 1]
-    >>> chance, first, second = copies(coins.reshape(-1), canary, run)
+    >>> chance, first, second = find_shared_coins(coins.reshape(-1), canary, run)
     >>> chance < 1e-12, first, second
     (True, 1, 2)
     """
@@ -359,7 +361,7 @@ def copies(included: Bools, groups: NDArray[np.intp], others: NDArray[np.intp]) 
     return found
 
 
-def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
+def dependence_p_value(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
     """p-value, nearly, of the hypothesis that scores of equal coins are exchangeable, within runs and among them.
 
     Of every kind of coin: whether runs differ (Kruskal and Wallis), and whether neighbours in a run are alike. What
@@ -368,7 +370,7 @@ def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
     >>> rng = np.random.default_rng(0)
     >>> coins, run = rng.random(800) < 0.5, np.repeat(np.arange(8), 100)
     >>> fair = rng.normal(size=800) + coins
-    >>> dependence(coins, fair, run) > 1e-3 > dependence(coins, fair + rng.normal(size=8)[run], run)
+    >>> dependence_p_value(coins, fair, run) > 1e-3 > dependence_p_value(coins, fair + rng.normal(size=8)[run], run)
     True
     """
     from scipy.stats import kruskal, rankdata  # a second to import
@@ -390,7 +392,7 @@ def dependence(included: Bools, scores: Floats, runs: NDArray[Any]) -> float:
     return min(1.0, len(found) * min(found, default=1.0))
 
 
-def _twice(runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> int | None:
+def _find_duplicate(runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> int | None:
     """Return a row whose run and canary another row has as well, or None."""
     order = np.lexsort((canaries, runs))
     same = (np.diff(runs[order]) == 0) & (np.diff(canaries[order]) == 0)
@@ -404,10 +406,10 @@ ONE_CANARY = (
 """What is advised where canaries of several runs were not in by fair coins, as those of shadow models."""
 
 
-def halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[str]:
+def check_halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[str]:
     """Refuse what fair coins do not give; say so where exactly half are in, of all runs or of all canaries.
 
-    >>> halves(np.arange(100) % 2 == 0, np.zeros(100), np.arange(100))[0][:55]
+    >>> check_halves(np.arange(100) % 2 == 0, np.zeros(100), np.arange(100))[0][:55]
     'Exactly half of the canaries are in, as coins give once'
     """
     _, of_run = np.unique(runs, return_inverse=True)
@@ -419,38 +421,38 @@ def halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[
         ("runs of every canary", of_canary, ONE_CANARY if in_several else ""),
     ):
         sizes, within = np.bincount(place), np.bincount(place, included)
-        if found := halved(what if len(sizes) > 1 else "canaries", sizes, within, advice):
+        if found := check_exact_halves(what if len(sizes) > 1 else "canaries", sizes, within, advice):
             return found
     return []
 
 
 def refuse_unfair(inside: int, number: int, advice: str = "") -> None:
     """Refuse a number of canaries that are in which fair coins do not give; ``advice`` goes behind the sentence."""
-    if 2.0 * float(bdtr(min(inside, number - inside), number, 0.5)) < CHANCE:
+    if 2.0 * float(bdtr(min(inside, number - inside), number, 0.5)) < MIN_CHANCE:
         raise AuditError(f"{inside:,} of {number:,} canaries are in; fair coins do not part them so. {advice}".strip())
 
 
-def halved(what: str, sizes: NDArray[Any], within: NDArray[Any], advice: str = "") -> list[str]:
+def check_exact_halves(what: str, sizes: NDArray[Any], within: NDArray[Any], advice: str = "") -> list[str]:
     """Return a note if exactly half of every group is in; refuse the groups if fair coins hardly ever give that.
 
-    >>> halved("canaries", np.array([10]), np.array([4]))
+    >>> check_exact_halves("canaries", np.array([10]), np.array([4]))
     []
     """
     if np.any(2 * within != sizes):
         return []
     log_chance = float(np.sum(-np.log(sizes + 1.0) - betaln(sizes / 2 + 1.0, sizes / 2 + 1.0) - sizes * np.log(2)))
     told = f"Exactly half of the {what} are in, as coins give once in {math.exp(min(-log_chance, 50.0)):,.0f} times"
-    if log_chance < math.log(CHANCE):
+    if log_chance < math.log(MIN_CHANCE):
         refused = f"{told}. They were halved; the bound needs a fair coin for each, tossed before the run. {advice}"
         raise AuditError(refused.strip())
     return [f"{told}. If they were halved in place of tossed for, the bound is void."]
 
 
-def direction(scores: Floats, included: Bools) -> list[str]:
+def describe_direction(scores: Floats, included: Bools) -> list[str]:
     """Say so where scores do not tell members from others, or where members score lower than others.
 
     >>> coins = np.arange(60) % 2 == 0
-    >>> direction(np.where(coins, 0.1, 2.3), coins)[0][:66]
+    >>> describe_direction(np.where(coins, 0.1, 2.3), coins)[0][:66]
     'Members score lower than others (area 0.000 under the curve), but '
     """
     inside, outside = _tallied(scores, included)
@@ -458,24 +460,24 @@ def direction(scores: Floats, included: Bools) -> list[str]:
 
 
 def _direction(inside: NDArray[Any], outside: NDArray[Any]) -> list[str]:
-    """The notes of `direction`, of numbers of members and others at each distinct score, in ascending order."""
+    """The notes of `describe_direction`, of numbers of members and others at each distinct score, in ascending order."""
     if not (np.any(inside) and np.any(outside)):
         return []
     area, p = _mann_whitney(inside, outside)
-    if area < 0.5 and p < REVERSED:
+    if area < 0.5 and p < MAX_REVERSED_P_VALUE:
         return [
             f"Members score lower than others (area {area:.3f} under the curve), but high must mean that a canary "
             "seems in. If it is a loss, turn the score round: -scores, or --names score=-loss for a column loss."
         ]
-    if p <= ALIKE and area > 0.5:
+    if p <= MAX_DISTINCT_P_VALUE and area > 0.5:
         return []
     return [f"Scores of members and of others are alike (area {area:.3f} under the curve): they may ignore membership."]
 
 
-def tells(included: Bools, column: NDArray[Any]) -> float:
+def membership_p_value(included: Bools, column: NDArray[Any]) -> float:
     """p-value of the hypothesis that a column says nothing about who is in: of its order, or of its words' shares.
 
-    >>> tells(np.arange(60) < 30, np.repeat(["before", "after"], 30)) < 1e-6
+    >>> membership_p_value(np.arange(60) < 30, np.repeat(["before", "after"], 30)) < 1e-6
     True
     """
     if column.dtype.kind in "fiubMm":
@@ -586,7 +588,7 @@ def posterior_epsilon(tp: int, fp: int, tn: int, fn: int, delta: float, alpha: f
     >>> round(posterior_epsilon(100, 96, 4, 0, 0.0, 0.05), 3)
     0.605
     """
-    angles = (np.arange(NODES) + 0.5) * math.pi / NODES  # nodes lie closer at the ends
+    angles = (np.arange(N_NODES) + 0.5) * math.pi / N_NODES  # nodes lie closer at the ends
     missed = betaincinv(fn + 0.5, tp + 0.5, (1.0 - np.cos(angles)) / 2.0)
 
     def excess(epsilon: float) -> float:

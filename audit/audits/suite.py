@@ -20,7 +20,7 @@ from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import AuditRecord, ProgressCallback, Workers
 
 
-def run(
+def run_suite(
     entries: Sequence[Entry],
     *,
     trials: int = 1_000_000,
@@ -39,7 +39,7 @@ def run(
 
     One entry alone is audited with ``seed`` itself, others by `entry_seed`; audits that ``stop_early`` are sequential.
     ``progress`` returns the callback of an entry's name, which may be sent to another process. A ``checkpoint`` is what
-    `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
+    `open_checkpoint` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
     """
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
@@ -50,17 +50,17 @@ def run(
         for entry in entries:
             record = None if checkpoint is None else AuditRecord(checkpoint, entry.name)
             terms = (trials, each, stop_early, n_jobs, record)
-            yield _audited(terms, (entry, seeds[entry.name], progress(entry.name)))
+            yield _audit_entry(terms, (entry, seeds[entry.name], progress(entry.name)))
         return
     provenance()  # asks git: before the runs
     told = ((entry, seeds[entry.name], progress(entry.name)) for entry in entries)
     workers, terms = Workers(n_jobs, "processes"), (trials, each, stop_early, 1, None)
-    for _, result in workers.each(_audited, terms, told, trials, in_order=True):
+    for _, result in workers.each(_audit_entry, terms, told, trials, in_order=True):
         known = {**result.execution, "command": command()}  # which a worker does not know
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
 
-def checkpointed(
+def open_checkpoint(
     path: str | os.PathLike[str],
     entries: Sequence[Entry],
     trials: int,
@@ -68,7 +68,7 @@ def checkpointed(
     seed: int | None,
     stop_early: bool = False,
 ) -> Checkpoint:
-    """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
+    """Open one checkpoint for a whole suite; arguments are as for `run_suite`, errors as for `Checkpoint`."""
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
         refuse_if_irrefutable(entry.claim)
@@ -82,7 +82,9 @@ def _spec_of(entry: Entry, trials: int, confidence: float) -> AuditSpec:
     return AuditSpec.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
-def _audited(terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]) -> Result:
+def _audit_entry(
+    terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]
+) -> Result:
     (trials, confidence, stop_early, n_jobs, record), (entry, seed, progress) = terms, told
     spec = _spec_of(entry, trials, confidence)
     runs = Runs(spec, entropy(seed), check_n_jobs(n_jobs), progress, record)

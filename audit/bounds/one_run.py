@@ -30,27 +30,27 @@ METHODS: dict[Method, str] = {
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
-LEAK_SHARE = 0.15
+DELTA_SHARE = 0.15
 """Share of the error kept for delta where the output decides how many are guessed (theorem 7)."""
-STRIDE = 1024
+BLOCK_SIZE = 1024
 """Probabilities of W computed at a time while looking for the greatest mean."""
-FAR = -600.0
+MIN_LOG_MASS = -600.0
 """Logarithm of P[W = v] from which on a geometric series is put in place of a tail: floats end near e^-708."""
 CURVE_SHARE = 16.0
 """[measured] Delta at which a claim about a curve is tested, in error probabilities a canary. Gaussian noise, mu 0.5 to
 2, 200 to 10,000 canaries: medians of rho are 0.67 to 1 of those of the best of 15 shares, and 0.58 to 0.88 at 1."""
-MOST_EPSILON = 100.0
+MAX_EPSILON = 100.0
 """[formula] More than guesses show: if m of them are right, epsilon is at most log(m / alpha)."""
-LOOKS = 17
+N_EPSILONS = 17
 """Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
-GRID = 65
+N_PARAMETERS = 65
 """Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
-ROUNDING = 1e-9
+MASS_TOLERANCE = 1e-9
 """Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
 
 
 @dataclass(frozen=True)
-class GuessCounts:
+class CanaryCounts:
     """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
 
     canaries: int
@@ -107,22 +107,22 @@ class GuessBound:
             advice = "give guesses='planned' or method='binomial'"
             raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
 
-    def of(self, counts: GuessCounts) -> float:
+    def of(self, counts: CanaryCounts) -> float:
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
-        share = LEAK_SHARE if self.decided_by_output else None
+        share = DELTA_SHARE if self.decided_by_output else None
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
-    def delta(self, counts: GuessCounts, epsilon: float) -> float:
+    def delta(self, counts: CanaryCounts, epsilon: float) -> float:
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
-        return delta_bound(*numbers, self.method, LEAK_SHARE if self.decided_by_output else None)
+        return delta_bound(*numbers, self.method, DELTA_SHARE if self.decided_by_output else None)
 
 
 @functools.lru_cache(maxsize=1024)
-def tested(claim: Claim, canaries: int, confidence: float) -> Claim:
+def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
     """The claim that guesses test: itself, or the (epsilon, delta)-DP that one without a theorem of its own implies.
 
     Delta is fixed before the run. If the implied claim is false with some epsilon, the claim is with every parameter
@@ -131,7 +131,7 @@ def tested(claim: Claim, canaries: int, confidence: float) -> Claim:
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
     # beside what is allowed at every epsilon
-    return claim.approximate(min(claim.profile(MOST_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
+    return claim.approximate(min(claim.profile(MAX_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
 
 
 def delta_of(claim: Claim) -> float:
@@ -146,28 +146,33 @@ def delta_of(claim: Claim) -> float:
 # If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
 
 
-def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
+def guess_p_value(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp"
+) -> float:
     """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
 
-    >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
+    >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
     """
-    return min(1.0, tail(guesses, correct, epsilon) + canaries * delta * LEAKS[method](guesses, correct, epsilon))
+    return min(
+        1.0,
+        binomial_tail(guesses, correct, epsilon) + canaries * delta * DELTA_TERMS[method](guesses, correct, epsilon),
+    )
 
 
-def tail(guesses: int, correct: int, epsilon: float) -> float:
+def binomial_tail(guesses: int, correct: int, epsilon: float) -> float:
     """Return beta = P[W >= v]."""
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
-def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
+def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
     """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
     if correct == 0:
         return 0.0  # v or more is certain
     wrong, q = guesses - correct, float(expit(epsilon))
     log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
     log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
-    if log_mass <= FAR:  # one tail is 1, and the masses of the other fall by at least these ratios
+    if log_mass <= MIN_LOG_MASS:  # one tail is 1, and the masses of the other fall by at least these ratios
         odds = math.exp(min(epsilon, 700.0))
         up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
         return (1.0 / (1.0 - up) if up < 1.0 else down / (1.0 - down)) / correct
@@ -175,14 +180,14 @@ def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
     return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
 
 
-def published_leak(guesses: int, correct: int, epsilon: float) -> float:
+def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
     """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
     q = float(expit(epsilon))
     from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
 
     best, total, top = 0.0, 0.0, correct
     while top > 0:  # from v - 1 downwards, until the mean can only fall
-        values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
+        values = np.arange(top - 1, max(top - 1 - BLOCK_SIZE, -1), -1)
         masses = binom.pmf(values, guesses, q)
         sums = total + np.cumsum(masses)
         best = max(best, float(np.max(sums / (correct - values))))
@@ -192,7 +197,10 @@ def published_leak(guesses: int, correct: int, epsilon: float) -> float:
     return 2.0 * best
 
 
-LEAKS: dict[str, Callable[[int, int, float], float]] = {"sharp": sharp_leak, "binomial": published_leak}
+DELTA_TERMS: dict[str, Callable[[int, int, float], float]] = {
+    "sharp": sharp_delta_term,
+    "binomial": published_delta_term,
+}
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -222,11 +230,11 @@ def epsilon_bound(
 
     def rejected(epsilon: float) -> bool:
         if leak_share is None:
-            return p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
+            return guess_p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
         kept = alpha * leak_share
-        looks = np.linspace(0.0, epsilon, LOOKS)
-        return tail(guesses, correct, epsilon) <= alpha - kept and all(
-            canaries * delta * LEAKS[method](guesses, correct, float(look)) <= kept for look in looks
+        looks = np.linspace(0.0, epsilon, N_EPSILONS)
+        return binomial_tail(guesses, correct, epsilon) <= alpha - kept and all(
+            canaries * delta * DELTA_TERMS[method](guesses, correct, float(look)) <= kept for look in looks
         )
 
     if high <= 0.0 or not rejected(0.0):
@@ -250,7 +258,7 @@ def delta_bound(
 ) -> float:
     """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`."""
     alpha = 1.0 - confidence
-    beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
+    beta, leak = binomial_tail(guesses, correct, epsilon), canaries * DELTA_TERMS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
     spare = alpha - beta if leak_share is None else kept if beta <= alpha - kept else 0.0
     return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
@@ -287,7 +295,7 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
         settled = needed == wrong  # nothing to add now means nothing to add later
         right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
         wrong = needed
-        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + ROUNDING)):
+        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + MASS_TOLERANCE)):
             break
     return np.asarray((right + wrong) * (canaries / guesses))
 
@@ -298,11 +306,11 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
         return 0.0
     low, width = 0.0, high
     for _ in range(4):
-        tried = low + width * np.linspace(0.0, 1.0, GRID)
-        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
+        tried = low + width * np.linspace(0.0, 1.0, N_PARAMETERS)
+        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + MASS_TOLERANCE
         if not refused[0]:
             return 0.0
-        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (GRID - 1)
+        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (N_PARAMETERS - 1)
     return low
 
 

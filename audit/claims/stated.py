@@ -12,7 +12,9 @@ import runpy
 import sys
 from typing import Any
 
-KINDS = "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP, alone or as (measurement, distance)"
+STATED_FORMS = (
+    "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP, alone or as (measurement, distance)"
+)
 
 
 def main() -> None:
@@ -24,30 +26,30 @@ def main() -> None:
     function = runpy.run_path(file)["imported"](name)
     for one in json.loads(parameters):
         try:
-            said = numbers_of(function(**one))
+            said = read_statement(function(**one))
         except Exception as error:
             said = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(said), file=answers, flush=True)
 
 
-def numbers_of(stated: Any) -> dict[str, Any]:
+def read_statement(stated: Any) -> dict[str, Any]:
     """Return the numbers of a claim by name: of a measurement of OpenDP, or of what is one already.
 
-    >>> numbers_of((1.0, 1e-6)), numbers_of({"rho": 0.5})
+    >>> read_statement((1.0, 1e-6)), read_statement({"rho": 0.5})
     ({'epsilon': 1.0, 'delta': 1e-06}, {'rho': 0.5})
     """
     first, *more = stated if isinstance(stated, tuple) and stated else (stated,)
     if isinstance(first, dict) and not more:
         return {name: float(number) for name, number in first.items()}
     if hasattr(first, "output_measure") or hasattr(first, "output_distance_type"):
-        return (of_opendp if hasattr(first, "output_measure") else of_old_opendp)(first, *more)
+        return (read_opendp if hasattr(first, "output_measure") else read_old_opendp)(first, *more)
     try:
         return _pure_or_approximate(first, *more)
     except (TypeError, ValueError):
-        raise TypeError(f"it returned {repr(stated)[:80]}; return {KINDS}") from None
+        raise TypeError(f"it returned {repr(stated)[:80]}; return {STATED_FORMS}") from None
 
 
-def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
+def read_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
     """Read ``measurement.map(d_in)``, by its output measure."""
     measure, loss = str(measurement.output_measure), measurement.map(d_in)
     if "Approximate" in measure:
@@ -65,7 +67,7 @@ def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> di
     raise ValueError(f"The measurement's output measure is {measure}; give delta for a curve, or a claim of your own.")
 
 
-def of_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
+def read_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
     """Search the least epsilon that ``measurement.check`` accepts, as OpenDP up to 0.4 has no map."""
     if hasattr(measurement, "map"):
         raise ValueError("OpenDP 0.5 and 0.6 do not say whether map() gives epsilon or rho; return it by its name.")

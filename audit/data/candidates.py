@@ -27,7 +27,7 @@ from epsaudit.data.neighbours import (
 )
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
-EXAMPLES = 256  # examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %
+N_EXAMPLES = 256  # examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:
@@ -116,7 +116,7 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     if not is_strategy(strategy):
         raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
     count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
-    examples = max(EXAMPLES, count)
+    examples = max(N_EXAMPLES, count)
     found: dict[str, DatasetPair] = {}
 
     @hypothesis.seed(seed)
@@ -150,20 +150,20 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     if not found:
         raise AuditError(f"None of the {examples} examples of the strategy were neighbours under '{adjacency}'.")
     pairs = list(found.values())
-    relation = adjacency or relation_seen(pairs)
+    relation = adjacency or common_relation(pairs)
     kept = pairs[:: -(-len(pairs) // count)]
-    kept += _extremes(pairs, relation) if relation else []
+    kept += _boundary_cases(pairs, relation) if relation else []
     return list({repr((pair.x, pair.x_prime)): pair for pair in kept}.values())
 
 
-def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:
+def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
     """Return `AddRemove` if it holds for all pairs, else None: what else looks alike may mean less, as `MaxChange`."""
     with contextlib.suppress(Exception):  # datasets may be of any kind
         return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
     return None
 
 
-def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
+def _boundary_cases(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
     datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
     kind = type(datasets[0])
     if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):

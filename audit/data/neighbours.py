@@ -33,8 +33,8 @@ from epsaudit.errors import AuditError, clipped, finite_at_least, with_article
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-NAMES = 60  # most characters of the names of a frame's columns, or of one of its rows, that are written out
-UNDER = "neighbours under "  # how the note of a result begins that names its neighbouring relations
+MAX_NAMES_LENGTH = 60  # most characters of the names of a frame's columns, or of one of its rows, that are written out
+RELATION_NOTE = "neighbours under "  # how the note of a result begins that names its neighbouring relations
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,9 @@ class DatasetPair:
                 sides = [[shorten(record, sys.maxsize) for record in _records(side)] for side in (self.x, self.x_prime)]
                 for number, (one, other) in enumerate(itertools.zip_longest(*sides, fillvalue="none")):
                     if one != other:
-                        shown = " against ".join(clipped(" ".join(side.split()), NAMES) for side in (one, other))
+                        shown = " against ".join(
+                            clipped(" ".join(side.split()), MAX_NAMES_LENGTH) for side in (one, other)
+                        )
                         sizes = " against ".join(f"{len(side):,}" for side in sides)
                         return f"{x} against {x_prime}; record {number} is {shown} ({sizes} records)"
         return f"{x} against {x_prime}"
@@ -107,7 +109,7 @@ class AddRemove(Adjacency):
     description = "the presence of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        return sorted(_differences(x, x_prime)) == [0, 1]
+        return sorted(_count_differences(x, x_prime)) == [0, 1]
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Substitution(Adjacency):
     description = "the value of exactly one record"
 
     def holds(self, x: Any, x_prime: Any) -> bool:
-        return _differences(x, x_prime) == (1, 1)
+        return _count_differences(x, x_prime) == (1, 1)
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
     [{'bob': 2}, {'ann': 1}]
     """
-    records, first = _distinct(dataset)
+    records, first = _distinct_records(dataset)
     x: Any = dataset if is_frame(dataset) or isinstance(dataset, Mapping) else records
     for position in first:
         others = [place != position for place in range(len(records))]
@@ -169,10 +171,10 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
     """
     if is_frame(dataset) or isinstance(dataset, Mapping):
         raise AuditError(f"{shorten(dataset)} is a frame or a mapping; replace_one takes a sequence or an array.")
-    (x, first), (replacements, others) = _distinct(dataset), _distinct(records)
+    (x, first), (replacements, others) = _distinct_records(dataset), _distinct_records(records)
     for position in first:
         for record in (replacements[place] for place in others):
-            if _comparable(record) != _comparable(x[position]):
+            if _comparison_value(record) != _comparison_value(x[position]):
                 name = f"{len(x)} records against one {shorten(x[position], 999)} made {shorten(record, 999)}"
                 yield DatasetPair(x, (*x[:position], record, *x[position + 1 :]), name)
 
@@ -180,7 +182,7 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
 def shorten(dataset: Any, width: int = 48) -> str:
     """Represent a dataset, or a record, in one line of at most ``width`` characters."""
     if hasattr(dataset, "columns") and is_frame(dataset):
-        return clipped(describe(dataset), width)
+        return clipped(describe_frame(dataset), width)
     if hasattr(dataset, "to_frame") and hasattr(dataset, "to_list") and hasattr(dataset, "head"):
         return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)  # of pandas or of polars
     try:
@@ -195,60 +197,60 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows"))
 
 
-def describe(frame: Any) -> str:
+def describe_frame(frame: Any) -> str:
     """Write the type, the shape and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
-    names = names if len(names) <= NAMES else f"{len(frame.columns)} columns from {frame.columns[0]} on"
+    names = names if len(names) <= MAX_NAMES_LENGTH else f"{len(frame.columns)} columns from {frame.columns[0]} on"
     rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
     return f"{type(frame).__name__} of {rows}: {names or 'no columns'}"
 
 
-def _distinct(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
+def _distinct_records(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
     try:
         records = tuple(_records(dataset))
     except TypeError as error:
         raise AuditError(f"{shorten(dataset)} is no dataset of records: {error}.") from None
     first: dict[Hashable, int] = {}
     for position, record in enumerate(records):
-        first.setdefault(_comparable(record), position)
+        first.setdefault(_comparison_value(record), position)
     return records, list(first.values())
 
 
-def _differences(x: Any, x_prime: Any) -> tuple[int, int]:
+def _count_differences(x: Any, x_prime: Any) -> tuple[int, int]:
     if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
         raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
-    ours, theirs = (Counter(map(_comparable, _records(dataset))) for dataset in (x, x_prime))
+    ours, theirs = (Counter(map(_comparison_value, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
 
 
-MOST_RECORDS = 100_000  # of two datasets together that are counted only for a note: a tenth of a second
+MAX_COUNTED_RECORDS = 100_000  # of two datasets together that are counted only for a note: a tenth of a second
 
 
-def far_apart(pair: DatasetPair, symbol: str) -> str:
+def describe_distance(pair: DatasetPair, symbol: str) -> str:
     """Say by how many records datasets differ that no relation made neighbours; '' for one, or if nobody knows."""
     records = 0
     with contextlib.suppress(Exception):  # datasets are of any kind
-        if not isinstance(pair.x, (str, bytes)) and len(pair.x) + len(pair.x_prime) <= MOST_RECORDS:
-            records = max(_differences(pair.x, pair.x_prime))
+        if not isinstance(pair.x, (str, bytes)) and len(pair.x) + len(pair.x_prime) <= MAX_COUNTED_RECORDS:
+            records = max(_count_differences(pair.x, pair.x_prime))
     times = records**2 if symbol == "rho" else records
     allowed = f"a claim for neighbours allows {times:,} times its {symbol}"
     return f"the datasets differ in {records:,} records: {allowed}" if records > 1 else ""
 
 
-def _comparable(record: Any) -> Hashable:
+def _comparison_value(record: Any) -> Hashable:
     """The record's value; lists are tuples, and a missing answer (nan) equals any other."""
     if isinstance(record, (int, str)):
         return record
     if isinstance(record, Mapping):
-        return frozenset((key, _comparable(value)) for key, value in record.items())
+        return frozenset((key, _comparison_value(value)) for key, value in record.items())
     if isinstance(record, Set):
         return frozenset(record)
     if isinstance(record, (tuple, list)):
-        return tuple(map(_comparable, record))
+        return tuple(map(_comparison_value, record))
     if isinstance(record, float) and math.isnan(record):
         return "nan"
     listed = record.tolist() if hasattr(record, "tolist") else record  # of numpy
-    return record if listed is record else _comparable(listed)
+    return record if listed is record else _comparison_value(listed)
 
 
 def _records(dataset: Any) -> Iterable[Any]:
@@ -261,7 +263,9 @@ def _records(dataset: Any) -> Iterable[Any]:
     return map(tuple, rows) if getattr(dataset, "ndim", 1) == 2 else rows
 
 
-PAIRS = "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
+HOW_TO_WRITE_PAIRS = (
+    "write (x, x_prime) or DatasetPair(x, x_prime), a list of those, or a strategy of hypothesis that draws them"
+)
 
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
 """How pairs of datasets may be written."""
@@ -292,10 +296,10 @@ def pair_of(value: Any) -> DatasetPair:
         return value
     if isinstance(value, tuple) and len(value) == 2:
         return DatasetPair(*value)
-    raise AuditError(f"{shorten(value)} is not a pair of datasets; {PAIRS}.")
+    raise AuditError(f"{shorten(value)} is not a pair of datasets; {HOW_TO_WRITE_PAIRS}.")
 
 
-def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
+def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
     if isinstance(pairs, DatasetPair):
         return [pairs]
@@ -307,16 +311,16 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     if not isinstance(pairs, (list, tuple)) and is_strategy(pairs):
         pairs = [pairs]
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Mapping)):
-        raise AuditError(f"pairs is {shorten(pairs)}; {PAIRS}.")
+        raise AuditError(f"pairs is {shorten(pairs)}; {HOW_TO_WRITE_PAIRS}.")
     found: list[DatasetPair] = []
     for part in pairs:
         if isinstance(part, DatasetPair) or not is_strategy(part):
             found.append(part if isinstance(part, DatasetPair) else pair_of(part))
             continue
-        from epsaudit.data.candidates import drawn, relation_seen  # which read their arguments here
+        from epsaudit.data.candidates import common_relation, drawn  # which read their arguments here
 
         found += (more := drawn(part, adjacency=adjacency))
-        if adjacency is None and relation_seen(more) is None:
+        if adjacency is None and common_relation(more) is None:
             raise AuditError(
                 "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, "
                 "for instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
@@ -324,10 +328,12 @@ def listed(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
     return found
 
 
-CONSTANTS = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
+CONSTANT_TYPES = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
 """Types whose values never change; so do dates, paths, enumerations, numpy scalars, and tuples of them all."""
-OTHER_CONSTANTS = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
-HOW = "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
+CONSTANT_BASES = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
+HOW_TO_GIVE_DATA = (
+    "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
+)
 
 
 class Dataset:
@@ -347,12 +353,14 @@ class Dataset:
         self.shared, self._bytes, self._mark = given, b"", b""
         if not self.constant:
             try:
-                self._bytes = _mark(given)
+                self._bytes = _to_bytes(given)
                 self.shared = pickle.loads(self._bytes)
-                self._mark = _mark(self.shared)
+                self._mark = _to_bytes(self.shared)
             except Exception as error:
                 what = f"what cannot be copied ({type(error).__name__}: {error})"
-                raise AuditError(f"The dataset holds {what}, so that not every run could see it anew. {HOW}") from error
+                raise AuditError(
+                    f"The dataset holds {what}, so that not every run could see it anew. {HOW_TO_GIVE_DATA}"
+                ) from error
 
     def copy(self) -> Any:
         return self.shared if self.constant else pickle.loads(self._bytes)
@@ -362,7 +370,7 @@ class Dataset:
         if self.constant:
             return True
         with contextlib.suppress(Exception):  # a run may leave behind what nobody can write
-            if _mark(used) == self._mark:
+            if _to_bytes(used) == self._mark:
                 return True
         self.changes = True
         return False
@@ -378,14 +386,14 @@ class Dataset:
         return repr(self.copy())
 
 
-def given(pair: DatasetPair) -> DatasetPair:
+def copy_pair(pair: DatasetPair) -> DatasetPair:
     """Return the pair with copies of what can change in it, so that who prepares for it does not spoil others."""
     if is_constant(pair.x) and is_constant(pair.x_prime):
         return pair
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
 
 
-def same(x: Any, x_prime: Any) -> bool:
+def are_equal(x: Any, x_prime: Any) -> bool:
     """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell."""
     if x is x_prime:
         return True
@@ -401,7 +409,7 @@ def same(x: Any, x_prime: Any) -> bool:
 def is_constant(value: Any) -> bool:
     """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them."""
     kind = type(value)
-    if kind in CONSTANTS or (isinstance(value, OTHER_CONSTANTS) and not hasattr(value, "__dict__")):
+    if kind in CONSTANT_TYPES or (isinstance(value, CONSTANT_BASES) and not hasattr(value, "__dict__")):
         return True
     if isinstance(value, enum.Enum):
         return is_constant(value.value)
@@ -417,13 +425,13 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
         what = "an open file" if stream else with_article(type(dataset).__name__)
         why = "the first run would use it up, and later ones see another dataset"
-        raise AuditError(f"The dataset {inside or 'is'} {what}: {why}. {HOW}")
+        raise AuditError(f"The dataset {inside or 'is'} {what}: {why}. {HOW_TO_GIVE_DATA}")
     if type(dataset) in (dict, list, tuple, set, frozenset) and not is_constant(dataset):
         for part in dataset.values() if isinstance(dataset, dict) else dataset:
             refuse_if_consumed(part, "holds")
 
 
-def _mark(value: Any) -> bytes:
+def _to_bytes(value: Any) -> bytes:
     """Write a value down to compare it: by pickle, in a microsecond, or else by cloudpickle, in ten."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)

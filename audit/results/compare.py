@@ -20,15 +20,17 @@ from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.sampling import Workers, certification_counts
 from epsaudit.text import lower
 
-SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
+SAME_RUNS, OTHER_COUNTS, NOT_TESTED = "no, the same runs", "other counts", "not tested"
 UNTESTED = {
-    CHANGED: "other counts: the same seed and budget gave other counts than before, so the code, or a library below "
+    OTHER_COUNTS: "other counts: the same seed and budget gave other counts than before, so the code, or a library below "
     "it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
     NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts depends on "
     "what it saw, and guesses about canaries of one run on each other: such counts have no exact test.",
 }
 """Verdicts about results that no test compares, and what is said of them below a table."""
-OTHERS = "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event on the new code"
+NO_COUNTERPART = (
+    "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event on the new code"
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Drift:
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []
-        for old, new, moved in [*told, *((*pair, same_runs(*pair)) for pair in self.untested)]:
+        for old, new, moved in [*told, *((*pair, compare_runs(*pair)) for pair in self.untested)]:
             a, b = old.lower_bound, new.lower_bound
             rows.append({"name": _name(old), "old": a, "new": b, "difference": f"{b - a:+.4f}", "moved": moved})
         return rows
@@ -72,7 +74,7 @@ class Drift:
     def notes(self) -> list[str]:
         """Return the sentences below the rows: what is in one file only or was not compared and why, and the tests."""
         count = len(self.comparisons)
-        verdicts = {same_runs(*pair) for pair in self.untested}
+        verdicts = {compare_runs(*pair) for pair in self.untested}
         told = [f"not compared: {reason}" for reason in self.not_compared]
         told += [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
@@ -106,42 +108,42 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     """
     error = fraction(error, "error probability", open_below=True)
     exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))  # an older version told pairs by texts
-    left = [(_told_by(result, exactly), result) for result in new]
+    left = [(_comparison_key(result, exactly), result) for result in new]
     pairs, reasons = [], []
     for result in old:
-        key = _told_by(result, exactly)
+        key = _comparison_key(result, exactly)
         alike = next((one for one in left if one[0] == key), None)
         if alike is None:
-            reasons.append(f"{_name(result)}: {OTHERS}")
+            reasons.append(f"{_name(result)}: {NO_COUNTERPART}")
         else:
             pairs.append((result, alike[1]))
             left.remove(alike)
     reasons += [f"{_name(result)}: only in the new results" for _, result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
-    comparisons = tuple(Comparison(a, b, p_value(a, b), error / len(compared)) for a, b in compared)
+    comparisons = tuple(Comparison(a, b, fisher_p_value(a, b), error / len(compared)) for a, b in compared)
     untested = tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
     return Drift(comparisons, tuple(reasons), error, untested)
 
 
-def same_runs(old: Result, new: Result) -> str:
+def compare_runs(old: Result, new: Result) -> str:
     """Say whether two results that no test compares are of the same runs, which their seed and terms determine."""
     before, after = ({**one.to_dict(), "provenance": None} for one in (old, new))
     if before == after:
-        return SAME
+        return SAME_RUNS
     terms = [(one.seed, one.confidence, getattr(one, "trials", None)) for one in (old, new)]
     steady = all(one.reproducible and getattr(one, "stopped", "") != "seconds" for one in (old, new))
-    return CHANGED if terms[0] == terms[1] and steady else NOT_TESTED
+    return OTHER_COUNTS if terms[0] == terms[1] and steady else NOT_TESTED
 
 
-def p_value(old: AuditResult, new: AuditResult) -> float:
+def fisher_p_value(old: AuditResult, new: AuditResult) -> float:
     """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
-    tables = [np.array(table) for table in zip(_proportions(old), _proportions(new), strict=True)]
+    tables = [np.array(table) for table in zip(_contingency_rows(old), _contingency_rows(new), strict=True)]
     from scipy.stats import fisher_exact  # slow to import
 
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
 
 
-def _proportions(result: AuditResult) -> list[tuple[int, int]]:
+def _contingency_rows(result: AuditResult) -> list[tuple[int, int]]:
     """The (yes, no) counts that the bound is computed from."""
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
@@ -189,7 +191,7 @@ def recount(
     )
 
 
-def _told_by(result: Result, exactly: bool) -> dict[str, str]:
+def _comparison_key(result: Result, exactly: bool) -> dict[str, str]:
     """What results must share to be compared, or named together; ``exactly`` if pairs are told by their data."""
     told = {"kind": type(result).__name__, "mechanism": result.mechanism, "claim": repr(result.claim)}
     if isinstance(result, AuditResult):

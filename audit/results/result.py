@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCHEMA = 1  # version of the result file's format
-COLUMNS = (
+ROW_COLUMNS = (
     *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
     *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
     "reproducible",
@@ -126,13 +126,13 @@ class Result(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object, which depends on the seed and the code alone; `from_dict` computes bounds afresh."""
-        return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.written_fields(self, self._written)}
+        return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.fields_to_json(self, self._written)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Rebuild a result from what `to_dict` returned; `AuditError` if it is malformed, or of another kind."""
         codec.check(data, cls._kind)
-        return cls(**codec.read_fields(cls, cls._fields(data)))
+        return cls(**codec.fields_from_json(cls, cls._fields(data)))
 
     @classmethod
     def _fields(cls, data: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +174,7 @@ class Result(ABC):
         """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
         said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.spent}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
-        return {name: said[name] if name in said else getattr(self, name, None) for name in COLUMNS}
+        return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the fields of `row` as a pandas DataFrame of one line; ``pandas.concat`` joins those of many."""
@@ -309,10 +309,10 @@ class AuditResult(PairResult):
 
 def save(results: Iterable[Result], path: Path) -> None:
     """Write a result file, whole or not at all; but for ``execution`` the same bytes for the same seed and code."""
-    write_whole(path, text(results))
+    write_whole(path, format_file(results))
 
 
-def text(results: Iterable[Result]) -> str:
+def format_file(results: Iterable[Result]) -> str:
     """Return what `save` writes."""
     written = []
     for result in results:
@@ -323,12 +323,12 @@ def text(results: Iterable[Result]) -> str:
     return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
 
 
-def read(path: Path) -> list[dict[str, Any]]:
+def read_file(path: Path) -> list[dict[str, Any]]:
     """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
     try:
         if not (content := Path(path).read_text(encoding="utf-8")).strip():
             raise AuditError(f"{path} is empty; a result file holds what --out wrote.")
-        data = json.loads(content, parse_constant=_no_number, object_pairs_hook=_once)
+        data = json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_unique_fields)
     except AuditError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -340,11 +340,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return list(data["results"])
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make a JSON object whose readers cannot differ in which of two values a field has."""
     found: dict[str, Any] = {}
     for name, value in fields:

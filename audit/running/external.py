@@ -37,9 +37,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, list_pairs, shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped, seconds_of, with_article
-from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen, values_of
+from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen, values_of
+from epsaudit.outputs.json_form import output_from_json
 from epsaudit.running.protocols import Mechanism
 
 SEEDS = 1 << 53  # below which languages whose numbers are doubles read them exactly
@@ -179,14 +180,14 @@ class Child:
             if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
                 sent = f"of shape {outputs.shape} and type {outputs.dtype} for {size} outputs"
                 self.fail(f"sent a block {sent}; it must be numbers of shape ({size}, ...)")
-            return normal_array(outputs)
+            return normalise_array(outputs)
         with contextlib.suppress(ValueError, RecursionError):  # an AuditError is a ValueError
             values = json.loads(b"[" + b",".join(lines) + b"]")  # seven times as fast as line by line
             if len(values) == len(lines):
-                return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
+                return pack_frozen([value if type(value) in PLAIN else output_from_json(value) for value in values])
         for number, line in enumerate(lines, 1):
             try:
-                from_json(json.loads(line))
+                output_from_json(json.loads(line))
             except (ValueError, RecursionError):
                 self.fail(f"wrote {_shown(line)} as output {number:,} of {size:,}, which is no output in JSON")
         raise AssertionError  # as one of them was none
@@ -434,7 +435,7 @@ def command(
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
     name, law = name or Path([*files, parts[0]][0]).name, _Restarted if fresh else CommandDistribution
-    return CommandMechanism(program, name, claim, relation, tuple(listed(pairs, relation)), law=law, fresh=fresh)
+    return CommandMechanism(program, name, claim, relation, tuple(list_pairs(pairs, relation)), law=law, fresh=fresh)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ import numpy as np
 
 from epsaudit.data.neighbours import is_constant
 from epsaudit.errors import AuditError, is_own_file, whole_at_least
-from epsaudit.outputs.normal_form import MOST_BITS
+from epsaudit.outputs.formatting import MAX_DECIMAL_BITS
 
 Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look", "many runs"]
 STAGES: dict[Stage, int] = {
@@ -229,7 +229,7 @@ def digest(value: Any) -> str:
 def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any]) -> Iterator[str]:
     """Flatten a value; ``above`` are those that it is part of, so that a cycle ends, ``seen`` functions and classes."""
     if isinstance(value, PLAIN):
-        long = isinstance(value, int) and value.bit_length() > MOST_BITS
+        long = isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS
         yield f"{type(value).__name__} {hex(value) if long else repr(value)}"  # type: ignore[arg-type]  # it is whole
         return
     if depth > DEEPEST or id(value) in above:

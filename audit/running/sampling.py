@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.ignored_parts import IgnoredParts, differing
-from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_to_json, join, pack_frozen
+from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs, pack_frozen
+from epsaudit.outputs.ignored_parts import IgnoredParts, find_differing
+from epsaudit.outputs.json_form import block_from_json, block_to_json
 from epsaudit.running.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.protocols import OutputLaws
@@ -283,7 +284,7 @@ def changed(sides: OutputLaws) -> tuple[bool, bool]:
 def notes_on(sides: Any) -> tuple[str, ...]:
     """Return what a result is to say of how its runs were made, and of what no witness has read."""
     first, second = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
-    kinds = differing(first, second) if first and second else []
+    kinds = find_differing(first, second) if first and second else []
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
@@ -340,10 +341,10 @@ def training_outputs(
     for name, blocks in zip(("x", "x'"), zip(*filter(None, found.values()), strict=True), strict=True):
         sizes = list(map(len, blocks))
         calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
-        outputs.append(join(blocks))
+        outputs.append(join_outputs(blocks))
         if (finding := dependence_of_outputs(outputs[-1], (calls, sizes), level)) is not None:
             refuse(finding, name)
-    return alike(*outputs)
+    return align_dtypes(*outputs)
 
 
 def certification_counts(
@@ -411,7 +412,7 @@ def _train_chunk(
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
     ignored = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), ignored
+    return (join_outputs(found[0]), join_outputs(found[1])), time.perf_counter() - started, changed(sides), ignored
 
 
 def _count_chunk(

@@ -52,7 +52,7 @@ def stated_claims(
     """Ask a library for its claim at each of several values of parameters, where it is installed.
 
     The function, given as for `Served`, takes the parameters by name and returns what
-    `epsaudit.claims.stated.numbers_of` reads. `AuditError` if that is no claim, or after ``timeout`` seconds.
+    `epsaudit.claims.stated.read_statement` reads. `AuditError` if that is no claim, or after ``timeout`` seconds.
     """
     asked = json.dumps([dict(one) for one in parameters])
     words = [python_of(environment), stated.__file__, serve.__file__, function, asked]

@@ -23,25 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaincc, gammaln, rel_entr
 
-from epsaudit.outputs.normal_form import (
-    WHOLE_IN_FLOATS,
-    Array,
-    Codes,
-    Floats,
-    Items,
-    Outputs,
-    alike,
-    columns_of,
-    distinct,
-    inside,
-    kind_of,
-    kinds_of,
-    order_key,
-    rows_of,
-    size_inside,
-    values_of,
-)
-from epsaudit.outputs.readings import READINGS, Reading, readings_of
+from epsaudit.outputs.arrays import Codes, Floats, Outputs, align_dtypes, kinds_of, rows_of, values_of
+from epsaudit.outputs.atoms import find_distinct
+from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
+from epsaudit.outputs.layouts import count_parts, layout_of, parts_at
+from epsaudit.outputs.normal_form import Array, Items, kind_of, order_key
+from epsaudit.outputs.readings import READINGS, Reading, suitable_readings
 from epsaudit.witnesses.events import (
     STATISTICS,
     At,
@@ -357,7 +344,7 @@ def releases_of(outputs: Outputs, outputs_prime: Outputs, size: int) -> list[Fea
 def rankings_of(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
     """List places of items, and differences of two places, that tell something, of rankings at a path."""
     size = min(len(outputs), LOOK)
-    ranked = _ranked(np.concatenate(alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))))
+    ranked = _ranked(np.concatenate(align_dtypes(parts_at(outputs[:size], path), parts_at(outputs_prime[:size], path))))
     if ranked is None:
         return []
     items, codes = ranked
@@ -449,7 +436,7 @@ class Fields:
             seen += len(level)
             paths, level = level[:room], []
             for path in paths:
-                parts = [inside(side, path) for side in sides]
+                parts = [parts_at(side, path) for side in sides]
                 level += [(*path, step) for step in found._look(parts, path, fields, sized)]
         kept = fields
         if len(fields) > MOST_FIELDS:
@@ -505,7 +492,7 @@ class Fields:
                 readings.append("checksum")
             texts = [value for value in seen if isinstance(value, str)][:MOST_PARTS]
             if texts and "words" not in before:
-                readings += readings_of(texts, before, FROM_THE_END)
+                readings += suitable_readings(texts, before, FROM_THE_END)
             elif texts and path[-1] in range(FROM_THE_END):
                 readings.append("characters")
             for name in ("bytes", "time", "duration"):
@@ -550,7 +537,7 @@ def _is_quantity(field: Feature) -> bool:
 def holding(outputs: Outputs, most: int) -> int:
     """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
     sample = outputs[:MOST_PARTS].tolist()
-    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
+    return most * len(sample) // max(sum(map(count_parts, sample)), 1)
 
 
 def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[tuple[float, Feature]]:
@@ -579,7 +566,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 break
         own: float | None = 0.0 if scale == 0 else None
         width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
-        if scale is None and len(known) == len(numbers) and np.abs(known).max() * 10.0**DIGITS < WHOLE_IN_FLOATS:
+        if scale is None and len(known) == len(numbers) and np.abs(known).max() * 10.0**DIGITS < MAX_EXACT_INTEGER:
             shifted = np.array([Scaled(feature, decimals).of(numbers) for decimals in range(DIGITS + 1)])
             codes = _remainders(shifted, 10).astype(np.int64) + 10 * np.arange(DIGITS + 1)[:, None]
             halves = np.split(codes, 2, axis=1)
@@ -597,7 +584,7 @@ def derived(sources: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
                 if span <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
-                if most >= WHOLE_IN_FLOATS:  # outputs may be more exact than floats
+                if most >= MAX_EXACT_INTEGER:  # outputs may be more exact than floats
                     floors = pooled(residue, sides)
                 remainders = _remainders(floors, modulus)
                 told, freedom = pearson(np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64), size)
@@ -634,8 +621,8 @@ def structure_of(outputs: Outputs, outputs_prime: Outputs, lengths: Sequence[Fea
 def _present(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[float, Feature]]:
     """Keys, elements or tokens at a path, by how likely chance makes their presence differ as it does."""
     counts: list[Counter[Any]] = []
-    for part in (inside(side, path) for side in sides):
-        columns = columns_of(part)
+    for part in (parts_at(side, path) for side in sides):
+        columns = layout_of(part)
         if columns and columns.kind == "mapping":
             counts.append(Counter(dict.fromkeys(columns.places, len(part))))
         else:
@@ -993,7 +980,7 @@ def encode(
     features = features or Features.of(*sides, learnt=learnt)
     fold = np.arange(size) % FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
-    first, place = distinct(both)
+    first, place = find_distinct(both)
     plain = both.dtype == np.float64
     if not plain:
         both = both.astype(object)  # what is read of objects is read once

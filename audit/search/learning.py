@@ -20,7 +20,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.special import expit, log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import Floats, Outputs, Singles, kinds_of, values_of
+from epsaudit.outputs.arrays import Floats, Outputs, Singles, kinds_of, values_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.search.encoding import (
     CELLS_TO_TEST,

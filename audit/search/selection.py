@@ -20,7 +20,9 @@ from scipy.special import expit, logit, ndtri, rel_entr
 
 from epsaudit.bounds.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.normal_form import Codes, Floats, Outputs, find_atoms, number
+from epsaudit.outputs.arrays import Codes, Floats, Outputs
+from epsaudit.outputs.atoms import find_atoms
+from epsaudit.outputs.normal_form import to_float
 from epsaudit.witnesses.events import Event, Feature, Interval, Region, Witness, parts_of
 
 SURE = 4.0
@@ -126,7 +128,7 @@ class PiecewiseRatio:
         for atom, value in zip(self.atoms, self.atom_values, strict=True):
             if value >= threshold:
                 included.append(atom)
-            elif any(one.contains(np.array([number(atom)]))[0] for one in intervals):
+            elif any(one.contains(np.array([to_float(atom)]))[0] for one in intervals):
                 excluded.append(atom)
         return Region(self.feature, tuple(intervals), tuple(included), tuple(excluded))
 

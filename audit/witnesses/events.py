@@ -22,31 +22,12 @@ from numpy.typing import NDArray
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError, whole_at_least, with_article
-from epsaudit.outputs.normal_form import (
-    MOST_BITS,
-    WHOLE_IN_FLOATS,
-    Array,
-    Floats,
-    Items,
-    Mask,
-    Outputs,
-    Raised,
-    columns_of,
-    describe_atoms,
-    find_atoms,
-    from_json,
-    inside,
-    is_atom,
-    kinds_of,
-    listed,
-    normal,
-    normal_array,
-    numbers_of,
-    rows_of,
-    to_json,
-    values_of,
-    written,
-)
+from epsaudit.outputs.arrays import Floats, Mask, Outputs, kinds_of, normalise_array, numbers_of, rows_of, values_of
+from epsaudit.outputs.atoms import describe_atoms, find_atoms, is_atom
+from epsaudit.outputs.formatting import MAX_DECIMAL_BITS, MAX_EXACT_INTEGER, format_value, list_names
+from epsaudit.outputs.json_form import output_from_json, output_to_json
+from epsaudit.outputs.layouts import layout_of, parts_at
+from epsaudit.outputs.normal_form import Array, Items, Raised, normalise
 from epsaudit.outputs.readings import Reading
 
 
@@ -111,12 +92,12 @@ def _encode(value: Any) -> Any:
         return feature_to_dict(value)
     if type(value) is tuple:
         return [_encode(part) for part in value]
-    return value if isinstance(value, float) and np.isfinite(value) else to_json(value)
+    return value if isinstance(value, float) and np.isfinite(value) else output_to_json(value)
 
 
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
-        return feature_from_dict(value) if "kind" in value else from_json(value)
+        return feature_from_dict(value) if "kind" in value else output_from_json(value)
     return tuple(map(_decode, value)) if isinstance(value, list) else value
 
 
@@ -124,7 +105,7 @@ def path_label(path: Path) -> str:
     """Write a path as a person would."""
     label = "y"
     for step in path:
-        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{written(step)}]"
+        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{format_value(step)}]"
     return label
 
 
@@ -148,7 +129,7 @@ class Value:
     label = "y"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
+        return np.full(len(outputs), np.nan) if layout_of(outputs) else numbers_of(outputs)
 
 
 @readable
@@ -174,7 +155,7 @@ class At(Labelled):
     form = "{place}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
+        part = parts_at(outputs, self.path)
         return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
 
 
@@ -193,11 +174,11 @@ class Code(Labelled):
 
     def written(self, codes: Sequence[int]) -> str:
         """Write that the value is one of those with these numbers."""
-        names, label = [written(self.values[code]) for code in codes], path_label(self.path)
-        return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{listed(names)}}}"
+        names, label = [format_value(self.values[code]) for code in codes], path_label(self.path)
+        return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{list_names(names)}}}"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        found = find_atoms(inside(outputs, self.path), self.values)
+        found = find_atoms(parts_at(outputs, self.path), self.values)
         return np.where(found >= 0, found.astype(float), np.nan)
 
 
@@ -209,8 +190,8 @@ class Length(Labelled):
     form = "len({place})"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
-        if columns := columns_of(part):
+        part = parts_at(outputs, self.path)
+        if columns := layout_of(part):
             return np.full(len(outputs), float(len(columns.places)))
         if part.dtype.kind == "U":
             return np.char.str_len(part).astype(float)
@@ -235,7 +216,7 @@ class HasKind(Labelled):
         return f"y is {noun}", f"y is not {noun}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        if columns := columns_of(outputs):
+        if columns := layout_of(outputs):
             return np.full(len(outputs), float(columns.kind == self.name))
         return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
@@ -250,19 +231,19 @@ class Contains(Labelled):
 
     @property
     def says(self) -> tuple[str, str]:
-        place, key = path_label(self.path), written(self.key)
+        place, key = path_label(self.path), format_value(self.key)
         return f"{place} has {key}", f"{place} has no {key}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
+        part = parts_at(outputs, self.path)
         rows = rows_of(part) if len(part) else None
         if rows is not None and type(self.key) is float:
             return _equal(rows, self.key).any(axis=1).astype(float)
-        key = normal(self.key)  # of NaN the one object that all outputs hold
-        if columns := columns_of(part):
+        key = normalise(self.key)  # of NaN the one object that all outputs hold
+        if columns := layout_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(key in columns.places))
-            parts = (inside(part, (place,)) for place in columns.places)
+            parts = (parts_at(part, (place,)) for place in columns.places)
             return np.asarray(sum(is_atom(part, (key,)) for part in parts) > 0, float)
         return np.fromiter((key in elements_of(value) for value in values_of(part)), float, len(outputs))
 
@@ -288,15 +269,15 @@ class PlaceOf:
 
     @property
     def label(self) -> str:
-        return f"place of {written(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
+        return f"place of {format_value(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
-        outputs = inside(outputs, self.path)
+        outputs = parts_at(outputs, self.path)
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] and type(self.item) is float:
             found = _equal(rows, self.item)
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
-        item = normal(self.item)  # of NaN the one object that all outputs hold
+        item = normalise(self.item)  # of NaN the one object that all outputs hold
         lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
@@ -314,7 +295,7 @@ def in_digits(number: float, digits: int = DIGITS) -> str:
     ('0.3', '1234567', '1e+15', '1.23457e+06')
     """
     number = float(number)
-    whole = number.is_integer() and abs(number) <= WHOLE_IN_FLOATS
+    whole = number.is_integer() and abs(number) <= MAX_EXACT_INTEGER
     text = f"{number:.{digits}g}"
     return f"{number:.0f}" if whole and float(text) != number else text
 
@@ -707,7 +688,7 @@ class Additive:
     def label(self) -> str:
         spread = [max(one.values, default=0.0) - min(one.values, default=0.0) for one in self.terms]
         ranked = sorted(range(len(spread)), key=lambda place: -spread[place])
-        return f"score of ({listed([self.terms[place].feature.label for place in ranked], SHOWN)})"
+        return f"score of ({list_names([self.terms[place].feature.label for place in ranked], SHOWN)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         total, rows = np.zeros(len(outputs)), rows_of(outputs) if len(outputs) else None
@@ -747,7 +728,7 @@ class Tree:
     @property
     def label(self) -> str:
         asked = dict.fromkeys(column for column in self.columns if column >= 0)
-        return f"score of ({listed([self.features[column].label for column in asked], SHOWN)})"
+        return f"score of ({list_names([self.features[column].label for column in asked], SHOWN)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         asked = sorted(set(self.columns) - {-1})
@@ -888,8 +869,8 @@ class Region:
             "kind": "Region",
             "feature": feature_to_dict(self.feature),
             "intervals": intervals,
-            "included": [to_json(atom) for atom in self.included],
-            "excluded": [to_json(atom) for atom in self.excluded],
+            "included": [output_to_json(atom) for atom in self.included],
+            "excluded": [output_to_json(atom) for atom in self.excluded],
             "text": str(self),
         }
 
@@ -919,7 +900,7 @@ class Witness:
         Raises `AuditError` if an output lies in both events: it would count for whichever side it came from.
         """
         if outputs.dtype.kind in "biu":  # counted by hand: an audit's outputs are in normal form already
-            outputs = normal_array(outputs)
+            outputs = normalise_array(outputs)
         first, second = self.guess_x, self.guess_x_prime
         if first is None or second is None:
             guesses = None if first is None else first.contains(outputs)
@@ -932,8 +913,8 @@ class Witness:
         if (lies_in_both := found[0] & found[1]).any():
             both = np.flatnonzero(lies_in_both)
             raise AuditError(
-                f"The output {written(values_of(outputs[both[:1]])[0])} lies in both events, {first} and {second}; "
-                "the events of a witness must hold no output in common."
+                f"The output {format_value(values_of(outputs[both[:1]])[0])} lies in both events, {first} and "
+                f"{second}; the events of a witness must hold no output in common."
             )
         return found
 
@@ -988,8 +969,8 @@ def event_from_dict(data: dict[str, Any]) -> Event:
             return Region(
                 feature_from_dict(data["feature"]),
                 tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
-                tuple(from_json(atom) for atom in data["included"]),
-                tuple(from_json(atom) for atom in data["excluded"]),
+                tuple(output_from_json(atom) for atom in data["included"]),
+                tuple(output_from_json(atom) for atom in data["excluded"]),
             )
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
@@ -1088,7 +1069,7 @@ def _condition_of_cell(table: Together, code: int) -> str:
         if isinstance(feature, Code):
             value = feature.values[place]
             if type(value) is not float or math.isnan(value):
-                raise NotShort(f"the event names {written(value)} at a place inside the output")
+                raise NotShort(f"the event names {format_value(value)} at a place inside the output")
             feature, inside = At(feature.path), Interval(value, value)
         cells.append(condition(Region(feature, (inside,))))
     return f"({' and '.join(cells)})"
@@ -1099,7 +1080,7 @@ def literal(value: Any) -> str:
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, str, bytes)):
-        return hex(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else repr(value)
+        return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value!r}"
     if isinstance(value, (Items, dict)):
@@ -1161,7 +1142,7 @@ def _atoms(atoms: tuple[Hashable, ...]) -> str:
                 raise NotShort(f"the event names the exception {atom.exception}")
             parts.append(literal({"raises": atom.exception}))
         elif isinstance(atom, Items) and len(atom) > 1:  # whose order counts
-            raise NotShort(f"the event names the output {written(atom)}")
+            raise NotShort(f"the event names the output {format_value(atom)}")
         else:
             parts.append(literal(atom))
     return f"[{', '.join(parts)}]"

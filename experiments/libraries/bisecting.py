@@ -23,7 +23,7 @@ from typing import Any
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.suite import entry_seed
-from epsaudit.errors import AuditError, confidence_of, meant
+from epsaudit.errors import AuditError, confidence_of, suggest_name
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
 from epsaudit.running.provenance import entropy, write_whole
@@ -219,7 +219,8 @@ def bisect(
     start = start or own
     if start not in versions:
         raise AuditError(
-            f"pip knows no {package} {start} for this Python; it knows {', '.join(versions)}.{meant(start, versions)}"
+            f"pip knows no {package} {start} for this Python; it knows {', '.join(versions)}."
+            f"{suggest_name(start, versions)}"
         )
     each = 1.0 - (1.0 - confidence) / len(versions)
     found: dict[str, Tried] = {}

@@ -27,10 +27,10 @@ from epsaudit.audits.one_run import (
     SeparateHalf,
     Threshold,
     bounds,
-    places,
+    canary_order,
     planned_guesses,
 )
-from epsaudit.bounds.one_run import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500
@@ -274,11 +274,11 @@ class TestRules:
         return audit_scores(self.included, self.scores, claim=PureDP(1.0), guesses=guesses, **keywords).counts
 
     def test_fixed_numbers_are_the_extremes(self):
-        assert self.counts((2, 1)) == (GuessCounts(6, 2, 1, 1, 1),)
-        assert self.counts(3) == (GuessCounts(6, 2, 1, 1, 1),)
+        assert self.counts((2, 1)) == (CanaryCounts(6, 2, 1, 1, 1),)
+        assert self.counts(3) == (CanaryCounts(6, 2, 1, 1, 1),)
 
     def test_a_threshold_guesses_everybody(self):
-        assert self.counts(Threshold(2.5)) == (GuessCounts(6, 3, 3, 2, 2),)
+        assert self.counts(Threshold(2.5)) == (CanaryCounts(6, 3, 3, 2, 2),)
 
     def test_a_separate_half_guesses_about_the_other_half_only(self):
         rng = np.random.default_rng(0)
@@ -288,7 +288,7 @@ class TestRules:
         assert counts.canaries == 500
         # what the guessed half's coins say has no part in how many are guessed
         flipped = included.copy()
-        guessed = places(1000, 7)[1::2]
+        guessed = canary_order(1000, 7)[1::2]
         flipped[guessed] = ~flipped[guessed]
         (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
@@ -297,7 +297,7 @@ class TestRules:
     def test_a_separate_half_pays_for_delta(self):
         (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses="half", seed=3)).counts
         numbers = counts.canaries, counts.guesses, counts.correct
-        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", LEAK_SHARE)
+        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", DELTA_SHARE)
         assert 0.0 < result.lower_bound < bounds.epsilon_bound(*numbers, 1e-3, 0.95)
 
     def test_the_plan_does_not_look_at_the_answers(self):
@@ -409,7 +409,7 @@ class TestErrors:
     def test_counts_that_cannot_be_are_refused(self):
         for numbers in ((10, 5, 5, 6, 0), (10, 6, 5, 0, 0), (10, 5, 5, -1, 0)):
             with pytest.raises(AuditError):
-                GuessCounts(*numbers)
+                CanaryCounts(*numbers)
 
     def test_a_function_that_spoils_its_argument_changes_nothing(self):
         def spoil(included, rng):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, GuessCounts, Method, delta_of, tested
+from epsaudit.bounds.one_run import METHODS, Bools, CanaryCounts, GuessBound, Method, delta_of, tested_claim
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
@@ -23,43 +23,43 @@ from epsaudit.results.result import Result
 from epsaudit.running.provenance import entropy, provenance, stream
 from epsaudit.text import lower, percent
 
-FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
+GUESS_SHARES = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out. Sums
 of 1,000 to 100,000 canaries under four claims, with the noise claimed and with half of it, certify 89 % of the claim on
 average; with other shares as much within 0.4 %, with the first four 6 % less."""
-PAID_FRACTIONS = (1.0, 0.25, 0.05, 0.01)
+BONFERRONI_SHARES = (1.0, 0.25, 0.05, 0.01)
 """Shares that 'bonferroni' tries at once: 83 % of the claim in these sums, two shares 84 %, and all eight 81 %."""
-FEWEST = 8
+MIN_GUESSES = 8
 """Fewest guesses that are worth trying: at 95 %, eight right ones of eight show epsilon 0.79."""
-SPARE = 1.25
+MIN_REACH = 1.25
 """Times the claim that right guesses throughout should be able to certify; 1 to 2 certify as much within 1 %."""
-WORTH = 0.9
+MIN_MERIT_SHARE = 0.9
 """Share of the best predicted bound that this is worth giving up for; 0.5 to 1 certify as much within 1.1 %."""
-LEAKS = tuple(np.geomspace(0.25, 8.0, 31).tolist())
+LADDER_MUS = tuple(np.geomspace(0.25, 8.0, 31).tolist())
 """The mu for which `ladder` plans: from what 10,000 canaries hardly show to what gives them all away. 161 of them
 certify as much within 4 % of 1,000 to 100,000 canaries with shifts of 1, 2 and 4, on average as much within 0.2 %."""
-Sizes = list[tuple[int, int]]
+GuessSizes = list[tuple[int, int]]
 """How many are guessed in and out, for each set of guesses."""
 
 
-def extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessCounts:
+def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> CanaryCounts:
     """Guess the ``highest`` scores in and the ``lowest`` out; ties are broken by place, which no coin may decide."""
     order = np.argsort(scores, kind="stable")
     place = np.empty(len(scores), dtype=np.intp)
     place[order] = np.arange(len(scores))
-    return tally(included, place >= len(scores) - highest, place < lowest)
+    return count_guesses(included, place >= len(scores) - highest, place < lowest)
 
 
-def tally(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessCounts:
+def count_guesses(included: Bools, guessed_in: Bools, guessed_out: Bools) -> CanaryCounts:
     """Compare guesses with who was included."""
     right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
-    return GuessCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
+    return CanaryCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
 
 
 class GuessRule(Tagged, ABC):
     """How many canaries are guessed in and out; a frozen dataclass, fixed before the run.
 
-    Canaries come to `count` in a random order that no coin decided (`places`), so a rule may use places.
+    Canaries come to `count` in a random order that no coin decided (`canary_order`), so a rule may use places.
     """
 
     _what = "no rule of guessing"
@@ -71,10 +71,10 @@ class GuessRule(Tagged, ABC):
     """How it prints, its fields put in."""
 
     @abstractmethod
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         """Guess from the scores, compare with who was included, and return one count for each set of guesses."""
 
-    def certified(self, counts: Sequence[GuessCounts], bound: GuessBound) -> tuple[float, GuessCounts]:
+    def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         """Return the lower bound that all counts show together, and which of them it rests on."""
         share = replace(bound, confidence=1.0 - (1.0 - bound.confidence) / len(counts))
         best = max(counts, key=share.of)
@@ -84,19 +84,19 @@ class GuessRule(Tagged, ABC):
         return self.words.format(self)
 
 
-class Beforehand(GuessRule):
+class PredeterminedRule(GuessRule):
     """A rule whose numbers of guesses follow from the claim and the number of canaries."""
 
     @abstractmethod
-    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
         """Return how many highest scores are guessed in and how many lowest out."""
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        return [extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+        return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
 
 @dataclass(frozen=True)
-class Fixed(Beforehand):
+class Fixed(PredeterminedRule):
     """The ``highest`` scores are guessed in, the ``lowest`` out; numbers given beforehand."""
 
     highest: int
@@ -107,12 +107,12 @@ class Fixed(Beforehand):
         whole_at_least(self.highest, 0, "number of canaries to guess in")
         whole_at_least(self.lowest, 0, "number of canaries to guess out")
 
-    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
+    def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
         return [(self.highest, self.lowest)]
 
 
 @dataclass(frozen=True)
-class Planned(Beforehand):
+class Planned(PredeterminedRule):
     """The number predicted to certify most, were the claim exact and the scores Gaussian; nothing is looked at.
 
     If that refutes the claim, larger parameters are tested, each at the whole level by the number that `ladder` gives
@@ -122,19 +122,19 @@ class Planned(Beforehand):
     shared: ClassVar[bool] = False
     words = "planned beforehand from the claim and the number of canaries"
 
-    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        return [halved(planned_guesses(canaries, bound))]
+    def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
+        return [split_evenly(planned_guesses(canaries, bound))]
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         counts = super().count(included, scores, bound)
         if bound.of(counts[0]) > bound.claim.parameter:
             for least, guesses in ladder(len(included), bound)[1:]:
-                counts.append(extremes(included, scores, *halved(guesses)))
+                counts.append(guess_extremes(included, scores, *split_evenly(guesses)))
                 if bound.of(counts[-1]) <= least:
                     break
         return counts
 
-    def certified(self, counts: Sequence[GuessCounts], bound: GuessBound) -> tuple[float, GuessCounts]:
+    def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         shown = bound.of(counts[0])
         if len(counts) == 1:
             return shown, counts[0]
@@ -156,25 +156,25 @@ class SeparateHalf(GuessRule):
     decided_by_output: ClassVar[bool] = True
     words = "how many was chosen on half of the canaries, the guesses are about the others"
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        tried = [halved(number) for number in symmetric(len(included) // 2, FRACTIONS)]
-        best = max(tried, key=lambda size: bound.of(extremes(included[::2], scores[::2], *size)))
-        return [extremes(included[1::2], scores[1::2], *best)]
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+        tried = [split_evenly(number) for number in guess_numbers(len(included) // 2, GUESS_SHARES)]
+        best = max(tried, key=lambda size: bound.of(guess_extremes(included[::2], scores[::2], *size)))
+        return [guess_extremes(included[1::2], scores[1::2], *best)]
 
 
 @dataclass(frozen=True)
-class Bonferroni(Beforehand):
+class Bonferroni(PredeterminedRule):
     """Several numbers of guesses, given beforehand as shares of the canaries; the error is shared among them."""
 
-    shares: tuple[float, ...] = PAID_FRACTIONS
+    shares: tuple[float, ...] = BONFERRONI_SHARES
     words = "the best of several numbers fixed beforehand, which share the error (Bonferroni)"
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0.0 < share <= 1.0 for share in self.shares):
             raise AuditError(f"The shares to guess are {self.shares!r}; they must be numbers in (0, 1], at least one.")
 
-    def sizes(self, canaries: int, bound: GuessBound) -> Sizes:
-        return [halved(number) for number in symmetric(canaries, self.shares)]
+    def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
+        return [split_evenly(number) for number in guess_numbers(canaries, self.shares)]
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class Signs(GuessRule):
     decided_by_output: ClassVar[bool] = True
     words = "as given: in above 0, out below 0, none at 0"
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        return [tally(included, scores > 0.0, scores < 0.0)]
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+        return [count_guesses(included, scores > 0.0, scores < 0.0)]
 
 
 @dataclass(frozen=True)
@@ -195,11 +195,11 @@ class Threshold(GuessRule):
     at: float = 0.0
     words = "everybody is guessed, in where the score is above {0.at:g}"
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessCounts]:
-        return [tally(included, scores > self.at, scores <= self.at)]
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+        return [count_guesses(included, scores > self.at, scores <= self.at)]
 
 
-NAMED: dict[str, Callable[[], GuessRule]] = {
+RULES_BY_NAME: dict[str, Callable[[], GuessRule]] = {
     "planned": Planned,
     "half": SeparateHalf,
     "bonferroni": Bonferroni,
@@ -207,7 +207,7 @@ NAMED: dict[str, Callable[[], GuessRule]] = {
 }
 
 
-def halved(guesses: int) -> tuple[int, int]:
+def split_evenly(guesses: int) -> tuple[int, int]:
     """Part a number of guesses into those in and those out."""
     return (guesses + 1) // 2, guesses // 2
 
@@ -218,14 +218,14 @@ def rule_of(guesses: str | int | tuple[int, int] | GuessRule, canaries: int) -> 
     >>> print(rule_of(100, 1000))
     the 50 highest scores in, the 50 lowest out, fixed beforehand
     """
-    if isinstance(guesses, str) and guesses in NAMED:
-        return NAMED[guesses]()
+    if isinstance(guesses, str) and guesses in RULES_BY_NAME:
+        return RULES_BY_NAME[guesses]()
     if isinstance(guesses, GuessRule):
         rule = guesses
     elif isinstance(guesses, tuple) and len(guesses) == 2:
         rule = Fixed(*guesses)
     elif isinstance(guesses, int) and not isinstance(guesses, bool):
-        rule = Fixed(*halved(guesses))
+        rule = Fixed(*split_evenly(guesses))
     else:
         or_else = "how many to guess in all, how many in and out as a pair, or a rule of epsaudit.audits.one_run"
         raise AuditError(f"guesses is {guesses!r}; it must be 'planned', 'half', 'bonferroni', 'signs', {or_else}.")
@@ -247,30 +247,30 @@ def planned_guesses(canaries: int, bound: GuessBound) -> int:
         mu = float(GaussianDP(1.0).least_at(mu, delta_of(bound.claim)))
 
     def shown(guesses: int, accuracy: float) -> float:
-        return bound.of(GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
+        return bound.of(CanaryCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
 
-    numbers = symmetric(canaries, FRACTIONS)
+    numbers = guess_numbers(canaries, GUESS_SHARES)
     accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
     merits = dict(zip(numbers, map(shown, numbers, accuracies), strict=True))
     best = max(numbers, key=merits.__getitem__)
-    able = [number for number in numbers if shown(number, 1.0) > SPARE * bound.claim.parameter]
+    able = [number for number in numbers if shown(number, 1.0) > MIN_REACH * bound.claim.parameter]
     farther = max(able, key=merits.__getitem__, default=best)
-    return farther if merits[farther] >= WORTH * merits[best] else best
+    return farther if merits[farther] >= MIN_MERIT_SHARE * merits[best] else best
 
 
 @functools.lru_cache(maxsize=1024)
 def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
     """Return ascending parameters, and how many guesses test those up to each of them; the last tests all above.
 
-    The first is the claim's. Those above it are what leaks of `LEAKS` show with the number of guesses that shows most.
+    The first is the claim's. Those above it are what leaks of `LADDER_MUS` show with the number of guesses that shows most.
     """
 
     def shown(guesses: int, accuracy: float) -> float:
-        return bound.of(GuessCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
+        return bound.of(CanaryCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
 
-    numbers = symmetric(canaries, FRACTIONS)
+    numbers = guess_numbers(canaries, GUESS_SHARES)
     steps = [(bound.claim.parameter, planned_guesses(canaries, bound))]
-    for mu in LEAKS:
+    for mu in LADDER_MUS:
         accuracies = gaussian_accuracy(np.array(numbers) / canaries, mu).tolist()
         most, guesses = max((shown(n, accuracy), n) for n, accuracy in zip(numbers, accuracies, strict=True))
         if most > steps[-1][0]:
@@ -278,17 +278,17 @@ def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
     return steps
 
 
-def symmetric(canaries: int, shares: Sequence[float]) -> list[int]:
+def guess_numbers(canaries: int, shares: Sequence[float]) -> list[int]:
     """Numbers of guesses at these shares of the canaries, without those too few to show anything."""
     numbers = [round(canaries * share) for share in shares]
-    return [number for number in numbers if number >= FEWEST] or [canaries]
+    return [number for number in numbers if number >= MIN_GUESSES] or [canaries]
 
 
 Guesses = str | int | tuple[int, int] | GuessRule
 StepCallback = Callable[[int, int], None]
 """Told (steps done, steps in all) while the one run goes on."""
-COINS, RUN, PLACES = range(3)
-"""Which of the streams of 'one run' the coins, the run, and `places` draw from."""
+COIN_STREAM, RUN_STREAM, ORDER_STREAM = range(3)
+"""Which of the streams of 'one run' the coins, the run, and `canary_order` draw from."""
 
 
 @runtime_checkable
@@ -377,30 +377,30 @@ def audit_one_run(
     else:
         name, run = getattr(mechanism, "__name__", "mechanism"), mechanism
     canaries = whole_at_least(canaries, 1, "number of canaries")
-    terms = terms_of(claim, guesses, method, confidence, canaries)
+    terms = check_terms(claim, guesses, method, confidence, canaries)
     provenance()  # asks git: before the run
     seed = entropy(seed)
-    included = stream(seed, "one run", COINS).random(canaries) < 0.5
+    included = stream(seed, "one run", COIN_STREAM).random(canaries) < 0.5
     # a copy: what the mechanism does to its argument is its own business
-    scores = run(included.copy(), stream(seed, "one run", RUN))
+    scores = run(included.copy(), stream(seed, "one run", RUN_STREAM))
     reproducible = bool(getattr(mechanism, "reproducible", _has_canaries(mechanism)))
-    result = result_of(name, included, scores, seed, terms, reproducible=reproducible)
+    result = make_result(name, included, scores, seed, terms, reproducible=reproducible)
     return replace(result, seconds=time.perf_counter() - started)
 
 
-def places(canaries: int, seed: int) -> NDArray[np.intp]:
+def canary_order(canaries: int, seed: int) -> NDArray[np.intp]:
     """Return the order in which rules see the canaries: a random permutation that the seed alone decides.
 
     Rules break ties, and halve, by place, which would tell the coin where rows are laid out by coin.
     """
-    return stream(seed, "one run", PLACES).permutation(canaries)
+    return stream(seed, "one run", ORDER_STREAM).permutation(canaries)
 
 
 def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:  # unlike isinstance, asks for no claim
     return callable(getattr(mechanism, "scores", None))
 
 
-def terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
+def check_terms(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
     """Check everything before the run, so that nothing is trained in vain; return fields of the result."""
     confidence, rule = confidence_of(confidence), rule_of(guesses, canaries)
     if method == "auto":
@@ -408,12 +408,12 @@ def terms_of(claim: Claim | None, guesses: Guesses, method: str, confidence: flo
     elif method not in METHODS:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
     decided = rule.decided_by_output
-    asked = tested(claim, canaries, confidence) if isinstance(claim, Claim) else claim
+    asked = tested_claim(claim, canaries, confidence) if isinstance(claim, Claim) else claim
     GuessBound(asked, method, confidence, decided)  # type: ignore[arg-type]  # it refuses what is no claim
     return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
 
 
-def numbers(scores: Any, canaries: int) -> NDArray[Any]:
+def check_scores(scores: Any, canaries: int) -> NDArray[Any]:
     """Return scores as an array; raises `AuditError` unless there is a number for each canary."""
     values = np.asarray(scores)
     if values.shape != (canaries,) or values.dtype.kind not in "fiub":
@@ -424,12 +424,12 @@ def numbers(scores: Any, canaries: int) -> NDArray[Any]:
     return values
 
 
-def result_of(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
-    """Check the scores, put the canaries in `places`, guess, and keep the counts."""
+def make_result(name: str, included: Bools, scores: Any, seed: int, terms: dict[str, Any], **more: Any) -> OneRunResult:
+    """Check the scores, put the canaries in `canary_order`, guess, and keep the counts."""
     canaries = len(included)
-    values = numbers(scores, canaries)
-    order, rule = places(canaries, seed), terms["rule"]
-    claim = tested(terms["claim"], canaries, terms["confidence"])
+    values = check_scores(scores, canaries)
+    order, rule = canary_order(canaries, seed), terms["rule"]
+    claim = tested_claim(terms["claim"], canaries, terms["confidence"])
     bound = GuessBound(claim, terms["method"], terms["confidence"], rule.decided_by_output)
     counts = tuple(rule.count(included[order], values[order], bound))
     more |= {"seed": seed, "provenance": provenance(), **terms}
@@ -448,7 +448,7 @@ class OneRunResult(Result):
     """How the number of guesses was decided."""
     method: Method
     """How counts become a bound: 'sharp', 'binomial' or 'trade-off'."""
-    counts: tuple[GuessCounts, ...]
+    counts: tuple[CanaryCounts, ...]
     """What the guesses came to; several sets share the error probability equally."""
     given: bool = False
     """Whether the coins and scores came from a run made elsewhere, by `epsaudit.audit_scores`."""
@@ -464,13 +464,13 @@ class OneRunResult(Result):
         return {**super().to_dict(), **({"notes": list(self.notes)} if self.notes else {})}
 
     @functools.cached_property
-    def _certified(self) -> tuple[float, GuessCounts]:
+    def _certified(self) -> tuple[float, CanaryCounts]:
         return self.rule.certified(self.counts, self._bound(self.tested, self.confidence))
 
     @functools.cached_property
     def tested(self) -> Claim:
         """What the guesses test: the claim, or the (epsilon, delta)-DP that a claim without a theorem implies."""
-        return tested(self.claim, self.canaries, self.confidence)
+        return tested_claim(self.claim, self.canaries, self.confidence)
 
     def _of_claim(self, bound: float) -> float:
         """The claim's least parameter where what is tested has no less than this; 0, which rejects nothing, stays 0."""
@@ -484,7 +484,7 @@ class OneRunResult(Result):
         return self._of_claim(self._certified[0])
 
     @property
-    def best(self) -> GuessCounts:
+    def best(self) -> CanaryCounts:
         """The set of guesses that certified most."""
         return self._certified[1]
 
@@ -518,7 +518,7 @@ class OneRunResult(Result):
         return replace(self, method=method)
 
     @property
-    def _sharing(self) -> tuple[GuessCounts, ...]:
+    def _sharing(self) -> tuple[CanaryCounts, ...]:
         """The sets of guesses that are about one parameter, and share the error."""
         return self.counts if self.rule.shared else self.counts[:1]
 
@@ -532,7 +532,7 @@ class OneRunResult(Result):
         bound = self._bound(self.tested, self.confidence)
         if isinstance(self.rule, Planned):
             sizes = [guesses for _, guesses in ladder(self.canaries, bound)]
-            right = [GuessCounts(self.canaries, guesses, 0, guesses, 0) for guesses in sizes]
+            right = [CanaryCounts(self.canaries, guesses, 0, guesses, 0) for guesses in sizes]
         else:
             right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self.counts]
         return self._of_claim(self.rule.certified(right, bound)[0])
@@ -563,7 +563,7 @@ class OneRunResult(Result):
         if len(self._sharing) > 1:
             method += f"; the best of {len(self.counts)} sets of guesses, each at {percent(self.shared_confidence)}"
         elif self.rule.decided_by_output and delta_of(self.tested) > 0.0:
-            method += f"; {bounds.LEAK_SHARE:.0%} of the error set aside for delta"
+            method += f"; {bounds.DELTA_SHARE:.0%} of the error set aside for delta"
         only = f"{self.seed}, of the order of the canaries only: the coins and scores were given"
         assumed = "fair coins, independent of each other; nothing of how canaries influence each other"
         return {"method": method, "assumes": assumed, **({"seed": only} if self.given else {})}

@@ -11,21 +11,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from epsaudit.audits.one_run import (
-    COINS,
-    FRACTIONS,
-    PAID_FRACTIONS,
-    Beforehand,
+    BONFERRONI_SHARES,
+    COIN_STREAM,
+    GUESS_SHARES,
     Bonferroni,
     Fixed,
+    GuessSizes,
     OneRunResult,
     Planned,
+    PredeterminedRule,
     SeparateHalf,
-    Sizes,
     Threshold,
-    halved,
+    canary_order,
+    guess_numbers,
     ladder,
-    places,
-    symmetric,
+    split_evenly,
 )
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.running.provenance import stream
@@ -56,33 +56,33 @@ def not_shown(result: OneRunResult) -> str | None:
             return f"that the threshold {at:g} was fixed before the scores were seen, and is not the best of many"
         case Fixed(highest, lowest):
             return f"that {highest:,} guesses in and {lowest:,} out were fixed before the scores were seen"
-        case Bonferroni(shares) if shares != PAID_FRACTIONS:
+        case Bonferroni(shares) if shares != BONFERRONI_SHARES:
             return f"that the shares {', '.join(f'{one:g}' for one in shares)} were fixed before the scores were seen"
     return None
 
 
-def _plans(result: OneRunResult) -> list[Sizes] | None:
+def _plans(result: OneRunResult) -> list[GuessSizes] | None:
     """List the sequences of numbers of guesses in and out that the rule can make; None for any."""
     rule, canaries = result.rule, result.canaries
     bound = GuessBound(result.tested, result.method, result.confidence, rule.decided_by_output)
     if isinstance(rule, Planned):
         return [_planned(result, bound)]
-    if isinstance(rule, Beforehand):
+    if isinstance(rule, PredeterminedRule):
         return [rule.sizes(canaries, bound)]
     if isinstance(rule, SeparateHalf):
-        return [[halved(number)] for number in symmetric(canaries // 2, FRACTIONS)]
+        return [[split_evenly(number)] for number in guess_numbers(canaries // 2, GUESS_SHARES)]
     if isinstance(rule, Threshold):
         return [[(guessed_in, canaries - guessed_in)] for guessed_in in [result.counts[0].guessed_in]]
     return None if len(result.counts) == 1 else []
 
 
-def _planned(result: OneRunResult, bound: GuessBound) -> Sizes:
+def _planned(result: OneRunResult, bound: GuessBound) -> GuessSizes:
     """Return the sizes of the first plan and, as far as the stored counts reject, of the steps of the ladder."""
     sizes = result.rule.sizes(result.canaries, bound) if isinstance(result.rule, Planned) else []
     if bound.of(result.counts[0]) > bound.claim.parameter:
         steps = ladder(result.canaries, bound)[1:]
         for place, (least, guesses) in enumerate(steps, start=1):
-            sizes.append(halved(guesses))
+            sizes.append(split_evenly(guesses))
             if place >= len(result.counts) or bound.of(result.counts[place]) <= least:
                 break
     return sizes
@@ -92,9 +92,9 @@ def _members(result: OneRunResult, of_half: bool) -> Iterator[str]:
     """Compare the guesses with the number of canaries that were in, where the coins follow from the seed."""
     if result.given:
         return
-    coins = stream(result.seed, "one run", COINS).random(result.canaries) < 0.5
+    coins = stream(result.seed, "one run", COIN_STREAM).random(result.canaries) < 0.5
     if of_half:
-        coins = coins[places(result.canaries, result.seed)][1::2]
+        coins = coins[canary_order(result.canaries, result.seed)][1::2]
     inside = int(np.count_nonzero(coins))
     outside = len(coins) - inside
     for one in result.counts:
@@ -107,7 +107,7 @@ def _members(result: OneRunResult, of_half: bool) -> Iterator[str]:
             )
 
 
-def _shown(plans: Sequence[Sizes]) -> str:
+def _shown(plans: Sequence[GuessSizes]) -> str:
     """Write the first plans: pairs of guesses in and out."""
     if not plans:
         return "one set of guesses"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.sequential.memory import PairMemory
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.provenance import STAGES, digest, stream
 from epsaudit.running.runs import Runs

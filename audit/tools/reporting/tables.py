@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
 from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
-from epsaudit.text import count, percent, plain
+from epsaudit.text import count, nearest, percent
 
 if TYPE_CHECKING:
     from epsaudit.results.result import Result
@@ -29,7 +29,7 @@ LONGEST = 45
 """Most rows of a table of LaTeX that stays on one page."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
-_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": plain, "count": lambda value, digits: f"{value:,.0f}"}
+_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count": lambda value, digits: f"{value:,.0f}"}
 
 
 @dataclass(frozen=True)
