@@ -92,7 +92,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     most = max(row["copies"] for row in rows)
     parts = (
         f"{row['mechanism']}: exact {nearest(row['exact'])}, numeric {upper(row['numeric'])}, "
-        f"zCDP {upper(row['zcdp'])}, advanced {upper(row['advanced'])}, basic {upper(row['basic'])}, certified {lower(row['certified'])} "
+        f"zCDP {upper(row['zcdp'])}, advanced {upper(row['advanced'])}, basic {upper(row['basic'])}, "
+        f"certified {lower(row['certified'])} "
         f"(by the oracle {lower(row['certified by the oracle'])})"
         for row in rows
         if row["copies"] == most

@@ -94,7 +94,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     return (
         f"{row['users']:,} users, local epsilon {nearest(row['local epsilon'])}, delta = {DELTA:g}: exact "
         f"{nearest(row['exact'])}, numeric {upper(row['numeric'])}, closed forms "
-        f"{upper(row['closed form 2022'])} (2022) and {upper(row['closed form'])} (the source's), certified {lower(row['certified'])}."
+        f"{upper(row['closed form 2022'])} (2022) and {upper(row['closed form'])} (the source's), "
+        f"certified {lower(row['certified'])}."
     )
 
 

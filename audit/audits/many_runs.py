@@ -228,17 +228,17 @@ class ManyRunsResult(Result):
         )
 
     @property
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         return self.included + self.excluded
 
-    def _of_what(self) -> dict[str, str]:
+    def _setting_lines(self) -> dict[str, str]:
         if self.independent:
             canaries = f"{self.included:,} in and {self.excluded:,} out, each by a fair coin"
             return {"canaries": canaries, "event": self.describe_event()}
         runs = f"{count(self.included)} with the canary, {count(self.excluded)} without"
         return {"runs": runs, "event": self.describe_event()}
 
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         most = f"{self.claim.symbol} {lower(self.reach)}, were all scores told apart"
         only = f"{self.seed}, of how ties were broken: the scores were given"
         said = {"at most": most, "method": self.describe_method(), "assumes": self.assumption}

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, ndtr, ndtri
 
 from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs
-from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold, check_scores, check_terms, make_result
+from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold
+from epsaudit.audits.one_run.audit import check_scores, check_terms, make_result
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.bounds.one_run import Bools, CanaryCounts
 from epsaudit.claims.conversions import Floats, root
@@ -460,7 +461,8 @@ def describe_direction(scores: Floats, included: Bools) -> list[str]:
 
 
 def _direction(inside: NDArray[Any], outside: NDArray[Any]) -> list[str]:
-    """The notes of `describe_direction`, of numbers of members and others at each distinct score, in ascending order."""
+    """The notes of `describe_direction`, of numbers of members and others at each distinct score, in ascending
+    order."""
     if not (np.any(inside) and np.any(outside)):
         return []
     area, p = _mann_whitney(inside, outside)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from epsaudit.audits.fixed import audit
 from epsaudit.audits.many_runs import ManyRunsResult, tried_ranks
-from epsaudit.audits.one_run import OneRunResult, plans
+from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.game import N_STRATEGIES
 from epsaudit.audits.spec import MIN_TRIALS
@@ -102,7 +102,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     result = rebuild(stored)
     differences, possible = _find_differences(result, stored)
     unchecked, how = [UNCHECKED[type(result)], DESCRIPTIONS], "recomputed from its counts"
-    if isinstance(result, OneRunResult) and (chosen := plans.not_shown(result)) is not None:
+    if isinstance(result, OneRunResult) and (chosen := stored_counts.describe_unverified_choice(result)) is not None:
         unchecked.append(chosen)
     if isinstance(result, ManyRunsResult) and not result.counts[0].by_rank:
         unchecked.append(f"that the threshold {result.counts[0].threshold:g} was fixed before the scores were seen")
@@ -303,7 +303,7 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
     except AuditError as error:
         yield str(error)
         return
-    yield from plans.unplanned(result)
+    yield from stored_counts.find_contradictions(result)
     for one in result.counts:
         inside = one.correct_in + one.guessed_out - one.correct_out
         yield from _check_fair_coins(

@@ -104,8 +104,10 @@ class GuessBound:
             why = "which only the trade-off method bounds, with a number of guesses that the output does not decide"
             raise AuditError(f"{claim} is about a whole curve, {why}; {advice}.")
         if self.method == "trade-off" and decided:
-            advice = "give guesses='planned' or method='binomial'"
-            raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
+            raise AuditError(
+                "The trade-off method has no theorem for a number of guesses that the output decides; give "
+                "guesses='planned' or method='binomial'."
+            )
 
     def of(self, counts: CanaryCounts) -> float:
         numbers = (counts.canaries, counts.guesses, counts.correct)

@@ -73,7 +73,7 @@ class Result(ABC):
 
     @property
     @abstractmethod
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         """All runs of the mechanism that were made, those that chose what to certify included."""
 
     @property
@@ -109,18 +109,18 @@ class Result(ABC):
         """Write how counts became a bound."""
 
     @abstractmethod
-    def _of_what(self) -> dict[str, str]:
+    def _setting_lines(self) -> dict[str, str]:
         """What was run, and what was taken for a sign: labels and texts."""
 
     @abstractmethod
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         """How counts became a bound: labels and texts."""
 
     def lines(self) -> list[tuple[str, str]]:
         """What is printed below the first sentence: labels and texts."""
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        said = self._of_what() | {"counts": self.describe_counts()}
-        said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._how()
+        said = self._setting_lines() | {"counts": self.describe_counts()}
+        said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._method_lines()
         said.setdefault("seed", f"{self.seed}" + ("" if self.reproducible else " (not known to give the same again)"))
         return list(said.items())
 
@@ -172,7 +172,7 @@ class Result(ABC):
 
     def row(self) -> dict[str, Any]:
         """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
-        said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.spent}
+        said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.total_runs}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
         return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
 
@@ -221,7 +221,7 @@ class PairResult(Result):
         known = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
         return {**super()._fields(data), **known, "pair_digest": pair.get("digest", "")}
 
-    def _of_what(self) -> dict[str, str]:
+    def _setting_lines(self) -> dict[str, str]:
         return {"pair": self.pair, "witness": self.describe_event()}
 
 
@@ -285,10 +285,10 @@ class AuditResult(PairResult):
         )
 
     @property
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         return self.trials
 
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
         return {"method": f"{self.describe_method()}, {runs}"}
 

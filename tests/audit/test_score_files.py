@@ -162,7 +162,7 @@ def test_no_spoilt_file_is_a_defect(ending, place, length, put, tmp_path, capfd)
 OPTIONS = [
     ("--guesses ²", "guesses is '²'; it must be 'planned'"),
     ("--guesses " + "9" * 5_000, "--guesses has 5,000 digits"),
-    ("--guesses 1000", "1000 guesses were asked for; give 1 to 40"),
+    ("--guesses 1000", "The number of guesses is 1000; it must be from 1 to 40"),
     ("--profile 3", "--profile is 3; it must be a list of points"),
     ("--profile [[1]]", "--profile is [[1]]; it must be a list of points"),
     ('--profile {"1":2}', "it must be a list of points"),

@@ -139,7 +139,7 @@ class TestRefusals:
             ({"scores": np.where(np.arange(200) < 3, np.nan, VALUES)}, "3 scores are NaN"),
             ({"included": np.arange(200) % 20 > 0}, "fair coins do not part them so"),
             ({"runs": [1, 2]}, "it must say something of each of 200 scores"),
-            ({"runs": np.arange(200), "guesses": "half"}, "guesses and method are of one run"),
+            ({"runs": np.arange(200), "guesses": "signs"}, "guesses and method are of one run"),
             ({"runs": np.arange(200), "included": np.ones(200)}, "some of both are needed"),
             (
                 {"included": np.tile([1, 0], 100), "runs": np.arange(200) // 4, "canaries": np.arange(200) % 4},

@@ -525,7 +525,7 @@ class TestSequentialForgeries:
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
 
-RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
+RULES = ["planned", "signs", "bonferroni", 200, (100, 50), Threshold(0.5)]
 
 
 class TestWhatNoOneRunAuditCanHaveGiven:

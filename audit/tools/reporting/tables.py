@@ -193,7 +193,7 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
 
 def runs_each(results: Sequence[Result]) -> str:
     """Say how many runs of its mechanism each result took."""
-    numbers = sorted({result.spent for result in results})
+    numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")
 

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.audits.many_runs import ManyRunsResult
-from epsaudit.audits.one_run import Guesses, OneRunResult, check_scores, check_terms
+from epsaudit.audits.one_run import Guesses, OneRunResult
+from epsaudit.audits.one_run.audit import check_scores, check_terms
 from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
