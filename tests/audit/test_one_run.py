@@ -235,7 +235,7 @@ class TestCoverage:
         coins = [rng.random(200) < 0.58 for _ in range(20)]
         found = [audit_scores(coin, rng.random(200), claim=PureDP(0.0), guesses=(200, 0)).lower_bound for coin in coins]
         assert sum(bound > 0.0 for bound in found) > binom.ppf(0.999, 20, 0.05)
-        with pytest.raises(AuditError, match="canaries are in; fair coins do not part them so"):
+        with pytest.raises(AuditError, match="canaries are in; fair coins produce such a split"):
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0))
 
 
@@ -387,7 +387,7 @@ class TestErrors:
             ({"claim": None}, "The claim is None"),
             ({"claim": [1.0]}, r"The claim is \[1\.0\]"),
             ({"guesses": "best"}, "guesses is 'best'"),
-            ({"guesses": 0}, "give 1 to 500"),
+            ({"guesses": 0}, "it must be from 1 to 500"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),

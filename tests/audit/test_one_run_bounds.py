@@ -12,8 +12,8 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
+from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds import planned_guesses
 from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound, epsilon_bound, guess_p_value
 from epsaudit.claims.conversions import gaussian_accuracy

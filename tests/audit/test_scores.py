@@ -10,7 +10,8 @@ from scipy.stats import binom
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, TradeOff, audit_scores
 from epsaudit.audits.many_runs import ManyRunsResult, TailCount, rank_p_value, tail_bound
 from epsaudit.audits.one_run import Planned
-from epsaudit.audits.scores import describe_direction, find_shared_coins, usual_estimates
+from epsaudit.audits.score_checks import describe_direction, find_shared_coins
+from epsaudit.audits.usual_estimates import usual_estimates
 from epsaudit.audits.verify import load, recompute
 from epsaudit.experiments.scores import LAWS, corrected, split
 from epsaudit.tools.cli.main import main
@@ -137,8 +138,8 @@ class TestRefusals:
             ({"scored": np.argsort(np.argsort(~COINS, kind="stable"))}, "by another model"),
             ({"threshold": VALUES[7]}, "is one of the scores: it was chosen on them"),
             ({"scores": np.where(np.arange(200) < 3, np.nan, VALUES)}, "3 scores are NaN"),
-            ({"included": np.arange(200) % 20 > 0}, "fair coins do not part them so"),
-            ({"runs": [1, 2]}, "it must say something of each of 200 scores"),
+            ({"included": np.arange(200) % 20 > 0}, "fair coins produce such a split"),
+            ({"runs": [1, 2]}, "it must have a value for each of 200 scores"),
             ({"runs": np.arange(200), "guesses": "signs"}, "guesses and method are of one run"),
             ({"runs": np.arange(200), "included": np.ones(200)}, "some of both are needed"),
             (
@@ -197,7 +198,7 @@ class TestSharedCoins:
     @pytest.mark.parametrize("columns", [{"runs": 1}, {"runs": 1, "canaries": 1}], ids=["no canaries", "canaries"])
     def test_no_true_claim_is_refuted_by_rows_that_share_a_coin(self, rows, columns):
         # without the refusals 62 of 300 sets with 5 rows and 72 with 20 refute a true claim
-        reasons = r"nothing says which|share their coins|fair coins do not part them so|They were halved"
+        reasons = r"nothing says which|share their coins|fair coins produce such a split|They were halved"
         for seed in range(30):
             with pytest.raises(AuditError, match=reasons):
                 self.responses(rows, seed, **columns)

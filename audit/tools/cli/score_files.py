@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.audits.scores import ROW_LAYOUT, explain_rows
+from epsaudit.audits.score_checks import ROW_LAYOUT, explain_rows
 from epsaudit.errors import QUOTED, AuditError, clipped, needs, suggest_name
 
 Column = NDArray[Any]
