@@ -1,7 +1,8 @@
-"""Counts of guesses about the canaries of one run, how often they can be right, and the bounds that follow.
+"""Bounds for audits of one run: from counts of correct guesses to lower bounds on the privacy loss.
 
-Of m canaries, each in by a fair coin of its own, r are guessed and v of the guesses are right. Theorems and proofs:
-docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curves.
+An independent fair coin decides for each of m canaries whether it is in the dataset. The audit guesses r of the
+coins, and v guesses are correct. Theorems and proofs: docs/explanation/theory.md#one-run-epsilon-delta-dp and
+#one-run-trade-off-curves.
 """
 
 from __future__ import annotations
@@ -17,41 +18,49 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 
 from epsaudit.bounds.certificates import clopper_pearson_lower
-from epsaudit.claims.conversions import Floats
+from epsaudit.claims.conversions import Floats, bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
 
 Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
 Inverse = Callable[[Floats, Floats], Floats]
-"""G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
+"""A function G(r, parameter) of arrays: the smallest probability that an event can have on one dataset if it has
+probability r on a neighbour."""
 METHODS: dict[Method, str] = {
     "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
 DELTA_SHARE = 0.15
-"""Share of the error kept for delta where the output decides how many are guessed (theorem 7)."""
+"""[chosen] Share of the error probability that is set aside for delta if the output decides the number of guesses; see
+Theorem 7."""
 BLOCK_SIZE = 1024
-"""Probabilities of W computed at a time while looking for the greatest mean."""
+"""[time] Number of probabilities of W that are computed at a time in the search for the largest mean."""
 MIN_LOG_MASS = -600.0
-"""Logarithm of P[W = v] from which on a geometric series is put in place of a tail: floats end near e^-708."""
+"""[formula] Logarithm of P[W = v] below which a tail is replaced by a geometric series, because floats end near
+e^-708."""
 CURVE_SHARE = 16.0
-"""[measured] Delta at which a claim about a curve is tested, in error probabilities a canary. Gaussian noise, mu 0.5 to
-2, 200 to 10,000 canaries: medians of rho are 0.67 to 1 of those of the best of 15 shares, and 0.58 to 0.88 at 1."""
+"""[measured] A claim about a curve is tested at the delta that is this number times the error probability divided by
+the number of canaries. For Gaussian noise with mu from 0.5 to 2 and 200 to 10,000 canaries, the median bounds on rho
+are 0.67 to 1 of those with the best of 15 numbers; with the number 1 they are 0.58 to 0.88."""
 MAX_EPSILON = 100.0
-"""[formula] More than guesses show: if m of them are right, epsilon is at most log(m / alpha)."""
+"""[formula] An epsilon that is larger than all bounds: m correct guesses show at most epsilon = log(m / alpha)."""
 N_EPSILONS = 17
-"""Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
+"""[chosen] Number of epsilons between 0 and a bound at which the share for delta is checked. The term for delta is a
+smooth function of epsilon with a single maximum."""
 N_PARAMETERS = 65
-"""Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
+"""[chosen] Number of parameters that are tested at a time. Two refinements of the grid find the largest rejected
+parameter to within 1/4096 of the largest parameter that could be rejected."""
 MASS_TOLERANCE = 1e-9
-"""Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
+"""[chosen] Amount by which a total mass must exceed 1 to count as impossible. It is far larger than the rounding
+errors, and far too small to change a bound noticeably."""
 
 
 @dataclass(frozen=True)
 class CanaryCounts:
-    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
+    """Counts of one set of guesses about the canaries of one run: guesses 'in' and 'out', and the correct ones of
+    each."""
 
     canaries: int
     guessed_in: int
@@ -84,9 +93,10 @@ class CanaryCounts:
 
 @dataclass(frozen=True)
 class GuessBound:
-    """What counts of guesses bound, by which method, and at which confidence.
+    """A way to turn counts of guesses into a bound: the claim that is tested, the method, and the confidence.
 
-    `AuditError` if the method has no theorem about the claim, or about guesses whose number the run's output decides.
+    ``decided_by_output`` says that the output of the run decides the number of guesses. Raises `AuditError` if the
+    method has no theorem about the claim, or about such a number of guesses.
     """
 
     claim: Claim
@@ -110,6 +120,7 @@ class GuessBound:
             )
 
     def of(self, counts: CanaryCounts) -> float:
+        """Return the lower bound on the claim's parameter that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
@@ -117,6 +128,7 @@ class GuessBound:
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
     def delta(self, counts: CanaryCounts, epsilon: float) -> float:
+        """Return the lower bound on delta at this epsilon that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
@@ -125,19 +137,20 @@ class GuessBound:
 
 @functools.lru_cache(maxsize=1024)
 def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
-    """The claim that guesses test: itself, or the (epsilon, delta)-DP that one without a theorem of its own implies.
+    """Return the claim that guesses test for a given claim.
 
-    Delta is fixed before the run. If the implied claim is false with some epsilon, the claim is with every parameter
-    less than ``claim.least_at(epsilon, delta)``.
+    It is the claim itself if a theorem is about such claims, and otherwise an (epsilon, delta)-DP that the claim
+    implies. The delta follows from the arguments, so it is fixed before the run. If the implied claim is false at
+    some epsilon, then the given kind of claim is false for every parameter below ``claim.least_at(epsilon, delta)``.
     """
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
-    # beside what is allowed at every epsilon
+    # delta must be larger than the delta that the claim allows at every epsilon, which the profile far out shows
     return claim.approximate(min(claim.profile(MAX_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
 
 
 def delta_of(claim: Claim) -> float:
-    """Delta of a claim of pure or approximate DP."""
+    """Return the delta of a claim of pure or approximate DP; it is 0 for pure DP."""
     return claim.delta if isinstance(claim, ApproxDP) else 0.0
 
 
@@ -151,7 +164,7 @@ def delta_of(claim: Claim) -> float:
 def guess_p_value(
     canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp"
 ) -> float:
-    """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
+    """Return the largest probability, under (epsilon, delta)-DP, that at least ``correct`` of the guesses are correct.
 
     >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
@@ -168,9 +181,9 @@ def binomial_tail(guesses: int, correct: int, epsilon: float) -> float:
 
 
 def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
+    """Return beta (1 - beta) / (v b_v), the factor of m delta in the sharp bound."""
     if correct == 0:
-        return 0.0  # v or more is certain
+        return 0.0  # at least 0 correct guesses are certain
     wrong, q = guesses - correct, float(expit(epsilon))
     log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
     log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
@@ -183,7 +196,7 @@ def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
 
 
 def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i, the factor of m delta in the published bound."""
     q = float(expit(epsilon))
     from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
 
@@ -215,9 +228,10 @@ def epsilon_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
+    """Return a lower bound on epsilon at ``delta`` from the number of correct guesses; 0 if nothing can be certified.
 
-    ``leak_share`` of the error probability is set aside for delta: needed if the output decides ``guesses``.
+    ``leak_share`` is the share of the error probability that is set aside for delta. It must be given if the output
+    decides the number of guesses.
 
     >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
     >>> [f"{bound:.4f}" for bound in bounds]
@@ -241,11 +255,8 @@ def epsilon_bound(
 
     if high <= 0.0 or not rejected(0.0):
         return 0.0
-    low = 0.0
-    for _ in range(45):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
+    low, _ = bisected(lambda epsilon: np.asarray(rejected(float(epsilon))), np.asarray(0.0), np.asarray(high), 45)
+    return float(low)  # the lower end of the bracket is rejected, so the bound is rounded down
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -258,7 +269,8 @@ def delta_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`."""
+    """Return a lower bound on delta at ``epsilon``; 0 if nothing can be certified. Parameters are as in
+    `epsilon_bound`."""
     alpha = 1.0 - confidence
     beta, leak = binomial_tail(guesses, correct, epsilon), canaries * DELTA_TERMS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
@@ -273,28 +285,32 @@ def delta_bound(
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
+    """Return G of mu-Gaussian DP, Phi(Phi^-1(r) - mu), for the probabilities r = ``rare``."""
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
-    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0."""
+    """Return G of (epsilon, delta)-DP for the probabilities r = ``rare``.
+
+    It is the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), and at least 0.
+    """
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
     return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
 
 
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
-    """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
+    """Return, for each parameter, the smallest total mass of a distribution of W with P[W >= correct] >= tau.
 
-    ``parameters`` are tried at once. One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP
-    has.
+    The curve of the claim with this parameter must allow the distribution. If the total mass exceeds 1, there is no
+    such distribution, and the parameter is rejected at level tau. For example, one canary that is guessed correctly
+    with probability 0.9 is impossible under 0-DP and possible under 3-DP.
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
     for k in range(correct - 1, -1, -1):
         needed = np.maximum(wrong, inverse(right, parameters))
-        settled = needed == wrong  # nothing to add now means nothing to add later
+        settled = needed == wrong  # if nothing is added now, nothing is added later
         right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
         wrong = needed
         if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + MASS_TOLERANCE)):
@@ -303,7 +319,8 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
 
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
-    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none."""
+    """Return the upper end of the interval of rejected parameters in [0, ``high``], rounded down; 0 if none is
+    rejected."""
     if correct == 0:
         return 0.0
     low, width = 0.0, high
@@ -318,7 +335,9 @@ def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int,
 
 @functools.lru_cache(maxsize=1 << 16)
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
-    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
+    """Return a lower bound on the claim's parameter by the trade-off method; 0 if nothing can be certified.
+
+    Raises `AuditError` if the claim is not pure, approximate or Gaussian DP.
 
     >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
     0.61
@@ -326,14 +345,14 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
     inverse: Inverse = gaussian_inverse
     if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
         inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
-    # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
+    # far larger than all bounds: the Clopper-Pearson limit for a single guess that is always made is smaller
     high = 2.0 * math.log(canaries + 1.0) + 10.0
     return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
-    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown."""
+    """Return a lower bound on delta at ``epsilon`` by the trade-off method; 0 if nothing can be certified."""
 
     def inverse(rare: Floats, delta: Floats) -> Floats:
         return approximate_inverse(rare, np.full_like(delta, epsilon), delta)
