@@ -1,7 +1,9 @@
-"""How functions of any environment are given randomness, and what objects of any library hold; and a server of both.
+"""A server that calls a function in another Python environment and writes its outputs as JSON.
 
-It is the other side of the protocol of `epsaudit.running.external`. This one file needs nothing but Python 3.8 or
-newer, and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``; docs/how-to/other-languages.md says how.
+It is the other side of the protocol of `epsaudit.running.external`. It also decides which parameters of a function
+receive random numbers, and converts objects of other libraries to plain values; epsaudit itself uses the same code.
+This file needs only the standard library of Python 3.8 or newer. It is run by path, as ``PYTHON serve.py
+MODULE:FUNCTION [PARAMETERS]``; see docs/how-to/other-languages.md.
 """
 
 from __future__ import annotations
@@ -33,26 +35,26 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 SEED_NAMES = ("seed", "random_state")
-"""Parameters of these names get a fresh whole number each run."""
+"""Parameters with these names receive a new whole number in each run."""
 GENERATOR_NAMES = ("rng", "generator", "random")
-"""Parameters of these names get numpy's generator, also by keyword, and where others stand before them."""
+"""Parameters with these names receive a numpy generator, whether they are positional or keyword-only."""
 GENERATOR_ANNOTATION = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say the same."""
+"""Parameters with a matching annotation receive a numpy generator, too."""
 MAX_STREAM_ITEMS = 100_000
-"""Items of an iterator that are read, as an iterator may have no end."""
+"""[chosen] Maximum number of items that are read from an iterator, because an iterator may never end."""
 MAX_DECIMAL_BITS = 4096
-"""Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
+"""[formula] Bits up to which a whole number is written in decimal digits, because Python stops at 4,300 digits."""
 
 
 def main() -> None:
-    """Read the command line and speak the protocol on standard input and output until input ends."""
+    """Read the command line, and answer requests on standard input and output until the input ends."""
     given = parse_arguments()
     requests, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)  # what a library reads is no request,
-    os.dup2(2, 1)  # and what it prints no answer, also from C
-    sys.stdin, sys.stdout = open(os.devnull), sys.stderr  # noqa: SIM115  # until the end
-    here = os.path.dirname(os.path.realpath(__file__))  # whose modules hide others by name
+    os.dup2(null, 0)  # a library that reads standard input must not take a request
+    os.dup2(2, 1)  # text that a library prints, from C too, must not become part of an answer
+    sys.stdin, sys.stdout = open(os.devnull), sys.stderr  # noqa: SIM115  # open until the program ends
+    here = os.path.dirname(os.path.realpath(__file__))  # modules in this folder would hide others with the same names
     sys.path[:] = [os.getcwd()] + [path for path in sys.path if os.path.realpath(path) != here]
     function = import_function(given.function)
     if given.describe:
@@ -66,7 +68,7 @@ def main() -> None:
     for line in requests:
         try:
             answer = server.answer(json.loads(line))
-        except Exception as error:  # what is no output ends the audit with a sentence
+        except Exception as error:  # the audit ends with this error as its message
             traceback.print_exc()
             answer = json_lines([{"error": f"{type(error).__name__}: {error}"}])
         answers.write(answer)
@@ -74,9 +76,9 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Read the command line, and keep libraries that are to be imported from using all cores."""
+    """Return the arguments of the command line. Also limit the libraries that are imported later to one core."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")  # audits use all cores as it is
+        os.environ.setdefault(variable, "1")  # an audit runs a server on every core
     words = argparse.ArgumentParser(description=str(__doc__))
     words.add_argument("function", help="module:function, or FILE.py:function")
     words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
@@ -92,7 +94,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def import_function(name: str) -> Any:
-    """Import ``module:function``, or run ``FILE.py`` and take its function; end with a sentence if there is none."""
+    """Import the function of ``module:function`` or ``FILE.py:function``; end the program with a message if it
+    fails."""
     module_name, _, path = name.rpartition(":")
     if not module_name or not path:
         sys.exit(f"{name!r} names no function; give module:function, or FILE.py:function.")
@@ -106,7 +109,7 @@ def import_function(name: str) -> Any:
         spec.loader.exec_module(found)
     else:
         found = importlib.import_module(module_name)
-    # seed global generators from the system: torch begins with a constant, and modules may have set one
+    # seed global generators from the system, because torch starts with a constant seed and modules may have set one
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
@@ -122,10 +125,11 @@ def import_function(name: str) -> Any:
 
 
 class Server:
-    """A function, or any other object that is called with a dataset and returns one output.
+    """A server of one function of a dataset, which returns one output per call.
 
-    With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
-    takes of randomness it is given. If ``fresh``, it is what makes the function, anew for every run.
+    If the function has an attribute ``many``, many outputs are requested at once by ``function.many(dataset, size)``.
+    Parameters for random numbers are filled in. With ``fresh``, the given function takes no dataset: it returns the
+    function to run, and is called again for every run.
     """
 
     def __init__(
@@ -146,10 +150,11 @@ class Server:
                 )
 
     def answer(self, request: dict[str, Any]) -> bytes:
+        """Run the function as often as the request says, and return the outputs as bytes of the protocol."""
         size, seeds = request["size"], random.Random(request["seed"])
-        # every run gets copies of its own
+        # every run gets its own copies, because a run may change its arguments
         arguments = pickle.dumps((self.form(decode_dataset(request["dataset"])), self.parameters), -1)
-        takes_one = any("rng" in one.values() for one in self.asked)  # and then it has numpy
+        takes_one = any("rng" in one.values() for one in self.asked)  # __init__ has checked that numpy is installed
         rng = importlib.import_module("numpy").random.default_rng(request["seed"]) if takes_one else None
 
         def call(function: Any, *size: int) -> Any:
@@ -181,7 +186,11 @@ class Server:
 
 
 def list_sources(name: str, function: Any) -> dict[str, Any]:
-    """Say what makes this another program if it changes: files of modules that are its own, and versions."""
+    """Return the files and the versions of libraries on which the function depends.
+
+    A checkpoint of this program can only be continued if they have not changed. The files are those of modules outside
+    of installed packages, and of the package that contains the function.
+    """
     own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
     standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
     files, versions = set(), {"Python": sys.version}
@@ -201,15 +210,16 @@ def list_sources(name: str, function: Any) -> dict[str, Any]:
 
 
 def find_randomness_parameters(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
-    """Say which parameters behind the first ``others`` a function is given, and what, "seed" or "rng".
+    """Return the parameters of a function that receive random numbers, each with the kind "seed" or "rng".
 
-    What has a default of its own is left alone; that of a seed is a whole number, None or a generator. A generator
-    that may be left out is left out where nothing has imported numpy, unless the annotation names numpy's: what the
-    library means by ``rng=None`` is no generator of numpy then.
+    The first ``others`` parameters, which receive the dataset and the number of outputs, are skipped. A parameter
+    with a default value receives nothing, unless the default only stands for a fresh source: None, a numpy generator,
+    or a whole number for a seed. An optional generator receives nothing if no module has imported numpy, unless its
+    annotation names numpy's generator, because ``rng=None`` then means another kind of generator.
     """
     try:
         names = list(inspect.signature(function).parameters.values())[others:]
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # functions written in C may have no signature
         return {}
     found, bound = {}, {*parameters, *(function.keywords if isinstance(function, partial) else ())}
     for one in names:
@@ -230,12 +240,15 @@ def find_randomness_parameters(function: Any, parameters: dict[str, Any], others
 
 
 def is_unset(default: Any) -> bool:
-    """Whether a parameter has no default, or None or a generator of numpy, which only stand for one to be given."""
+    """Return whether a parameter has no default, or a default that only stands for a source of random numbers.
+
+    Such a default is None or a numpy generator.
+    """
     return default is inspect.Parameter.empty or default is None or type(default).__name__ == "Generator"
 
 
 def decode_dataset(data: Any) -> Any:
-    """Return a dataset with its numbers that JSON lacks."""
+    """Return a dataset from its JSON value, in which infinite numbers and NaN are objects with the field "float"."""
     if isinstance(data, list):
         return [decode_dataset(part) for part in data]
     if isinstance(data, dict):
@@ -248,12 +261,13 @@ def decode_dataset(data: Any) -> Any:
 DATASET_FORMS = {
     "plain": lambda data: data,
     "array": lambda data: importlib.import_module("numpy").array(data),
-    "frame": lambda data: importlib.import_module("pandas").DataFrame(data),  # of columns by name, or of records
+    "frame": lambda data: importlib.import_module("pandas").DataFrame(data),  # from columns by name, or from records
 }
 
 
 def encode_outputs(outputs: Any) -> bytes:
-    """Write outputs as a block where they are an array of numbers, floats, or vectors of as many, else as lines."""
+    """Return outputs as bytes: a binary block for an array of numbers, floats or vectors of one length, otherwise
+    lines."""
     if hasattr(outputs, "detach"):  # a tensor of torch
         outputs = tensor_to_array(outputs)
     dtype: Any = getattr(outputs, "dtype", None)
@@ -264,12 +278,12 @@ def encode_outputs(outputs: Any) -> bytes:
 
 
 def encode_output(output: Any) -> Any:
-    """Return a float as it is, and anything else as `encode_value` does."""
+    """Return a float unchanged, so that many floats can become a block, and any other output by `encode_value`."""
     return float(output) if isinstance(output, float) else encode_value(output)
 
 
 def encode_answer(values: list[Any]) -> bytes:
-    """Write what `encode_output` returned."""
+    """Return the bytes of values that `encode_output` returned: a block if all are floats, otherwise lines."""
     vectors = set(map(type, values)) == {list} and len(set(map(len, values))) == 1
     numbers = list(itertools.chain.from_iterable(values)) if vectors else values
     if set(map(type, numbers)) == {float}:
@@ -280,7 +294,7 @@ def encode_answer(values: list[Any]) -> bytes:
 
 
 def npy_block(kind: str, shape: Any, data: bytes) -> bytes:
-    """Write a .npy file, version 1.0, behind its length."""
+    """Return a line with the length of a .npy file, followed by the .npy file, version 1.0."""
     header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
@@ -288,7 +302,7 @@ def npy_block(kind: str, shape: Any, data: bytes) -> bytes:
 
 
 def json_lines(values: Any) -> bytes:
-    """Write one JSON value a line."""
+    """Return the bytes of the JSON values, one value per line."""
     return b"".join(json.dumps(value, allow_nan=False).encode() + b"\n" for value in values)
 
 
@@ -321,7 +335,7 @@ def encode_value(value: Any) -> Any:
 
 
 def read_stream(stream: Any) -> list[Any]:
-    """Return the items of an iterator up to where it raises, and then what it raises."""
+    """Return the items of an iterator; if the iterator raises an exception, the exception is the last item."""
     found: list[Any] = []
     try:
         for item in itertools.islice(stream, MAX_STREAM_ITEMS + 1):
@@ -329,28 +343,32 @@ def read_stream(stream: Any) -> list[Any]:
     except (Exception, SystemExit) as error:
         found.append(StreamError(exception_name(error)))
     if len(found) > MAX_STREAM_ITEMS:
-        raise TypeError(f"the stream gave more than {MAX_STREAM_ITEMS:,} items; return what is to be looked at")
+        raise TypeError(
+            f"the function returned an iterator with more than {MAX_STREAM_ITEMS:,} items; return only the items that "
+            "the audit should read, as a list"
+        )
     return found
 
 
 class StreamError(NamedTuple):
-    """What an iterator raises after the items before it."""
+    """The exception that an iterator raised, by the name of its type."""
 
     exception: str
 
 
 def unwrap(value: Any) -> Any:
-    """Return what an object of another library holds: text, a list, a mapping, an array; itself where none is known.
+    """Return the content of an object of another library as a text, list, mapping or array.
 
-    It is known by its members alone, as nothing is imported; an index that counts the rows is left out.
+    The object's type is recognised by the names of its attributes, because no library is imported here. An index that
+    only counts the rows is left out. An object of an unknown type is returned unchanged.
     """
     kind = type(value)
     if isinstance(value, (type, type(sys))):
         return value
-    if kind.__name__ == "NAType":  # what pandas puts into gaps
+    if kind.__name__ == "NAType":  # the missing value of pandas
         return None
     index: Any = getattr(value, "index", None)
-    index = index.to_list() if hasattr(index, "to_list") else None  # of polars the method that a list has
+    index = index.to_list() if hasattr(index, "to_list") else None  # in polars .index is a method, as of lists
     labels = None if index is None or index == list(range(len(index))) else index
     if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
         names = list(value.columns)
@@ -372,20 +390,23 @@ def unwrap(value: Any) -> Any:
 
 
 def column_values(column: Any) -> Any:
-    """Return the values of a series, and its categories where these say more: names of what is not there, an order."""
+    """Return the values of a series; with its categories if they contain unused names or an order of their own."""
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
     if not hasattr(categories, "to_list"):
         return values
     known = categories.to_list()
-    with contextlib.suppress(TypeError):  # of two kinds, which have no order
+    with contextlib.suppress(TypeError):  # categories of two types cannot be sorted
         if set(known) <= set(values) and known == sorted(known):
             return values
     return {"categories": known, "values": values}
 
 
 def tensor_to_array(tensor: Any) -> Any:
-    """Return a tensor of torch as an array, which knows no bfloat16, no sparse ones and no views of conjugates."""
+    """Return a tensor of torch as a numpy array.
+
+    numpy has no bfloat16, no sparse arrays and no lazy conjugates, so these are converted first.
+    """
     found = tensor.detach().to_dense().cpu().resolve_conj().resolve_neg()
     return (found.double() if found.is_floating_point() else found).numpy()
 
@@ -410,29 +431,31 @@ UNWRAPPERS: dict[str, Any] = {
     "__array__": operator.methodcaller("__array__"),
     "__reversed__ __getitem__ __len__": tuple,
 }
-"""UUIDs, paths, addresses, categoricals, scalars of Arrow, sparse matrices, dataclasses, intervals and periods of
-pandas, attrs, pydantic, tables and columns of Arrow, tensors of torch, what else is an array, and sequences."""
+"""Attributes by which a type is recognised, and the function that returns the content of such an object. In this
+order: UUIDs, paths, IP addresses, categoricals, Arrow scalars, sparse matrices, dataclasses, pandas intervals and
+periods, attrs classes, pydantic models, Arrow tables and columns, torch tensors, other arrays, and other
+sequences."""
 
 
 def exception_name(error: BaseException) -> str:
-    """Return the name of an exception's type, of `SystemExit` with the status where that is not 0."""
+    """Return the name of an exception's type; for `SystemExit` with the exit status, if that is not 0."""
     name, code = type(error).__name__, error.code if isinstance(error, SystemExit) else None
     status = code if isinstance(code, int) else int(code is not None)
     return f"{name}({status})" if status else name
 
 
 def encode_parts(values: Any) -> list[Any]:
-    """Return a list of the parts of a sequence, an array, or a column of a frame."""
+    """Return the parts of a sequence, an array or a column of a frame as a list of JSON values."""
     return list(map(encode_value, values.tolist() if hasattr(values, "tolist") else values))
 
 
 def encode_float(value: Any) -> Any:
-    """Return a float, or an object for one that JSON lacks."""
+    """Return a finite float unchanged, and an infinite one or NaN as the JSON object {"float": text}."""
     return float(value) if math.isfinite(value) else {"float": repr(float(value))}
 
 
 def encode_integer(value: Any) -> Any:
-    """Return an int, in hexadecimal digits if it has too many."""
+    """Return a whole number unchanged, or as {"hex": digits} if it is too long for decimal digits."""
     return int(value) if int(value).bit_length() <= MAX_DECIMAL_BITS else {"hex": hex(value)}
 
 
@@ -454,12 +477,16 @@ ENCODERS: list[tuple[Any, Any]] = [
     (datetime.time, lambda it: {"time": it.isoformat()}),
     (datetime.timedelta, lambda it: {"timedelta": [it.days, it.seconds, it.microseconds]}),
 ]
-"""Types of outputs and how each is written; the first that fits counts."""
+"""Types of outputs, and the function that returns the JSON value of each; the first type that matches is used."""
 
 
 def describe_function(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Say what a reproducer needs: what randomness is taken, versions of libraries, and a short module's source."""
-    from importlib import metadata  # which takes time, as few need it
+    """Return what a script that reproduces a finding needs to know about a function.
+
+    That is which parameters receive random numbers, the versions of the libraries that its module uses, and the
+    source of the module if the module is not part of an installed package.
+    """
+    from importlib import metadata  # slow to import and rarely needed
 
     module = sys.modules.get(getattr(function, "__module__", ""))
     tops = {str(getattr(module, "__name__", "")).partition(".")[0]}

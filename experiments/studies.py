@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
+from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.running.provenance import execution, provenance, write_whole
 from epsaudit.running.registry import collected
-from epsaudit.text import markdown, to_json_value
+from epsaudit.text import markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """Write JSON whose infinite numbers and NaN are text."""
-    write_whole(path, json.dumps(to_json_value(data), indent=1, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(to_json(data), indent=1, allow_nan=False) + "\n")
 
 
 def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""Verification: whether a stored result is what its counts say, one that an audit can give, and one that runs again.
+"""Verification of stored results: bounds are computed again from the counts, and impossible counts are found.
 
-What no audit can have given is sure, or wrong less than once in a thousand million audits. A result that passes may
-still be made up: no file shows that events were learnt from other runs, and that the seed was not chosen for its bound.
+If a result is reported as impossible, no audit can have produced it, or an audit produces it with a probability below
+1e-9. A result that passes may still be invented. For example, no file shows that events were learnt from other runs, or
+that the seed was not chosen for its bound.
 """
 
 from __future__ import annotations
@@ -40,13 +41,14 @@ from epsaudit.witnesses.events import VALUE, Region, Witness
 
 StoredResult = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9
-"""Relative difference that another version of scipy may make."""
+"""[chosen] Relative difference that is ignored, because another version of scipy may cause it."""
 CHANGE_LEVEL = 0.01
-"""Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
+"""[chosen] Probability of a report that a mechanism has changed, if the mechanism has not changed and no seed
+reproduces its outputs."""
 MAX_RUNS = 2**62
-"""More than anybody will ever make, and less than numpy overflows at."""
+"""[chosen] Upper limit on a number of runs: larger than any audit, and small enough that numpy does not overflow."""
 MIN_FAIR_CHANCE = 1e-12
-"""Probability below which fair coins are not believed to have parted the runs so."""
+"""[chosen] Counts are impossible if fair coins produce such a split with a smaller probability than this."""
 EXACT_VALUE = "the exact value"
 DESCRIPTIONS = (
     "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
@@ -57,30 +59,32 @@ UNCHECKED: dict[type, str] = {
     OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
     ManyRunsResult: "that these were independent runs, or canaries declared independent, and their scores these",
 }
-"""What a file alone does not show, of each kind of result, beside `EXACT_VALUE` and `DESCRIPTIONS`."""
+"""For each kind of result, what a file alone does not show, beside `EXACT_VALUE` and `DESCRIPTIONS`."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of checking one stored result."""
+    """The outcome of the verification of one stored result."""
 
     result: StoredResult
-    """As recomputed from the stored counts, or as run again from the seed."""
+    """The result, with bounds computed from the stored counts, or from counts of a new run with the same seed."""
     differences: tuple[str, ...]
-    """What is not as stored, each in a sentence."""
+    """Sentences that each state a difference from the stored result."""
     how: str
-    """What was done: recomputed, or run again."""
+    """How the result was verified: recomputed, or run again."""
     unchecked: tuple[str, ...]
+    """What the verification could not check."""
     possible: bool = True
-    """Whether an audit can have given the numbers that were stored; if not, no bound follows from them."""
+    """Whether an audit can have produced the stored numbers. If not, no bound follows from them."""
 
     @property
     def holds(self) -> bool:
+        """Whether the verification found no difference."""
         return not self.differences
 
 
 def rebuild(stored: dict[str, Any]) -> StoredResult:
-    """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
+    """Return the result of any kind of audit from its JSON object; raise `AuditError` if it is not a result."""
     kinds: dict[Any, type[StoredResult]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
     kinds["many-runs"] = ManyRunsResult
     if not isinstance(kind := stored.get("kind"), str | None) or kind not in kinds:
@@ -89,10 +93,11 @@ def rebuild(stored: dict[str, Any]) -> StoredResult:
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
-    """Compute everything that follows from a stored result's counts, and check that the counts can be.
+    """Compute everything that follows from the counts of a stored result, and check that the counts are possible.
 
-    Of the name of an ``entry`` the claim must be the entry's. Where that has the pair of the result, and knows its
-    laws, the exact value is computed, and a bound above it is no bound to go by. `AuditError` for what is no result.
+    If the result has the name of the registered ``entry``, it must have the entry's claim. If the entry has the pair of
+    the result and knows the output laws, the exact value is computed, and a bound above the exact value is reported.
+    Raises `AuditError` if the JSON object is not a result.
 
     >>> from epsaudit import PureDP, audit_scores
     >>> stored = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1).to_dict()
@@ -138,13 +143,17 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
 def _find_differences(
     result: StoredResult, stored: dict[str, Any], names: list[str] | None = None
 ) -> tuple[list[str], bool]:
+    """Return sentences about fields that are not as stored, and whether an audit can have produced the counts.
+
+    With ``names`` only these fields are compared.
+    """
     try:
         if differences := find_impossible(result):
             return differences, False
         computed = fields_to_json(result, names) if names else result.to_dict()
     except AuditError:
         raise
-    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
+    except Exception as error:  # the schema does not check the fields of events
         what = f"{type(error).__name__} ({error})"
         raise AuditError(f"Some field of the result of {result.mechanism} is malformed: {what}.") from error
     said = {name: f"stored as {_format_json(stored[name])}" if name in stored else "absent" for name in computed}
@@ -156,10 +165,11 @@ def _find_differences(
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
-    """Audit the mechanism again from the stored seed and compare everything that the seed determines.
+    """Audit the mechanism again from the stored seed, and compare everything that the seed determines.
 
-    What does not hold as `recompute` checks it is not run. What draws its own randomness has its stored event counted
-    afresh instead; Fisher's exact test says 'changed' of an unchanged mechanism with probability 1 % at most.
+    A result with differences according to `recompute` is not run again. If the mechanism uses randomness of its own,
+    no seed reproduces the counts. In this case the stored event is counted in new runs, and Fisher's exact test
+    compares the counts; it reports a change of an unchanged mechanism with probability at most 1 %.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -169,7 +179,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     pairs = entry.all_pairs()
     mechanism = CopyTest(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
-    if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
+    if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # the file alone is not trusted
         pair, seed = before.among(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
         p_value = compare.fisher_p_value(before, counted)
@@ -193,6 +203,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
 
 
 def _agree(stored: Any, computed: Any) -> bool:
+    """Return whether two JSON values are equal, with floats compared up to `TOLERANCE`."""
     if isinstance(stored, dict) and isinstance(computed, dict):
         return stored.keys() == computed.keys() and all(_agree(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
@@ -210,9 +221,10 @@ def _format_json(value: Any) -> str:
 
 
 def load(path: Path) -> list[Result]:
-    """Read a result file of any kinds of audits, and check that its results are what their counts say.
+    """Return the results in a file, of any kinds of audits, after checking that their bounds follow from their counts.
 
-    `AuditError` if it cannot be read, or holds what no audit can have given or what its counts do not give.
+    Raises `AuditError` if the file cannot be read, if no audit can have produced a result, or if a bound does not
+    follow from the counts.
     """
     found: list[Result] = []
     for place, stored in enumerate(read_file(path)):
@@ -235,7 +247,7 @@ def load(path: Path) -> list[Result]:
 
 
 def find_impossible(result: StoredResult) -> list[str]:
-    """Say what of the stored numbers no audit can have given; an empty list if all could be."""
+    """Return a sentence for each stored number that no audit can have produced; an empty list if all are possible."""
     said = []
     try:
         confidence_of(result.confidence)
@@ -253,7 +265,7 @@ def find_impossible(result: StoredResult) -> list[str]:
         return said or list(_check_one_run(result))
     if isinstance(result, ManyRunsResult):
         return said or list(_check_many_runs(result))
-    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
+    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # `recount` makes any number of runs
     if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MAX_RUNS:
         said.append(f"There were {result.trials} runs in all; an audit has at least {MIN_TRIALS}.")
     if isinstance(result, AuditResult):
@@ -262,7 +274,7 @@ def find_impossible(result: StoredResult) -> list[str]:
 
 
 def _check_command(command: Any) -> str | None:
-    """Say that a recorded command is not words that `shlex.join` quoted, as epsaudit records all commands."""
+    """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; epsaudit quotes all commands so."""
     shown = clipped(visible(str(command)), 200)
     try:
         if isinstance(command, str) and shlex.join(shlex.split(command)) == command:
@@ -273,6 +285,7 @@ def _check_command(command: Any) -> str | None:
 
 
 def _check_fixed_size(result: AuditResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of a fixed-size audit that is impossible."""
     certificate, witness, counts = result.certificate, result.witness, result.counts
     if isinstance(certificate, MembershipGame):
         if certificate.share != MembershipGame.share:
@@ -290,12 +303,14 @@ def _check_fixed_size(result: AuditResult) -> Iterator[str]:
 
 
 def _is_tangent(tangent: float | None, claim: Claim) -> bool:
+    """Return whether a membership game about this claim can have been played at this tangent of its profile."""
     if tangent is None or claim.claimed_point is not None:
         return (tangent is None) == (claim.claimed_point is not None)
     return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
 
 
 def _check_one_run(result: OneRunResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of an audit of one run that is impossible."""
     if result.given and result.reproducible:
         yield "The coins and scores are said to have been given, and to follow from the seed."
     try:
@@ -312,6 +327,7 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
 
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of an audit of many runs that is impossible."""
     if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
@@ -333,10 +349,11 @@ def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
-    """Say where no order of the scores has such tails.
+    """Yield a sentence for each two tails that no order of the scores can have together.
 
-    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of runs
-    without it above the j-th highest score with it. Both grow, and f(r) < j says the same as h(j) >= r.
+    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
+    runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is
+    equivalent to h(j) >= r.
     """
     above = [one for one in result.counts if one.above]
     below = [one for one in result.counts if not one.above]
@@ -356,6 +373,7 @@ def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_sequential(result: SequentialResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of a sequential audit that is impossible."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
@@ -392,8 +410,9 @@ def _check_sequential(result: SequentialResult) -> Iterator[str]:
 
 
 def _check_end(result: SequentialResult) -> Iterator[str]:
+    """Yield sentences if the evidence contradicts the bound, or the reason why the audit stopped."""
     bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
-    least = proven if proven > 0.0 else math.ulp(0.0)  # the bound that refutes
+    least = proven if proven > 0.0 else math.ulp(0.0)  # the smallest bound that refutes the claim
     if bound >= least and not refuted:
         yield f"A bound of {bound:.6g} refutes the claim; the rounds do not."
     if refuted and bound < proven * (1.0 - 1e-9):
@@ -407,6 +426,7 @@ def _check_end(result: SequentialResult) -> Iterator[str]:
 
 
 def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
+    """Yield sentences about counts of events that are impossible for this witness."""
     on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
     as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
     as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
@@ -422,7 +442,7 @@ def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
             yield f"{sum(times):,} outputs are said to be in {event}, which holds no output."
     first, second = witness.guess_x, witness.guess_x_prime
     if isinstance(first, Region) and isinstance(second, Region):
-        single = pack([*first.included, *second.included])  # outputs that either includes
+        single = pack([*first.included, *second.included])  # single outputs that one of the events includes
         common = len(single) and bool((first.contains(single) & second.contains(single)).any())
         if common or (first.feature == second.feature and _common_numbers(first, second).any()):
             yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
@@ -430,19 +450,26 @@ def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
 
 
 def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
-    """Say that fair coins do not part runs so, however those of ``unknown`` side are parted."""
+    """Yield a sentence if fair coins almost never split runs in this way.
+
+    The coins of ``unknown`` further runs are not known; the split of these runs that fits best is assumed.
+    """
     from scipy.stats import binom  # slow to import
 
     fewer, more = min(first, second), max(first, second)
     nearest = min(fewer + unknown, (fewer + more + unknown) // 2)
     if fewer >= 0 and 2.0 * float(binom.cdf(nearest, fewer + more + unknown, 0.5)) < MIN_FAIR_CHANCE:
-        yield f"{first:,} {what} and {second:,} {other}; fair coins do not part them so."
+        yield (
+            f"{first:,} {what} and {second:,} {other}; fair coins produce such a split with a probability below "
+            f"{MIN_FAIR_CHANCE:g}."
+        )
 
 
 def _common_numbers(*events: Region) -> NDArray[np.bool_]:
-    """Which numbers all events of one feature hold, of those at and beside every end of an interval.
+    """Return a mask of the numbers that all events contain, among the numbers at and next to every end of an interval.
 
-    Whatever events have in common starts at one of them. Single outputs are numbers of the output itself only.
+    All events must have the same feature. If the events have any number in common, one of these numbers is in all of
+    them. Excluded outputs are numbers only if the feature is the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

@@ -1,7 +1,8 @@
-"""Datasets: neighbouring relations, pairs to be told apart, and each dataset as every run is to see it.
+"""Datasets: neighbouring relations, pairs of datasets, and copies of a dataset for every run.
 
-A dataset is a collection of records: the items of a sequence, the rows of an array or of a frame (of pandas or polars,
-neither of which is imported), the entries (key, value) of a mapping. Order never matters.
+A dataset is a collection of records. The records are the items of a sequence, the rows of an array or of a frame of
+pandas or polars (neither is imported here), or the entries (key, value) of a mapping. The order of records never
+matters.
 """
 
 from __future__ import annotations
@@ -33,13 +34,17 @@ from epsaudit.errors import AuditError, clipped, finite_at_least, with_article
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-MAX_NAMES_LENGTH = 60  # most characters of the names of a frame's columns, or of one of its rows, that are written out
-RELATION_NOTE = "neighbours under "  # how the note of a result begins that names its neighbouring relations
+MAX_NAMES_LENGTH = 60
+"""[chosen] Maximum number of characters for the names of the columns of a frame, or for one record, in a text."""
+RELATION_NOTE = "neighbours under "
+"""The beginning of the note in a result that names its neighbouring relations."""
 
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Two datasets, in whatever form the mechanism accepts, with a name, by default themselves, shortened.
+    """Two datasets, of any type that the mechanism accepts, with a name.
+
+    Without a name, the text of the pair is a short text of both datasets.
 
     >>> print(DatasetPair((0, 1), (0, 1, 1)))
     (0, 1) against (0, 1, 1)
@@ -56,7 +61,7 @@ class DatasetPair:
             return self.name
         x, x_prime = map(shorten, (self.x, self.x_prime))
         if x == x_prime:
-            with contextlib.suppress(Exception):  # datasets are of any kind
+            with contextlib.suppress(Exception):  # datasets may have any type
                 sides = [[shorten(record, sys.maxsize) for record in _records(side)] for side in (self.x, self.x_prime)]
                 for number, (one, other) in enumerate(itertools.zip_longest(*sides, fillvalue="none")):
                     if one != other:
@@ -76,18 +81,19 @@ class Adjacency(ABC):
     """A symmetric neighbouring relation between datasets."""
 
     name = ""
-    """What reports call it; without one, the name of its class."""
+    """The name in reports; if it is empty, reports use the name of the class."""
     description: str
-    """What two neighbours may differ in, as the end of the sentence 'neighbours differ in ...'."""
+    """How two neighbours may differ, as the end of the sentence 'neighbours differ in ...'."""
 
     @abstractmethod
     def holds(self, x: Any, x_prime: Any) -> bool:
-        """Say whether the two datasets are neighbours."""
+        """Return whether the two datasets are neighbours."""
 
     def check(self, pair: DatasetPair) -> None:
+        """Raise `AuditError` if the datasets of the pair are not neighbours, or cannot be compared."""
         try:
             adjacent = self.holds(pair.x, pair.x_prime)
-        except Exception as error:  # datasets are of any kind, and relations anybody's
+        except Exception as error:  # datasets may have any type, and users define relations
             how = "Pass adjacency=None to vouch for it."
             raise AuditError(f"The pair {pair} cannot be compared under {self} ({error}). {how}") from error
         if not adjacent:
@@ -99,7 +105,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """One dataset is the other with a single record removed (unbounded DP).
+    """The relation of datasets of which one is the other with a single record removed (unbounded DP).
 
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)
@@ -114,7 +120,7 @@ class AddRemove(Adjacency):
 
 @dataclass(frozen=True)
 class Substitution(Adjacency):
-    """The datasets have equal sizes and differ in a single record (bounded DP)."""
+    """The relation of datasets of equal size that differ in a single record (bounded DP)."""
 
     name = "substitute one record"
     description = "the value of exactly one record"
@@ -125,7 +131,7 @@ class Substitution(Adjacency):
 
 @dataclass(frozen=True)
 class MaxChange(Adjacency):
-    """Datasets are vectors of query answers, each of which one record can change by at most ``bound``."""
+    """The relation of vectors of query answers in which no answer differs by more than ``bound``."""
 
     bound: float = 1.0
 
@@ -138,7 +144,7 @@ class MaxChange(Adjacency):
 
     def holds(self, x: Any, x_prime: Any) -> bool:
         a, b = np.asarray(x, float), np.asarray(x_prime, float)
-        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.bound * (1 + 1e-12)))  # forgives rounding
+        return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.bound * (1 + 1e-12)))  # for rounding
 
     def __str__(self) -> str:
         return f"query answers within {self.bound:g}"
@@ -147,7 +153,7 @@ class MaxChange(Adjacency):
 def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
     """Yield a pair (dataset, dataset without one record) for every distinct record in the dataset.
 
-    Frames and mappings stay what they are; other datasets become tuples.
+    Frames and mappings keep their type; other datasets become tuples.
 
     >>> [pair.x_prime for pair in leave_one_out({"ann": 1, "bob": 2})]
     [{'bob': 2}, {'ann': 1}]
@@ -164,7 +170,7 @@ def leave_one_out(dataset: Any) -> Iterator[DatasetPair]:
 
 
 def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[DatasetPair]:
-    """Yield a pair for every distinct record in the dataset replaced by every different one in ``records``.
+    """Yield a pair for every distinct record of the dataset and every different record in ``records`` that replaces it.
 
     >>> [pair.x_prime for pair in replace_one((0, 1), (0, 1))]
     [(1, 1), (0, 0)]
@@ -180,25 +186,25 @@ def replace_one(dataset: Iterable[Any], records: Iterable[Any]) -> Iterator[Data
 
 
 def shorten(dataset: Any, width: int = 48) -> str:
-    """Represent a dataset, or a record, in one line of at most ``width`` characters."""
+    """Return a text of a dataset or a record: one line with at most ``width`` characters."""
     if hasattr(dataset, "columns") and is_frame(dataset):
         return clipped(describe_frame(dataset), width)
     if hasattr(dataset, "to_frame") and hasattr(dataset, "to_list") and hasattr(dataset, "head"):
-        return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)  # of pandas or of polars
+        return clipped(f"{type(dataset).__name__}({dataset.head(width).to_list()})", width)  # of a series
     try:
         shown = repr(dataset)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits
+    except ValueError:  # Python refuses to write whole numbers with more than 4,300 digits
         shown = hex(dataset) if isinstance(dataset, int) else f"a {type(dataset).__name__} that cannot be written"
     return clipped(re.sub(r"\s*\n\s*", " ", shown), width)
 
 
 def is_frame(value: Any) -> bool:
-    """Whether this is a table with named columns: a frame of pandas or of polars."""
+    """Return whether a value is a table with named columns: a frame of pandas or polars."""
     return hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows"))
 
 
 def describe_frame(frame: Any) -> str:
-    """Write the type, the shape and the names of the columns of a frame."""
+    """Return a text with the type, the number of rows and the names of the columns of a frame."""
     names = ", ".join(map(str, frame.columns))
     names = names if len(names) <= MAX_NAMES_LENGTH else f"{len(frame.columns)} columns from {frame.columns[0]} on"
     rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
@@ -206,6 +212,7 @@ def describe_frame(frame: Any) -> str:
 
 
 def _distinct_records(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
+    """Return all records of a dataset, and the first position of every distinct record."""
     try:
         records = tuple(_records(dataset))
     except TypeError as error:
@@ -217,19 +224,25 @@ def _distinct_records(dataset: Any) -> tuple[tuple[Any, ...], list[int]]:
 
 
 def _count_differences(x: Any, x_prime: Any) -> tuple[int, int]:
+    """Return how many records are only in x and how many are only in x'."""
     if is_frame(x) and is_frame(x_prime) and list(x.columns) != list(x_prime.columns):
         raise ValueError(f"their columns are {list(x.columns)} and {list(x_prime.columns)}")
     ours, theirs = (Counter(map(_comparison_value, _records(dataset))) for dataset in (x, x_prime))
     return (ours - theirs).total(), (theirs - ours).total()
 
 
-MAX_COUNTED_RECORDS = 100_000  # of two datasets together that are counted only for a note: a tenth of a second
+MAX_COUNTED_RECORDS = 100_000
+"""[time] Maximum number of records in two datasets that are compared only to write a note: a tenth of a second."""
 
 
 def describe_distance(pair: DatasetPair, symbol: str) -> str:
-    """Say by how many records datasets differ that no relation made neighbours; '' for one, or if nobody knows."""
+    """Return a note with the number of records by which two datasets differ, and what a claim then allows.
+
+    The note is for pairs that no neighbouring relation has checked. It is empty if the datasets differ in one record,
+    or if the number cannot be computed. ``symbol`` is the name of the claim's parameter.
+    """
     records = 0
-    with contextlib.suppress(Exception):  # datasets are of any kind
+    with contextlib.suppress(Exception):  # datasets may have any type
         if not isinstance(pair.x, (str, bytes)) and len(pair.x) + len(pair.x_prime) <= MAX_COUNTED_RECORDS:
             records = max(_count_differences(pair.x, pair.x_prime))
     times = records**2 if symbol == "rho" else records
@@ -238,7 +251,7 @@ def describe_distance(pair: DatasetPair, symbol: str) -> str:
 
 
 def _comparison_value(record: Any) -> Hashable:
-    """The record's value; lists are tuples, and a missing answer (nan) equals any other."""
+    """Return a hashable value by which records are compared: lists become tuples, and all NaN are equal."""
     if isinstance(record, (int, str)):
         return record
     if isinstance(record, Mapping):
@@ -249,11 +262,12 @@ def _comparison_value(record: Any) -> Hashable:
         return tuple(map(_comparison_value, record))
     if isinstance(record, float) and math.isnan(record):
         return "nan"
-    listed = record.tolist() if hasattr(record, "tolist") else record  # of numpy
+    listed = record.tolist() if hasattr(record, "tolist") else record  # values of numpy
     return record if listed is record else _comparison_value(listed)
 
 
 def _records(dataset: Any) -> Iterable[Any]:
+    """Return the records of a dataset of any type."""
     if is_frame(dataset):
         pandas = hasattr(dataset, "itertuples")
         return map(tuple, dataset.itertuples(index=False, name=None) if pandas else dataset.iter_rows())
@@ -268,15 +282,19 @@ HOW_TO_WRITE_PAIRS = (
 )
 
 Pairs: TypeAlias = "DatasetPair | tuple[Any, Any] | Iterable[DatasetPair | tuple[Any, Any]] | SearchStrategy[Any]"
-"""How pairs of datasets may be written."""
+"""The types by which users may give pairs of datasets."""
 Relation: TypeAlias = Adjacency | type[Adjacency]
-"""How a neighbouring relation may be written: `AddRemove` is `AddRemove()`."""
+"""The types by which users may give a neighbouring relation. The class `AddRemove` stands for `AddRemove()`."""
 
 
 def adjacency_of(adjacency: Any) -> Adjacency | None:
-    """Return a relation, made of its class where that is given; None where the caller vouches for the pairs."""
+    """Return the neighbouring relation for an argument ``adjacency``.
+
+    A class is replaced by its instance. None means that the caller vouches for the pairs. Raises `AuditError` for any
+    other value.
+    """
     if isinstance(adjacency, type) and issubclass(adjacency, Adjacency):
-        with contextlib.suppress(TypeError):  # abstract, or asks for more
+        with contextlib.suppress(TypeError):  # the class is abstract or has required arguments
             return adjacency()
     if adjacency is not None and not isinstance(adjacency, Adjacency):
         they = "AddRemove(), Substitution(), MaxChange(bound), or None, by which you vouch for the pairs"
@@ -285,13 +303,13 @@ def adjacency_of(adjacency: Any) -> Adjacency | None:
 
 
 def is_strategy(value: Any) -> bool:
-    """Say whether this is a strategy of hypothesis, which need not be installed."""
+    """Return whether a value is a strategy of hypothesis, which need not be installed."""
     hypothesis = sys.modules.get("hypothesis")
     return hypothesis is not None and isinstance(value, hypothesis.strategies.SearchStrategy)
 
 
 def pair_of(value: Any) -> DatasetPair:
-    """Return a pair that was written as one, or as a tuple (x, x_prime)."""
+    """Return the pair that a `DatasetPair` or a tuple (x, x_prime) stands for; raise `AuditError` for other values."""
     if isinstance(value, DatasetPair):
         return value
     if isinstance(value, tuple) and len(value) == 2:
@@ -300,7 +318,11 @@ def pair_of(value: Any) -> DatasetPair:
 
 
 def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPair]:
-    """Return pairs of datasets as a list, however they are written; those of a strategy are drawn."""
+    """Return a list of the pairs that a user gave in any of the forms of `Pairs`.
+
+    Strategies of hypothesis are replaced by drawn pairs. Raises `AuditError` if the value has another form, or if the
+    relation of drawn pairs is unknown.
+    """
     if isinstance(pairs, DatasetPair):
         return [pairs]
     if isinstance(pairs, tuple) and len(pairs) == 2 and not any(isinstance(part, DatasetPair) for part in pairs):
@@ -317,7 +339,7 @@ def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPa
         if isinstance(part, DatasetPair) or not is_strategy(part):
             found.append(part if isinstance(part, DatasetPair) else pair_of(part))
             continue
-        from epsaudit.data.candidates import common_relation, drawn  # which read their arguments here
+        from epsaudit.data.candidates import common_relation, drawn  # candidates imports this module
 
         found += (more := drawn(part, adjacency=adjacency))
         if adjacency is None and common_relation(more) is None:
@@ -329,7 +351,8 @@ def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPa
 
 
 CONSTANT_TYPES = (int, float, complex, str, bytes, bool, type(None), Decimal, Fraction, range, uuid.UUID)
-"""Types whose values never change; so do dates, paths, enumerations, numpy scalars, and tuples of them all."""
+"""Types whose values cannot change. Dates, paths, enumerations, numpy scalars, and tuples of constants are constant,
+too."""
 CONSTANT_BASES = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath)
 HOW_TO_GIVE_DATA = (
     "Give what every run can read anew: a list, an array, a frame, or a path from which the function reads."
@@ -337,10 +360,11 @@ HOW_TO_GIVE_DATA = (
 
 
 class Dataset:
-    """One dataset, for as many runs as are wanted: what can change is kept as bytes.
+    """A dataset from which every run receives the same data, even if runs change their argument.
 
-    Runs share a copy for as long as they leave it alone, and get one each once one has changed it. `AuditError` if it
-    cannot be given twice (iterators, generators, cursors, open files), or be copied.
+    A dataset that can change is stored as bytes. Runs share one copy as long as no run changes it; after the first
+    change every run receives a copy of its own. Raises `AuditError` if the dataset can only be read once (an
+    iterator, a generator, a cursor or an open file), or if it cannot be copied.
     """
 
     __slots__ = ("_bytes", "_mark", "changes", "constant", "shared")
@@ -348,8 +372,8 @@ class Dataset:
     def __init__(self, given: Any) -> None:
         refuse_if_consumed(given)
         self.constant = is_constant(given)
-        self.changes = False  # whether a run has changed its dataset, so that each needs a copy
-        # the object that runs share until one has changed it, and what the dataset and it are as bytes
+        self.changes = False  # whether a run has changed its dataset, so each run needs a copy
+        # the object that runs share until one changes it, the bytes of the dataset, and the bytes of the shared object
         self.shared, self._bytes, self._mark = given, b"", b""
         if not self.constant:
             try:
@@ -363,13 +387,17 @@ class Dataset:
                 ) from error
 
     def copy(self) -> Any:
+        """Return a new copy of the dataset, or the dataset itself if it is constant."""
         return self.shared if self.constant else pickle.loads(self._bytes)
 
     def intact(self, used: Any) -> bool:
-        """Say whether an object that runs shared, or a copy, still is what was given; note it if not."""
+        """Return whether a run has left the dataset unchanged, given the object that the run used.
+
+        If the run has changed it, ``changes`` becomes true.
+        """
         if self.constant:
             return True
-        with contextlib.suppress(Exception):  # a run may leave behind what nobody can write
+        with contextlib.suppress(Exception):  # after the run the object may be impossible to pickle
             if _to_bytes(used) == self._mark:
                 return True
         self.changes = True
@@ -379,7 +407,7 @@ class Dataset:
         return self.changes, self.copy()
 
     def __setstate__(self, state: tuple[bool, Any]) -> None:
-        self.__init__(state[1])  # type: ignore[misc]  # copied anew where it arrives
+        self.__init__(state[1])  # type: ignore[misc]  # the receiving process makes its own copies
         self.changes = state[0]
 
     def __repr__(self) -> str:
@@ -387,17 +415,20 @@ class Dataset:
 
 
 def copy_pair(pair: DatasetPair) -> DatasetPair:
-    """Return the pair with copies of what can change in it, so that who prepares for it does not spoil others."""
+    """Return the pair with copies of both datasets, so that code that changes them does not affect other runs.
+
+    Constant datasets need no copy.
+    """
     if is_constant(pair.x) and is_constant(pair.x_prime):
         return pair
     return DatasetPair(Dataset(pair.x).copy(), Dataset(pair.x_prime).copy(), name=pair.name)
 
 
 def are_equal(x: Any, x_prime: Any) -> bool:
-    """Say whether two datasets are equal by value, as far as == or the bytes that they are kept as can tell."""
+    """Return whether two datasets have equal values, as far as ``==`` or a comparison of their bytes can show."""
     if x is x_prime:
         return True
-    with contextlib.suppress(Exception):  # datasets that cannot be compared, or only part by part
+    with contextlib.suppress(Exception):  # some datasets cannot be compared, or only element by element
         equal = np.array_equal(x, x_prime) if isinstance(x, np.ndarray) else x == x_prime
         if isinstance(equal, (bool, np.bool_)) and equal:
             return True
@@ -407,7 +438,8 @@ def are_equal(x: Any, x_prime: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Say whether nothing can change a value: numbers, strings, dates, and tuples and frozen sets of them."""
+    """Return whether a value cannot change, such as a number, a string, a date, or a tuple or frozen set of
+    constants."""
     kind = type(value)
     if kind in CONSTANT_TYPES or (isinstance(value, CONSTANT_BASES) and not hasattr(value, "__dict__")):
         return True
@@ -420,7 +452,10 @@ def is_constant(value: Any) -> bool:
 
 
 def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
-    """Raise `AuditError` if a dataset, or a part of a plain container, is used up by the first run that reads it."""
+    """Raise `AuditError` if a dataset, or a part of a container, can only be read once.
+
+    ``inside`` is the verb of the message for a part of a container.
+    """
     stream = isinstance(dataset, io.IOBase) or hasattr(dataset, "fileno")
     if isinstance(dataset, Iterator) or stream or hasattr(dataset, "fetchone") or hasattr(dataset, "cursor"):
         what = "an open file" if stream else with_article(type(dataset).__name__)
@@ -432,8 +467,8 @@ def refuse_if_consumed(dataset: Any, inside: str = "") -> None:
 
 
 def _to_bytes(value: Any) -> bytes:
-    """Write a value down to compare it: by pickle, in a microsecond, or else by cloudpickle, in ten."""
+    """Return the bytes of a value, for comparisons: by pickle in a microsecond, or else by cloudpickle in ten."""
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # a lambda in it, say; whatever a value's own methods raise
+    except Exception:  # pickle fails for a lambda, and methods of the value may raise anything
         return bytes(cloudpickle.dumps(value))

@@ -24,6 +24,7 @@ from epsaudit.audits import suite
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
+from epsaudit.codec import to_json
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, MissingExtraError, left_out, needs, suggest_name
 from epsaudit.results import result as results
@@ -33,7 +34,6 @@ from epsaudit.running.external import command, with_tuples
 from epsaudit.running.provenance import entropy
 from epsaudit.running.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.running.served import Served, stated_claims
-from epsaudit.text import to_json_value
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.tools.hunting import hunt as hunting
 from epsaudit.tools.hunting.description import Candidate, Description, Table, relation_named
@@ -330,7 +330,7 @@ def hunt(
         "audits": rows,
     }
     if out is not None:
-        provenance.write_whole(out / "hunt.json", json.dumps(to_json_value(facts), indent=1, ensure_ascii=False))
+        provenance.write_whole(out / "hunt.json", json.dumps(to_json(facts), indent=1, ensure_ascii=False))
         provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
         if found.audits:
             results.save(found.audits, out / "audited.json")
