@@ -85,8 +85,7 @@ class Tagged:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Return the object that `to_dict` wrote, with or without a text; raise `AuditError` for any other JSON
-        value."""
+        """Return the object that `to_dict` wrote, with or without its text; raise `AuditError` for other JSON."""
         kinds = {kind.__name__: kind for kind in cls._kinds()}
         try:
             fields = {name: value for name, value in data.items() if name not in ("kind", "text")}

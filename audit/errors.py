@@ -142,12 +142,12 @@ errors, and warnings."""
 
 
 def cause_of(said: str) -> str:
-    """Return the line of a failed program's standard error that says why it failed; '' if there is no line.
+    r"""Return the line of a failed program's standard error that says why it failed; '' if there is no line.
 
     It is the first line that names an error, because the stack and further errors follow it. If no line names an error,
     it is the last line. A line that ends with a colon is joined with the next line, where R and Rust write the message.
 
-    >>> cause_of("lib.js:9\\n\\nTypeError: no crypto\\n    at load (lib.js:9)\\n\\nNode.js v20")
+    >>> cause_of("lib.js:9\n\nTypeError: no crypto\n    at load (lib.js:9)\n\nNode.js v20")
     'TypeError: no crypto'
     """
     lines = [line.rstrip() for line in said.splitlines() if line.strip()]

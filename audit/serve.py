@@ -94,8 +94,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def import_function(name: str) -> Any:
-    """Import the function of ``module:function`` or ``FILE.py:function``; end the program with a message if it
-    fails."""
+    """Import ``module:function`` or the function of ``FILE.py:function``; end with a message if that fails."""
     module_name, _, path = name.rpartition(":")
     if not module_name or not path:
         sys.exit(f"{name!r} names no function; give module:function, or FILE.py:function.")
@@ -266,8 +265,7 @@ DATASET_FORMS = {
 
 
 def encode_outputs(outputs: Any) -> bytes:
-    """Return outputs as bytes: a binary block for an array of numbers, floats or vectors of one length, otherwise
-    lines."""
+    """Return outputs as bytes: a block for an array, floats, or vectors of one length; otherwise JSON lines."""
     if hasattr(outputs, "detach"):  # a tensor of torch
         outputs = tensor_to_array(outputs)
     dtype: Any = getattr(outputs, "dtype", None)

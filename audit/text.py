@@ -44,8 +44,7 @@ def upper(value: float, digits: int = 4) -> str:
 
 
 def nearest(value: float | None, digits: int = 4) -> str:
-    """Format a value that is no bound, rounded to the nearest number with ``digits`` significant digits; '-' for
-    None."""
+    """Format a value that is no bound, to ``digits`` significant digits, rounded to nearest; '-' for None."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 

@@ -59,8 +59,7 @@ errors, and far too small to change a bound noticeably."""
 
 @dataclass(frozen=True)
 class CanaryCounts:
-    """Counts of one set of guesses about the canaries of one run: guesses 'in' and 'out', and the correct ones of
-    each."""
+    """Counts of one set of guesses about the canaries of one run: all guesses and the correct ones, 'in' and 'out'."""
 
     canaries: int
     guessed_in: int
@@ -269,8 +268,7 @@ def delta_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Return a lower bound on delta at ``epsilon``; 0 if nothing can be certified. Parameters are as in
-    `epsilon_bound`."""
+    """Return a lower bound on delta at ``epsilon``; 0 if nothing can be certified. See `epsilon_bound`."""
     alpha = 1.0 - confidence
     beta, leak = binomial_tail(guesses, correct, epsilon), canaries * DELTA_TERMS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
@@ -319,8 +317,7 @@ def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int
 
 
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
-    """Return the upper end of the interval of rejected parameters in [0, ``high``], rounded down; 0 if none is
-    rejected."""
+    """Return the largest rejected parameter in [0, ``high``], rounded down; 0 if no parameter is rejected."""
     if correct == 0:
         return 0.0
     low, width = 0.0, high

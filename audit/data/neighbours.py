@@ -438,8 +438,7 @@ def are_equal(x: Any, x_prime: Any) -> bool:
 
 
 def is_constant(value: Any) -> bool:
-    """Return whether a value cannot change, such as a number, a string, a date, or a tuple or frozen set of
-    constants."""
+    """Return whether a value cannot change: a number, a string, a date, or a tuple or frozen set of constants."""
     kind = type(value)
     if kind in CONSTANT_TYPES or (isinstance(value, CONSTANT_BASES) and not hasattr(value, "__dict__")):
         return True

@@ -1,6 +1,7 @@
-"""Readings: what a person sees in a value that a program returns as one piece, as tuples and mappings of its parts.
+"""Readings: functions that find the parts of a value that a program returned as one piece, such as a text.
 
-A reading (`READINGS`) takes one output in normal form and returns another, None where it does not apply.
+A reading takes one output in normal form and returns another one, often a tuple or a mapping of the parts. It returns
+None for a value to which it does not apply. `READINGS` lists all readings.
 """
 
 from __future__ import annotations
@@ -25,13 +26,19 @@ from epsaudit.outputs.formatting import format_value
 from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normalise
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
-"""Numbers with or without decimals, of addresses and versions the parts, and words of letters."""
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # a field that is a number
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)  # as ISO 8601 has it
-NUMBER_STARTS = frozenset("+-.0123456789")  # what these begin with
-NAMED_VALUES = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")  # as in key=value and key: value
-FIELD_DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}  # readings of one line as fields
-PUNCTUATION = ".,;:!?()[]{}<>\"'"  # what is not counted to a token where it begins or ends
+"""The words of a text: numbers with or without decimals, the parts of addresses and versions, and words of letters."""
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+"""A field that is a number."""
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
+"""A field that is a date, or a date and time, in the format of ISO 8601."""
+NUMBER_STARTS = frozenset("+-.0123456789")
+"""The characters with which a number or a date begins."""
+NAMED_VALUES = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")
+"""A name and its value, as in ``key=value`` and ``key: value``."""
+FIELD_DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
+"""The readings that divide one line into fields, and the delimiter of each."""
+PUNCTUATION = ".,;:!?()[]{}<>\"'"
+"""Characters that are removed from both ends of a token."""
 MAX_REPEAT_LENGTH, MAX_XML_LENGTH = (
     64,
     1_000_000,
@@ -40,7 +47,7 @@ MAX_REPEAT_LENGTH, MAX_XML_LENGTH = (
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read a value, by its name, as a step of a path.
+    """A reading, given by its name. It is callable and can be a step of a path inside an output.
 
     >>> Reading("words")("10.3.44.1: 17 of user93 took -0.25 s")
     (10.0, 3.0, 44.0, 1.0, 17.0, 'of', 'user', 93.0, 'took', -0.25, 's')
@@ -53,7 +60,7 @@ class Reading:
             raise AuditError(f"The reading is {self.name!r}; it must be one of {', '.join(READINGS)}.")
 
     def __call__(self, value: Any) -> Any:
-        """Return what is read, None where this reading does not apply."""
+        """Return the value that the reading finds; None if the reading does not apply to the value."""
         kind, read = READINGS[self.name]
         return read(value) if isinstance(value, kind) else None
 
@@ -68,7 +75,7 @@ def _read_json(text: str) -> Any:
 
 
 def _read_xml(text: str) -> Any:
-    """Elements by their names, with what is inside them; entities, which may grow without end, are not read."""
+    """Return the normal form of an XML document, or None; a document type, which may define entities, is refused."""
     if not text.lstrip().startswith("<") or len(text) > MAX_XML_LENGTH or "<!DOCTYPE" in text:
         return None
     try:
@@ -78,7 +85,10 @@ def _read_xml(text: str) -> Any:
 
 
 def _read_element(element: ElementTree.Element) -> Any:
-    """The text of an element that has nothing else, of others attributes and children; of one name, all in a tuple."""
+    """Return the text of an element without attributes and children, and a mapping for any other element.
+
+    The mapping contains attributes and children by name. Several children with one name become a tuple.
+    """
     words = " ".join(filter(None, [(element.text or "").strip(), *((one.tail or "").strip() for one in element)]))
     if not element.attrib and len(element) == 0:
         return _read_field(words)
@@ -91,6 +101,7 @@ def _read_element(element: ElementTree.Element) -> Any:
 
 
 def _read_field(text: str) -> Any:
+    """Return the number or the date that a text represents, or the text itself."""
     if text[:1] not in NUMBER_STARTS or len(text) > 300:
         return text
     if NUMBER.fullmatch(text):
@@ -104,7 +115,7 @@ def _read_field(text: str) -> Any:
 
 
 def _read_fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
-    """The fields of one line, of which quotes may hold delimiters and new lines."""
+    """Return the fields of a single line, or None. Quoted fields may contain delimiters and line breaks."""
     if '"' not in text:
         return None if "\n" in text.rstrip() else tuple([_read_field(one.strip()) for one in text.split(delimiter)])
     try:
@@ -128,13 +139,14 @@ def _read_words(text: str) -> tuple[Any, ...]:
 
 
 def _count_characters(text: str) -> Items:
+    """Return counts of kinds of characters and of repetitions, which describe a text without its meaning."""
     pairs, words = set(itertools.pairwise(text)), text.split()
 
     def all_differ(length: int) -> bool:
         number = max(len(text) - length + 1, 0)
         return len({text[start : start + length] for start in range(number)}) == number
 
-    longest = 1  # part that is there again
+    longest = 1  # length of the longest part that occurs twice
     if len(pairs) < len(text) - 1:
         longest = 2 + bisect.bisect_left(range(3, MAX_REPEAT_LENGTH + 1), True, key=all_differ)
     found = {
@@ -151,7 +163,7 @@ def _count_characters(text: str) -> Items:
 
 
 PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds", "microseconds")
-"""Of a date, a time, and a duration, whichever it has."""
+"""The attributes of a date, a time or a duration; each type has some of them."""
 
 
 def _read_time(value: Any) -> Items:
@@ -186,14 +198,15 @@ READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "message": (Raised, lambda raised: raised.message),
     "checksum": (object, lambda value: float(zlib.crc32(format_value(value).encode("utf-8", "backslashreplace")))),
 }
-"""Every reading: of which type of value, and how."""
+"""All readings by name: the type of the values to which a reading applies, and the function that reads them."""
 
 
 def suitable_readings(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
-    """Name the readings of text that over half of a sample agree on, after those ``before``.
+    """Yield the names of readings that suit more than half of a sample of texts.
 
-    Words are in place where most texts have as many, and ``few`` of them are read character by character: elsewhere
-    fields, names and tokens are read as well.
+    ``before`` are the names of the readings that have been applied already. If most texts have the same number of
+    words, the positions of words are comparable. If there are at most ``few`` words, words and characters suffice.
+    Otherwise fields, named values and tokens are read as well.
     """
     outside = [name for name in before if name not in ("json", "xml", "lines")]
     half = len(texts) / 2
@@ -209,7 +222,7 @@ def suitable_readings(texts: Sequence[str], before: Sequence[str], few: int) -> 
             many = "lines" not in before and sum("\n" in text for text in texts) > half
             splits = (*FIELD_DELIMITERS, "tokens") if moving else FIELD_DELIMITERS
             fields = ["lines"] if many else []
-            for name in splits if not many else ():  # of which over half of the texts have as many, more than one
+            for name in splits if not many else ():
                 fields_of, seen = _most_common(len(READINGS[name][1](text) or ()) for text in texts)
                 fields += [name] if fields_of > 1 and seen > half else []
         yield from fields

@@ -97,8 +97,7 @@ class Result(ABC):
 
     @property
     def limits(self) -> str | None:
-        """A sentence if the audit was too small to refute the claim for any mechanism, however leaky; otherwise
-        None."""
+        """A sentence if the audit was too small to refute the claim for any mechanism; otherwise None."""
         return None
 
     @abstractmethod
@@ -130,8 +129,7 @@ class Result(ABC):
         return list(said.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that depends only on the seed and the code. `from_dict` computes the bounds from the
-        counts."""
+        """Return a JSON object that depends only on the seed and the code."""
         return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.fields_to_json(self, self._written)}
 
     @classmethod
@@ -178,8 +176,7 @@ class Result(ABC):
         return [*self.lines(), *(("note", note) for note in notes)]
 
     def row(self) -> dict[str, Any]:
-        """Return the row of this result in tables, CSV files and `to_frame`. All kinds of results have the same
-        columns."""
+        """Return the row of this result in tables, CSV files and `to_frame`, with the same columns for all kinds."""
         said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.total_runs}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
         return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
@@ -270,8 +267,7 @@ class AuditResult(PairResult):
 
     @functools.cached_property
     def point(self) -> tuple[float, float]:
-        """The point (epsilon, delta) that was tested: the claimed point, or one point of the claim's privacy
-        profile."""
+        """The point (epsilon, delta) that was tested: the claimed one, or one of the claim's privacy profile."""
         return self.certificate.point(self.claim)
 
     @functools.cached_property

@@ -60,8 +60,7 @@ class GuessRule(Tagged, ABC):
 
     @abstractmethod
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
-        """Guess from the scores, compare the guesses with ``included``, and return the counts of each set of
-        guesses."""
+        """Guess from the scores and return the counts of each set of guesses, given who was ``included``."""
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         """Return the lower bound that all counts certify together, and the counts on which the bound rests."""
