@@ -144,7 +144,7 @@ def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
     """
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
-    # delta must be larger than the delta that the claim allows at every epsilon, which the profile far out shows
+    # some claims allow a part of delta at every epsilon; the profile at a very large epsilon is this part
     return claim.approximate(min(claim.profile(MAX_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
 
 
@@ -153,11 +153,11 @@ def delta_of(claim: Claim) -> float:
     return claim.delta if isinstance(claim, ApproxDP) else 0.0
 
 
-# (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v]. Then v or
-# more are right with probability at most
+# Bounds under (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >=
+# v]. Then v or more guesses are correct with probability at most
 #     sharp (ours, attained)                        min(1, beta + m delta beta (1 - beta) / (v b_v)),
 #     published (Steinke, Nasr, Jagielski 2023)     beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
-# If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
+# If the output also decides r, and delta > 0, a share of the error probability is set aside for the second term.
 
 
 def guess_p_value(
@@ -186,21 +186,21 @@ def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
     wrong, q = guesses - correct, float(expit(epsilon))
     log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
     log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
-    if log_mass <= MIN_LOG_MASS:  # one tail is 1, and the masses of the other fall by at least these ratios
+    if log_mass <= MIN_LOG_MASS:  # one tail is 1, and the other is at most a geometric series
         odds = math.exp(min(epsilon, 700.0))
         up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
         return (1.0 / (1.0 - up) if up < 1.0 else down / (1.0 - down)) / correct
-    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], with its digits where q is nearly 1
+    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], computed so that it is exact for q near 1
     return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
 
 
 def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
     """Return 2 max over i >= 1 of P[v - i <= W < v] / i, the factor of m delta in the published bound."""
     q = float(expit(epsilon))
-    from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+    from scipy.stats import binom  # slow to import
 
     best, total, top = 0.0, 0.0, correct
-    while top > 0:  # from v - 1 downwards, until the mean can only fall
+    while top > 0:  # from v - 1 downwards, until the mean can only decrease
         values = np.arange(top - 1, max(top - 1 - BLOCK_SIZE, -1), -1)
         masses = binom.pmf(values, guesses, q)
         sums = total + np.cumsum(masses)
@@ -239,7 +239,7 @@ def epsilon_bound(
     alpha = 1.0 - confidence
     if correct == 0:
         return 0.0
-    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # what delta = 0 gives: beta alone
+    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # the bound for delta = 0
     if delta == 0.0:
         return max(0.0, high)
 
@@ -276,10 +276,11 @@ def delta_bound(
     return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
 
 
-# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function
-# f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m) sum over k >= j of (c - k) p_k. Then
-# h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p
-# that has P[W >= v] >= tau and satisfies this for j <= v. If the total exceeds 1, P[W >= v] < tau.
+# Bounds under trade-off curves, for a number c of guesses that does not depend on the output. Let G be the inverse of
+# 1 - f for the trade-off function f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m)
+# sum over k >= j of (c - k) p_k. Then h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025,
+# Algorithm 3) finds the least total mass of p that has P[W >= v] >= tau and satisfies this for j <= v. If the total
+# exceeds 1, P[W >= v] < tau.
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
@@ -342,7 +343,7 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
     inverse: Inverse = gaussian_inverse
     if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
         inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
-    # far larger than all bounds: the Clopper-Pearson limit for a single guess that is always made is smaller
+    # this is far larger than the Clopper-Pearson limit for a single guess, which is the largest possible bound
     high = 2.0 * math.log(canaries + 1.0) + 10.0
     return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)
 

@@ -117,7 +117,7 @@ class Claim(Tagged, ABC):
             return 0.0
         if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-        # the least rho is about epsilon^2 / (4 log(1/delta)): nearly a line in the logarithms of both
+        # the least rho is about epsilon^2 / (4 log(1/delta)), which is almost linear in the logarithms of both
         ends = math.log(-math.log(RAREST)), math.log(-math.log(surest))
         return math.exp(-math.exp(root(lambda x: self._excess(epsilon, math.exp(-math.exp(x))), *ends, xtol=1e-14)))
 
@@ -404,7 +404,7 @@ class TradeOff(Claim):
         """Return the least advantage on the line p = e^epsilon p' + delta; it is at a kink or where p + p' = 1."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         middle = (1.0 - delta) * np.exp(-np.logaddexp(0.0, epsilon))
-        rare = np.minimum(self._kinks, middle[..., None])  # none is 0, where at most the limit of a kink at 0 is missed
+        rare = np.minimum(self._kinks, middle[..., None])  # all are positive; a kink at 0 is only a limit
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             apart = delta[..., None] + np.where(rare > 0.0, np.expm1(epsilon)[..., None] * rare, 0.0)
             least = np.min(apart / self._allowed(rare), axis=-1) * (1.0 - ROUNDING)
@@ -548,7 +548,7 @@ def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
     with np.errstate(all="ignore"):
         log_q, log_rest = np.log(q), np.log1p(-q)
         p = np.exp(np.minimum((log_most + below * log_q) / order, 0.0))
-        left = (order * log_rest - log_most) / below  # the logarithm of 1 - p, in which the second is convex, too
+        left = (order * log_rest - log_most) / below  # log(1 - p); the second divergence is convex in it
         for _ in range(NEWTON):
             first = np.exp(order * np.log(p) - below * log_q - log_most)
             second = np.exp(order * np.log1p(-p) - below * log_rest - log_most)

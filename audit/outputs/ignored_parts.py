@@ -21,32 +21,34 @@ from numpy.typing import NDArray
 from epsaudit.serve import unwrap
 
 MAX_OBSERVED = 1000
-"""[time] Outputs of each dataset that are observed: about 10 microseconds each."""
+"""[time] Maximum number of outputs of each dataset that are observed, which takes about 10 microseconds each."""
 MAX_PARTS = 64
-"""[time] Parts of an output that are observed."""
+"""[time] Maximum number of parts of an output that are observed."""
 MAX_CHANCE = 1e-4
 """[chosen] Significance level at which the ignored parts of two datasets count as different."""
 MIN_CONSTANT_OUTPUTS = 10
-"""[chosen] Outputs of each dataset that must agree before a part counts as constant: if a fair coin decides the part,
-both datasets are constant and different with probability 2^-19."""
+"""[chosen] Number of outputs of each dataset that must agree before a part counts as constant. If a fair coin decides
+the part in every run, the parts of both datasets are constant and different with probability 2^-19."""
 SHORT_BITS = 26
-"""[chosen] A double is short if its last 26 bits or more are zero, as those of rounded numbers and of single precision
-are (29 bits). Continuous noise is short with probability 2^-26."""
+"""[chosen] A double is called short if at least its last 26 bits are zero. Rounded numbers and numbers in single
+precision (29 zero bits) are short; continuous noise is short with probability 2^-26."""
 
 Path = tuple[Hashable, ...]
 IgnoredPart = tuple[str, Path, str]
-"""A kind of ignored part, the place of the value in the output, and the content of the part."""
+"""An ignored part of an output: its kind, the path of the value inside the output, and the content of the part."""
 IgnoredParts = Counter[IgnoredPart]
-"""In how many outputs of one dataset each part was; `TOTAL` counts the observed outputs."""
+"""The number of outputs of one dataset with each ignored part. The key `TOTAL` counts all observed outputs."""
 TOTAL: IgnoredPart = ("", (), "")
+"""The key of the number of all observed outputs in `IgnoredParts`."""
 VALUE_TYPES, LAST_BITS, SIGN_OF_ZERO = "types of values", "last bits of numbers", "sign of zero"
 ONLY_IF_CONSTANT = {
     VALUE_TYPES: "",
     LAST_BITS: " (witnesses='all' reads them)",
     SIGN_OF_ZERO: " (witnesses='all' reads it)",
 }
-"""Kinds that are reported only where each dataset always has one content, and what the note adds. Sound mechanisms
-change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0 more often on x."""
+"""Kinds that are reported only if every dataset always has a single content, and the words that the note adds.
+Correct mechanisms change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0
+more often on the smaller dataset."""
 BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
     "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),
@@ -54,7 +56,8 @@ BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "what lies under a mask": (np.ma.MaskedArray, lambda one: one.data[np.ma.getmaskarray(one)].tobytes()),
     "names of the fields of an array": (np.ndarray, lambda one: one.dtype.names),
 }
-"""Kinds that are reported where their frequencies differ: the type of the value, and what reads the content."""
+"""Kinds that are reported if the frequencies of their contents differ: the type of the value, and the function that
+returns the content."""
 
 
 def observe(ignored: IgnoredParts, output: Any) -> None:

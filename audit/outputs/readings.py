@@ -39,10 +39,10 @@ FIELD_DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
 """The readings that divide one line into fields, and the delimiter of each."""
 PUNCTUATION = ".,;:!?()[]{}<>\"'"
 """Characters that are removed from both ends of a token."""
-MAX_REPEAT_LENGTH, MAX_XML_LENGTH = (
-    64,
-    1_000_000,
-)  # characters of a repeated part, and of a document, which bounds the time
+MAX_REPEAT_LENGTH = 64
+"""[time] Maximum length of a repeated part of a text that is searched, in characters."""
+MAX_XML_LENGTH = 1_000_000
+"""[time] Maximum length of an XML document that is parsed, in characters."""
 
 
 @dataclass(frozen=True)

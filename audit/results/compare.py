@@ -121,9 +121,8 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     False
     """
     error = fraction(error, "error probability", open_below=True)
-    exactly = all(
-        getattr(one, "pair_digest", "none") for one in (*old, *new)
-    )  # files of older versions have no digests
+    # files of older versions have no digests, so their pairs are compared by their texts
+    exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))
     left = [(_comparison_key(result, exactly), result) for result in new]
     pairs, reasons = [], []
     for result in old:
