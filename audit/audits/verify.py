@@ -122,7 +122,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     if (
         entry is not None
         and not isinstance(result, OneRunResult | ManyRunsResult)
-        and (pair := result.among(entry.all_pairs()))
+        and (pair := result.find_pair(entry.all_pairs()))
     ):
         exact = exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
     if exact is not None:
@@ -180,7 +180,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     pairs = entry.all_pairs()
     mechanism = CopyTest(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # the file alone is not trusted
-        pair, seed = before.among(pairs), before.seed + 1
+        pair, seed = before.find_pair(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
         p_value = compare.fisher_p_value(before, counted)
         then, now = before.describe_counts(), counted.describe_counts()
@@ -349,7 +349,7 @@ def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
 
 
 def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
-    """Yield a sentence for each two tails that no order of the scores can have together.
+    """Yield a sentence for every two tails whose counts or thresholds contradict each other.
 
     Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
     runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is

@@ -48,7 +48,7 @@ ONLY_IF_CONSTANT = {
 }
 """Kinds that are reported only if every dataset always has a single content, and the words that the note adds.
 Correct mechanisms change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0
-more often on the smaller dataset."""
+more often on one dataset."""
 BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
     "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),

@@ -216,7 +216,7 @@ class PairResult(Result):
     trials: int
     """The number of all runs on both datasets, or the maximum number in a sequential audit."""
 
-    def among(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
+    def find_pair(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
         """Return the pair that the result is about, or None if it is not among ``pairs``.
 
         Pairs are compared by name and, if the result has a digest, by their data.

@@ -14,7 +14,6 @@ import hashlib
 import io
 import itertools
 import json
-import math
 import os
 import re
 import selectors
@@ -42,6 +41,7 @@ from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, 
 from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen, values_of
 from epsaudit.outputs.json_form import output_from_json
 from epsaudit.running.protocols import Mechanism
+from epsaudit.serve import encode_float
 
 SEEDS = 1 << 53  # below which languages whose numbers are doubles read them exactly
 LARGEST_BLOCK = 1 << 31  # bytes; a greater number is taken for garbage, not for memory to reserve
@@ -553,9 +553,9 @@ def dataset_to_json(dataset: Any) -> Any:
     """Return a dataset as a JSON value: arrays, tuples and sets as lists, numbers that are not finite as objects."""
     if isinstance(dataset, (np.generic, np.ndarray)):
         dataset = dataset.tolist()
-    if isinstance(dataset, float) and not math.isfinite(dataset):
-        return {"float": repr(float(dataset))}
-    if dataset is None or isinstance(dataset, (str, bool, int, float)):
+    if isinstance(dataset, float):
+        return encode_float(dataset)
+    if dataset is None or isinstance(dataset, (str, bool, int)):
         return dataset
     if isinstance(dataset, (list, tuple, Set)):
         return [dataset_to_json(part) for part in (sorted(dataset, key=repr) if isinstance(dataset, Set) else dataset)]

@@ -254,11 +254,11 @@ class TestPairs:
 
     def test_a_result_is_of_the_one_whose_data_it_digests(self):
         found = [audit(self.mechanism(), [pair], trials=2_000, seed=1, n_jobs=1) for pair in self.pairs]
-        assert [one.among(self.pairs) for one in found] == self.pairs
+        assert [one.find_pair(self.pairs) for one in found] == self.pairs
         assert not compare_results([found[0]], [found[1]]).comparisons
         older = {name: text for name, text in found[1].to_dict()["pair"].items() if name != "digest"}
         old = AuditResult.from_dict({**found[1].to_dict(), "pair": older})
-        assert old.among(self.pairs) == self.pairs[0], "as before there were digests"
+        assert old.find_pair(self.pairs) == self.pairs[0], "as before there were digests"
 
     def test_the_rounds_of_a_sequential_audit_tell_them_apart(self):
         result = audit_sequentially(self.mechanism(3.0), trials=3_000, seed=1, n_jobs=1)
