@@ -522,7 +522,7 @@ def claim_given(
     made = claim_from_numbers(numbers)
     if made is None:
         ways = "; ".join(", ".join(names) for names in CLAIMS)
-        raise AuditError(f"{', '.join(numbers)} together make no claim; what does: {ways}.")
+        raise AuditError(f"{', '.join(numbers)} together make no claim; give one of: {ways}.")
     return made
 
 

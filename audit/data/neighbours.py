@@ -344,8 +344,9 @@ def list_pairs(pairs: Any, adjacency: Adjacency | None = None) -> list[DatasetPa
         found += (more := drawn(part, adjacency=adjacency))
         if adjacency is None and common_relation(more) is None:
             raise AuditError(
-                "A strategy is joined by boundary cases, and its pairs do not say by which relation; give adjacency=, "
-                "for instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to do without."
+                "The neighbouring relation of the drawn pairs is unknown, so no boundary cases can be added; give "
+                "adjacency=, for instance Substitution(), or pairs=epsaudit.data.candidates.drawn(strategy) to audit "
+                "without them."
             )
     return found
 
@@ -383,7 +384,7 @@ class Dataset:
             except Exception as error:
                 what = f"what cannot be copied ({type(error).__name__}: {error})"
                 raise AuditError(
-                    f"The dataset holds {what}, so that not every run could see it anew. {HOW_TO_GIVE_DATA}"
+                    f"The dataset holds {what}, so that not every run can receive its own copy. {HOW_TO_GIVE_DATA}"
                 ) from error
 
     def copy(self) -> Any:

@@ -318,5 +318,5 @@ def test_numbers_of_a_claim_that_may_be_swapped_are_asked_about():
         claim_given(None, epsilon=1e-5, delta=0.5)
     with pytest.raises(AuditError, match="epsilon of the claim is '1'"):
         PureDP("1")
-    with pytest.raises(AuditError, match="epsilon, mu together make no claim; what does: epsilon; epsilon, delta"):
+    with pytest.raises(AuditError, match="epsilon, mu together make no claim; give one of: epsilon; epsilon, delta"):
         claim_given(None, epsilon=1.0, mu=1.0)

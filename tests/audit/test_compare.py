@@ -113,7 +113,7 @@ def test_what_cannot_be_compared_is_said(before):
 def test_recounting_refuses_what_would_not_be_a_fair_sample(before):
     with pytest.raises(AuditError, match="Seed 1 is that of the old audit"):
         recount(before, noisy(1.0), seed=1)
-    with pytest.raises(AuditError, match="has no pair '0 against 1' any more"):
+    with pytest.raises(AuditError, match="has no pair named '0 against 1'"):
         recount(before, vectorized(lambda data, size, rng: rng.random(size), claim=PureDP(1.0)), seed=2)
 
 

@@ -141,7 +141,7 @@ def test_one_changed_count_of_many_runs_is_refused_or_raises_no_bound_much():
     top = copy.deepcopy(stored["counts"])
     top[0]["likely"] = 300
     assert forged(result, counts=top)["lower_bound"] > 4.0
-    assert "which holds it" in recompute(forged(result, counts=top)).differences[0]
+    assert "which contains it" in recompute(forged(result, counts=top)).differences[0]
 
 
 def test_thresholds_that_have_no_order_are_refused():

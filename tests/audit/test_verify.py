@@ -122,7 +122,7 @@ class TestForgeries:
         ("certificate", "sentence"),
         [
             (MembershipGame(share=0.3), "audits spend 0.03"),
-            (MembershipGame(tangent=0.2), "is not tested so"),
+            (MembershipGame(tangent=0.2), "is not tested at it"),
             (Box(split=0.9), "audits split it at 0.5"),
         ],
     )
@@ -453,9 +453,9 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["rounds"][0]["strategies"][0]["counts"].update(runs_x=10**6), "different runs"),
             (lambda s: s["rounds"].append(s["rounds"][-1]), "The rounds have"),
             (lambda s: s["rounds"][0].update(explored=-1), "The rounds have"),
-            (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looked at after different runs"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looks after different numbers of runs"),
             (lambda s: [strategy["looks"].pop() for strategy in s["rounds"][-1]["strategies"]], "its counts are"),
-            (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "go back"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "decrease"),
             (lambda s: s["rounds"][-1]["strategies"][0].update(wrong=-0.5), "must be probabilities"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
@@ -464,7 +464,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["path"].insert(1, [50, 0.9]), "path is stored as"),
             (lambda s: s["path"].pop(0), "path is stored as"),
             (lambda s: s.update(stopped="refuted"), "evidence says otherwise"),
-            (lambda s: s.update(trials=s["trials"] + 5), "are not all"),
+            (lambda s: s.update(trials=s["trials"] + 5), "because all runs were made"),
             (lambda s: s.update(confidence=1.5), "confidence"),
         ],
     )
