@@ -36,7 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, list_pairs, shorten
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of
+from epsaudit.data.pairs import list_pairs
+from epsaudit.data.records import shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped, seconds_of, with_article
 from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen, values_of
 from epsaudit.outputs.json_form import output_from_json

@@ -33,7 +33,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from epsaudit.data.neighbours import is_constant
+from epsaudit.data.datasets import is_constant
 from epsaudit.errors import AuditError, is_own_file, whole_at_least
 from epsaudit.outputs.formatting import MAX_DECIMAL_BITS
 

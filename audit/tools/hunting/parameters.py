@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.audits.spec import check_trials
-from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
+from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.search import Family
 from epsaudit.tools.hunting.description import (
