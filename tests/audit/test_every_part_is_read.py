@@ -86,7 +86,7 @@ def raises(error):
 
 
 def some_daily(cases):
-    """Mark all cases but each kind alone and in a mapping as slow; the weekly tests run all of them."""
+    """Mark all cases as slow except each kind alone and in a mapping; the weekly tests run all cases."""
     daily = ("alone", "in a mapping")
     return [
         pytest.param(*case, id=" ".join(case), marks=() if case[2] in daily else pytest.mark.slow) for case in cases
@@ -139,7 +139,10 @@ ONE_NOISE = {
 @pytest.mark.parametrize("audited", [audit, audit_sequentially])
 @pytest.mark.parametrize("form", ONE_NOISE)
 def test_two_numbers_with_one_wide_noise_are_subtracted(form, audited):
-    """Each number alone is 0.001-DP, and their difference tells d; with noise of its own each, both are 0.002-DP."""
+    """Each number alone is 0.001-DP, and the difference reveals d.
+
+    With independent noise both together are 0.002-DP.
+    """
 
     def release(d, rng, alone=False):
         noise, other = rng.laplace(scale=1000.0, size=2)

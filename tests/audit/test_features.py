@@ -1,4 +1,4 @@
-"""Features and readings: what each reads off outputs of its kind, and how its event names it."""
+"""Features and readings: the numbers that each of them reads from an output, and the text of its events."""
 
 import datetime
 
@@ -212,5 +212,5 @@ CLOSE = 1.0 + 1e-9
     ],
 )
 def test_a_witness_prints_so_many_digits_that_different_numbers_differ(guess_x, guess_x_prime, text):
-    """And six where these suffice; whole numbers in full."""
+    """Six digits are used if they suffice, and whole numbers are written in full."""
     assert str(f.Witness(guess_x, guess_x_prime)).startswith(text)

@@ -1,6 +1,7 @@
-"""Outputs with many places: each is screened, no part hides another, and what was only screened is said with its count.
+"""Outputs with many places: each place is screened, no part hides another, and the number of screened places is
+reported.
 
-Seeds are fixed; each leak is 12 standard errors of its screening test or more, so that chance misses none.
+Seeds are fixed. Each leak is at least 12 standard errors of its screening test, so chance does not hide it.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ RATES = (0.25, 0.75)
 
 
 def leaky(side, size, rng, shape, at):
-    """Noise whose sign at one coordinate is a bit that is likelier under x'."""
+    """Return noise whose sign at one coordinate is a bit that is more likely to be 1 on x'."""
     x = rng.normal(size=(size, int(np.prod(shape))))
     x[:, at] = np.where(rng.random(size) < RATES[side], 1, -1) * np.abs(x[:, at])
     return x.reshape(size, *shape)
@@ -103,7 +104,10 @@ def test_an_atom_of_a_long_array_is_found_wherever_it_is():
 
 @pytest.mark.slow
 def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one_surely_tells():
-    """An expert certifies 0.8; a score of a thousand that tell nothing, chosen by the same outputs, next to nothing."""
+    """An expert certifies 0.8.
+
+    A score of a thousand useless coordinates, chosen on the same outputs, certifies almost nothing.
+    """
     wide = vectorized(lambda data, size, rng: leaky(data, size, rng, (5000,), 3333), claim=PureDP(0.3))
     result = audit(wide, (0, 1), trials=2000, seed=1, n_jobs=1)
     assert result.lower_bound > 0.6
@@ -112,7 +116,10 @@ def test_what_chance_chose_of_very_many_coordinates_is_not_learnt_from_where_one
 
 @pytest.mark.slow
 def test_a_faint_direction_of_a_long_array_is_found():
-    """Arrays that move by 0.4 of a standard deviation in a direction, where an expert certifies 1.0; was 0.1."""
+    """Arrays move by 0.4 standard deviations in one direction.
+
+    An expert certifies 1.0; earlier versions certified 0.1.
+    """
     direction = np.random.default_rng(7).normal(size=400)
     direction *= 0.4 / np.linalg.norm(direction)
     wide = vectorized(lambda data, size, rng: rng.normal(size=(size, 400)) + data * direction, claim=PureDP(0.3))
@@ -131,7 +138,7 @@ def test_an_empty_box_of_one_in_a_thousand_is_seen_in_fifty_thousand_outputs():
 
 
 def test_what_two_fields_tell_alone_is_no_region_of_both():
-    """Of 30 pairs of sides at most two have a region by chance, of which one in 200 has: with probability 99.9 %."""
+    """With probability 99.9 %, at most two of 30 pairs of samples have a region by chance, since one in 200 has one."""
     found = 0
     for seed in range(30):
         x, x_prime = np.random.default_rng(seed).laplace(size=(2, 5_000, 2))
@@ -140,7 +147,7 @@ def test_what_two_fields_tell_alone_is_no_region_of_both():
 
 
 def test_a_pair_of_names_is_among_the_likeliest_where_nothing_else_tells():
-    """Of 50,000 outputs 15 are expected on x' and none on x, which chance may make of one of ten thousand pairs."""
+    """15 of 50,000 outputs are expected on x' and none on x. Chance may do this to one of ten thousand pairs."""
     x, x_prime = (pack(BOXES["rare pair of names"].draw(side, 50_000, np.random.default_rng(side))) for side in (0, 1))
     found, _ = rare_regions(Fields.of(x, x_prime).symbols, x, x_prime)
     assert [table.written([0]) for table in found] == ["(y['first'] = 'n17' and y['last'] = 'm61')"]

@@ -28,13 +28,13 @@ def noisy(votes, rng):
 
 
 def counted(votes, rng):
-    """Noisy counts in the order of the true ones."""
+    """Return noisy counts in the order of the true counts."""
     true = pd.Series(votes).value_counts()
     return true + rng.laplace(scale=4.0, size=len(true))
 
 
 def grouped(votes, rng):
-    """Sums of groups, of which the labels are those that the data have."""
+    """Return sums of groups, labelled by the labels that occur in the data."""
     sums = pd.DataFrame({"name": votes[:2], "n": 1}).groupby("name")["n"].sum()
     return pd.Series(rng.laplace(scale=4.0), index=sums.index[:1])
 
@@ -59,7 +59,7 @@ def exits(votes, rng):
 
 
 def stream(votes, rng):
-    """A generator that ends, or raises, as the data say."""
+    """Return a generator that ends or raises an exception, depending on the data."""
     yield rng.laplace(scale=4.0)
     if votes[0] == ANN:
         raise ValueError("of ann")
@@ -84,7 +84,7 @@ BLIND = DatasetPair(VOTES.x, (*VOTES.x, ANN))
 
 
 class Released:
-    """A plain object."""
+    """A plain class with attributes."""
 
     def __init__(self, first, noise):
         self.first, self.noise = first, noise
@@ -108,7 +108,9 @@ def test_what_lies_beside_the_values_is_read(kind):
 
 
 def shuffled(votes, rng):
-    """Noisy counts in an order that only noise decides: sound at epsilon = 1 (each count has sensitivity 2 of 4)."""
+    """Return noisy counts in an order that only noise decides: sound at epsilon = 1 (each count has sensitivity 2 of
+    4).
+    """
     counts = noisy(votes, rng)
     return {name: counts[name] for name in sorted(counts, key=counts.get)}
 
@@ -124,7 +126,7 @@ def test_an_order_or_an_index_that_tells_no_more_is_not_refuted(function):
 
 
 def fails(votes, rng):
-    """Raises in half of the runs, on any dataset, with a message that tells."""
+    """Raise an exception in half of the runs on any dataset, with a message that reveals the dataset."""
     if rng.random() < 0.5:
         raise ValueError(f"row {7 if votes[0] == ANN else 3}: {votes[0]} after {rng.integers(1000)} ms")
     return rng.laplace()

@@ -1,4 +1,6 @@
-"""What is read off an output depends on nothing else: not on its block, how that is stored, or what was read before."""
+"""The values of features of an output depend on nothing but the output: not on its block, its storage, or earlier
+reads.
+"""
 
 import datetime
 import json
@@ -80,7 +82,7 @@ def test_an_output_is_read_alike_alone_and_among_others(seed):
 
 
 def test_odd_outputs_in_certification_stop_nothing():
-    """A letter that is a number to some, and keys of NaN, in few runs."""
+    """A few runs return a character that only some functions accept as a digit, or a mapping with NaN as key."""
 
     def area(data, rng):
         return f"area {rng.integers(50) + 60 * data}" + ("m²" if rng.random() < 0.002 else "")

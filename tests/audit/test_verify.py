@@ -1,4 +1,6 @@
-"""Stored bounds are recomputed from their counts, and audits run again: what was changed is found and named."""
+"""Verification: bounds are computed again from the counts, audits run again, and every change of a file is found and
+named.
+"""
 
 import copy
 import dataclasses
@@ -86,14 +88,16 @@ class TestRecompute:
 
 
 def forged(stored, **changes):
-    """Whatever follows from the changed fields by an honest computation, so that only impossibility gives it away."""
+    """Return a stored result with changed fields and honestly recomputed bounds, so that only impossible counts
+    reveal it.
+    """
     result = rebuild({**copy.deepcopy(stored), **changes})
     return json.loads(json.dumps(result.to_dict()))
 
 
 @pytest.fixture(scope="module")
 def leaky():
-    """Against (0.5, 1e-3)-DP, by two events."""
+    """A stored result with two events, of a mechanism that violates (0.5, 1e-3)-DP."""
     result = audit(noisy(0.9), claim=ApproxDP(0.5, 1e-3), trials=20_000, seed=3, n_jobs=1)
     game = dataclasses.replace(result, certificate=MembershipGame())
     assert game.witness.events == 2
@@ -101,14 +105,14 @@ def leaky():
 
 
 class TestForgeries:
-    """Of results that were recomputed honestly from changed numbers: what no audit can have given is refused."""
+    """Results with changed counts and honestly recomputed bounds: those that no audit can produce are refused."""
 
     def test_an_honest_computation_is_believed(self, leaky):
         assert recompute(forged(leaky)).holds
 
     @pytest.mark.parametrize("dropped", ["guess_x", "guess_x_prime"])
     def test_an_event_dropped_with_its_counts_kept(self, leaky, dropped):
-        """One event pays for half of delta: the bound would rise."""
+        """With only one event, one event pays for delta instead of two, so the bound would increase."""
         raised = forged(leaky, witness={**leaky["witness"], dropped: None}, counts={**leaky["counts"], "events": 1})
         assert raised["lower_bound"] > leaky["lower_bound"]
         assert "the witness has no event that guesses so" in recompute(raised).differences[0]
@@ -197,7 +201,7 @@ EMPTY = {
 
 
 class TestEvents:
-    """Of witnesses put into a result in the place of its own, with its counts."""
+    """Results whose witness was replaced by another one, with the same counts."""
 
     @staticmethod
     def said(leaky, guess_x, guess_x_prime):
@@ -242,7 +246,7 @@ def written(guess_x, guess_x_prime):
 
 
 class TestPairs:
-    """Two pairs of 51-tuples whose texts are the same, as only where they differ first is written."""
+    """Two pairs of 51-tuples with equal texts, because a text shows only the first difference."""
 
     pairs = [DatasetPair((0,) * 51, (0,) * 48 + (1, last, last)) for last in (0.0, 2.0)]
 
@@ -299,7 +303,7 @@ class TestRerun:
         assert "epsilon >= " in same.how
 
     def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
-        """Counts moved by little more than chance, with the flag of a mechanism that no seed reproduces."""
+        """The counts are changed by little more than chance, and the file says that no seed reproduces the mechanism."""
         counts = dict(stored["counts"])
         for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
             for name in names:
@@ -311,7 +315,7 @@ class TestRerun:
         assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
 
     def test_a_recount_is_compared_and_not_believed(self, stored, tmp_path):
-        """Its seed and its size may have been chosen: of 400 runs some seed refutes anything."""
+        """The seed and the size of a recount may have been chosen: with 400 runs, some seed refutes every claim."""
         entry, result = Entry("noisy", noisy(), PureDP(1.0)), rebuild(stored)
         counted = (recount(result, noisy(), seed=seed, trials=400, n_jobs=1) for seed in range(60, 500))
         lucky = next(one for one in counted if one.violates_claim)
@@ -351,7 +355,7 @@ class TestCommand:
             assert "The claim is 0.5-DP; laplace is registered with 1-DP." in printed
 
     def test_a_bound_beyond_the_exact_value_fails_aloud(self, file, capsys):
-        """As of an audit whose seed was chosen among many: all that follows from its counts is right."""
+        """The audit is one whose seed was chosen among many, so everything that follows from its counts is correct."""
         data = json.loads(file.read_text())
         lucky = data["results"][0]
         more, fewer = ("guess_x_on_x", "guess_x_prime_on_x_prime"), ("guess_x_on_x_prime", "guess_x_prime_on_x")
@@ -381,7 +385,7 @@ class TestCommand:
 
 @pytest.fixture(scope="module")
 def consistent():
-    """A sequential audit of a true claim with room below it."""
+    """A stored sequential audit of a true claim, whose bound could still increase."""
     return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_dict()))
 
 
@@ -391,7 +395,7 @@ def refuted():
 
 
 def with_bound(stored, bound):
-    """The same, its running bound risen at the last moment."""
+    """Return a stored sequential result whose last running bound was changed."""
     changed = copy.deepcopy(stored)
     changed["path"][-1][1] = changed["lower_bound"] = bound
     return changed
@@ -420,7 +424,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
     def test_every_other_bound_is_refused(self, claim):
-        """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
+        """The changed bound is one or several steps of the grid away from the true one, below or above the claim."""
         result = audit_sequentially(noisy(0.5), claim=claim, trials=2_000, seed=0, n_jobs=1)
         stored, grid = json.loads(json.dumps(result.to_dict())), [0.0, *betting.parameter_grid(claim)]
         place = grid.index(result.lower_bound)
@@ -475,7 +479,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
 
 
 class TestSequentialForgeries:
-    """Of sequential results that were recomputed honestly from changed rounds."""
+    """Sequential results with changed rounds and honestly recomputed bounds."""
 
     @staticmethod
     def differences(stored, rounds, **changes):
