@@ -39,7 +39,7 @@ THREE = ("all above", "first above, rest below", "half above, half below")
 
 @pytest.mark.parametrize(("names", "trials"), [pytest.param(THREE, 30_000, marks=pytest.mark.slow, id="three")])
 def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows(names, trials):
-    """The sixth sparse vector variant of Lyu, Su and Li leaks most if half of the answers increase and half decrease."""
+    """The sixth sparse vector variant of Lyu, Su and Li leaks most if half the answers increase and half decrease."""
     mechanism = SparseVector6(1.0)
     others = [pair for pair in patterns(10, base=0.5) if names is None or pair.name in names]
     pairs = [pair for other in others for pair in (other, other.swapped())]

@@ -142,7 +142,7 @@ SOUND = {
 @given(place=st.integers(0, 10**6), length=st.integers(0, 12), put=st.binary(max_size=12))
 @example(place=0, length=0, put=b"")
 def test_no_spoilt_file_is_a_defect(ending, place, length, put, tmp_path, capfd):
-    """Bytes are removed from a file and others are inserted anywhere; the file is audited or refused by one sentence."""
+    """Bytes are removed and inserted anywhere in a file; the file is audited or refused by one sentence."""
     sound = SOUND[ending]
     place %= len(sound)
     path = tmp_path / f"spoilt{ending}"

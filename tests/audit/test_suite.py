@@ -1,4 +1,4 @@
-"""Suites: audits share the family-wise error, every entry has its own random streams, and the registry is consistent."""
+"""Suites: audits share the family-wise error, every entry has its own streams, and the registry is consistent."""
 
 import pytest
 

@@ -303,7 +303,7 @@ class TestRerun:
         assert "epsilon >= " in same.how
 
     def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
-        """The counts are changed by little more than chance, and the file says that no seed reproduces the mechanism."""
+        """The counts are changed by little more than chance, and the file says that no seed reproduces them."""
         counts = dict(stored["counts"])
         for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
             for name in names:
