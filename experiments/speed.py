@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.running.chunks import BLOCK
 from epsaudit.running.drawing import draw
-from epsaudit.running.sampling import BLOCK
 from epsaudit.text import plain
 from epsaudit.tools.reporting.tables import Column
 

@@ -24,8 +24,8 @@ import cloudpickle
 
 from epsaudit.errors import AuditError, is_own, needs
 from epsaudit.running import external
+from epsaudit.running.pool import Answer, Part, Workers
 from epsaudit.running.provenance import provenance
-from epsaudit.running.sampling import Answer, Part, Workers
 
 WATCH_SECONDS = 0.5  # seconds between two looks at whether the parent still lives; a worker outlives it by no more
 

@@ -25,9 +25,9 @@ from epsaudit.bounds.betting import Accounts
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.running.dependence import LEVEL
+from epsaudit.running.progress import Progress
 from epsaudit.running.provenance import digest
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import Progress
 from epsaudit.witnesses.events import PARTS, parts_of
 
 N_STRATEGIES = 2

@@ -39,10 +39,11 @@ from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import PROCESSES
 from epsaudit.running.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.pool import check_restart
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import digest, entropy, fingerprint, provenance
+from epsaudit.running.record import AuditRecord
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import AuditRecord, check_restart
 from epsaudit.running.served import Served
 from epsaudit.search import Bound, best_of, candidate_scores
 from epsaudit.text import lower

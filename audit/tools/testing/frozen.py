@@ -28,11 +28,11 @@ from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
+from epsaudit.running.chunks import draw_by_coins
 from epsaudit.running.external import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import entropy, stream, write_whole
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import draw_by_coins
 from epsaudit.search import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.selection import RANK, Monotone, PiecewiseRatio
 from epsaudit.serve import decoded

@@ -28,9 +28,11 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
+from epsaudit.running.pool import refuse_restart
+from epsaudit.running.progress import Progress, ProgressCallback
 from epsaudit.running.provenance import digest, entropy, provenance, stream
 from epsaudit.running.randomness import LOCK, owns_randomness, seeded
-from epsaudit.running.sampling import AuditRecord, Progress, ProgressCallback, refuse_restart
+from epsaudit.running.record import AuditRecord
 from epsaudit.tools.training.canaries import Canaries, Data
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, shortened
 
