@@ -38,7 +38,7 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Row, findings, sound
 from epsaudit.experiments.studies import write_data, write_figure, write_table
-from epsaudit.running.external import CHILDREN
+from epsaudit.running.child_pool import CHILDREN
 from epsaudit.running.registry import Entry, registered
 from epsaudit.running.served import Served
 from epsaudit.text import percent

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from epsaudit import DatasetPair, Mechanism, PureDP, black_box, vectorized
-from epsaudit.running.external import command
+from epsaudit.running.programs import command
 
 Built = tuple[Mechanism, DatasetPair]
 Builder = Callable[[float], Built]

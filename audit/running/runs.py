@@ -24,9 +24,9 @@ from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
-from epsaudit.running.external import CommandDistribution
 from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.pool import Workers, check_restart
+from epsaudit.running.programs import CommandDistribution
 from epsaudit.running.progress import Progress, ProgressCallback
 from epsaudit.running.protocols import Mechanism, OutputLaws
 from epsaudit.running.provenance import Stage, digest, entropy, execution, provenance

@@ -14,7 +14,7 @@ from epsaudit import serve
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.errors import AuditError, cause_of
-from epsaudit.running.external import CommandMechanism, command
+from epsaudit.running.programs import CommandMechanism, command
 
 
 @dataclass(frozen=True)

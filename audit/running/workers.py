@@ -22,7 +22,7 @@ from typing import Any
 import cloudpickle
 
 from epsaudit.errors import AuditError, is_own, needs
-from epsaudit.running import external
+from epsaudit.running import cancelling
 from epsaudit.running.pool import Answer, Part, Workers
 from epsaudit.running.provenance import provenance
 
@@ -94,7 +94,7 @@ class Job:
 
     def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
-        self.ends = (*external.ends(), threading.Event())
+        self.ends = (*cancelling.ends(), threading.Event())
         self._sealed = sealed
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ def _unseal(sealed: bytes) -> Job:
 def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    with external.working_for(job.ends):
+    with cancelling.working_for(job.ends):
         return number, function(job.shared, part)
 
 

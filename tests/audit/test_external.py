@@ -15,7 +15,7 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.errors import cause_of
 from epsaudit.outputs.normal_form import Raised, TimedOut
 from epsaudit.running import external
-from epsaudit.running.external import CHILDREN
+from epsaudit.running.child_pool import CHILDREN
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """

@@ -18,7 +18,7 @@ from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, Subst
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.verify import load, recompute
 from epsaudit.data.neighbours import MaxChange
-from epsaudit.running import copies, external
+from epsaudit.running import child, copies
 from epsaudit.running.served import Served
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.hunting import hunt as hunting
@@ -562,7 +562,7 @@ class Clock:
     """Stands for `time.perf_counter`: a run of a program takes as long as it says, and all else no time."""
 
     def __init__(self, monkeypatch, pace):
-        self.now, lock, asked = 0.0, threading.Lock(), external.Child.outputs
+        self.now, lock, asked = 0.0, threading.Lock(), child.Child.outputs
 
         def outputs(child, dataset, size, seed):
             alone = threading.current_thread() is threading.main_thread()
@@ -571,7 +571,7 @@ class Clock:
             return asked(child, dataset, size, seed)
 
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(external.Child, "outputs", outputs)
+        monkeypatch.setattr(child.Child, "outputs", outputs)
 
 
 def raises_from_thirteen_records_on(values, rng):

@@ -29,7 +29,7 @@ from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, need
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.running import provenance, registry
-from epsaudit.running.external import command, with_tuples
+from epsaudit.running.programs import command, with_tuples
 from epsaudit.running.provenance import entropy
 from epsaudit.running.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.running.served import Served, stated_claims

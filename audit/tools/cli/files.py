@@ -27,7 +27,7 @@ from epsaudit.mechanisms.known_laws import exact_profile
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
-from epsaudit.running.external import with_tuples
+from epsaudit.running.programs import with_tuples
 from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
 from epsaudit.running.registry import chosen, entry_of, registered
 from epsaudit.running.served import python_of

@@ -37,9 +37,9 @@ from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import PROCESSES
-from epsaudit.running.external import CommandMechanism, dataset_to_json, in_turns, quickly
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
 from epsaudit.running.pool import check_restart
+from epsaudit.running.programs import CommandMechanism, alternating, dataset_to_json, assumed_independent
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import digest, entropy, fingerprint, provenance
 from epsaudit.running.record import AuditRecord
@@ -749,7 +749,7 @@ class _Hunting:
         mechanism = self.mechanism(candidate)
         if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
             return True
-        return pace > LONG and not math.isinf(self.until) and in_turns(mechanism) is not mechanism
+        return pace > LONG and not math.isinf(self.until) and alternating(mechanism) is not mechanism
 
     def by_bets(self, candidate: Candidate, first: SequentialResult) -> SequentialResult:
         """Return the audit that refuted a claim as its certificate, once processes that are started anew answer alike.
@@ -763,7 +763,7 @@ class _Hunting:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 asked: Any = {"claim": self.claim(candidate), "trials": self.options.trials}
-                spec = AuditSpec.of(in_turns(mechanism), [alone(candidate.pair)], **asked)
+                spec = AuditSpec.of(alternating(mechanism), [alone(candidate.pair)], **asked)
                 run, witness = Runs(spec, first.seed, n_jobs=1), first.witness
                 outputs: Any = run.draw(0, RUNS_TO_COMPARE, 0)
                 (a, c), (b, d) = map(witness.count, outputs)
@@ -819,7 +819,7 @@ class _Hunting:
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, the shortest kind that suffices, on runs of their own; certify most of what it shows."""
         started, mechanism = time.perf_counter(), self.mechanism(candidate)
-        mechanism = in_turns(mechanism) if pace > LONG else mechanism
+        mechanism = alternating(mechanism) if pace > LONG else mechanism
         affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)
@@ -880,12 +880,12 @@ class _Hunting:
         turns: bool = False,
     ) -> SequentialResult:
         """Audit for these seconds, and as long as it is expected to refute the claim within ``most``."""
-        mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
+        mechanism = assumed_independent(self.mechanism(candidate))  # certification sees whether its runs depend
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
                 audit_sequentially,
-                in_turns(mechanism) if turns else mechanism,
+                alternating(mechanism) if turns else mechanism,
                 [alone(candidate.pair)],
                 claim=self.claim(candidate),
                 trials=trials,

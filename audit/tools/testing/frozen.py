@@ -29,7 +29,7 @@ from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
 from epsaudit.running.chunks import draw_by_coins
-from epsaudit.running.external import dataset_to_json, with_tuples
+from epsaudit.running.programs import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import entropy, stream, write_whole
 from epsaudit.running.runs import Runs

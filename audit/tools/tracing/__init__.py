@@ -31,8 +31,9 @@ from epsaudit.audits.spec import check_trials
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
-from epsaudit.running.external import LAST_WORDS, CommandMechanism, dataset_to_json
+from epsaudit.running.child import LAST_WORDS
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.programs import CommandMechanism, dataset_to_json
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.provenance import entropy
 from epsaudit.text import lower
