@@ -41,7 +41,7 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
         raise AuditError(f"{name!r} is not a study; there are {there}, and 'all'.{meant(name, [*found, 'all'])}")
     if out is None:
         out = Path("results-quick" if quick else "results")
-    from epsaudit.running.provenance import refuse_unwritable
+    from epsaudit.running.files import refuse_unwritable
 
     refuse_unwritable(out / "README.md")
     say = sayer(quiet)

@@ -28,7 +28,7 @@ from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, 
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
 from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
 from epsaudit.tools.reporting.tables import Column, to_markdown
 

@@ -27,7 +27,7 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.rows import Bug, Row, findings
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.results.result import save
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.text import lower, markdown, percent, plain
 from epsaudit.tools.reporting.figures import certified_against_proven
 from epsaudit.tools.reporting.tables import Column

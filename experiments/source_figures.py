@@ -25,7 +25,7 @@ from epsaudit.experiments.groups import DRAWS, MECHANISM, RELATIVE, RHO, SIZE
 from epsaudit.experiments.studies import stored_rows, write_data, write_figure, write_table
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.groups import AsinhCounts
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
 from epsaudit.tools.reporting.tables import Column
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import joblib
 
 from epsaudit.errors import AuditError, needs, whole_at_least
-from epsaudit.running.provenance import execution, provenance, write_whole
+from epsaudit.running.files import write_whole
+from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.registry import collected
 from epsaudit.text import for_json, markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex

@@ -22,7 +22,8 @@ from epsaudit.bounds.one_run import Bools, GuessCounts
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
-from epsaudit.running.provenance import entropy, provenance
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy
 
 CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance: so many sound audits are refused."""

@@ -17,7 +17,7 @@ import numpy as np
 from epsaudit.outputs.normal_form import values_of, written
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.functions import FunctionMechanism
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 
 RUNS_PER_SEED = 2
 """Runs of a copy with each of two seeds on each dataset."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.running.provenance import entropy
+from epsaudit.running.streams import entropy
 
 APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
 RECORDS = """CREATE TABLE records (

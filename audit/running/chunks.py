@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from epsaudit.outputs.normal_form import Outputs, pack_frozen
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.protocols import OutputLaws
-from epsaudit.running.provenance import STAGES
 from epsaudit.running.randomness import draw_reproducibly
+from epsaudit.running.streams import STAGES
 
 MAX_RUNS_IN_TWO_CALLS = 120_000
 """[chosen] Certification runs after which both laws are called again; half of them are hardly more than `BLOCK`."""

@@ -53,7 +53,7 @@ from epsaudit.running.drawing import draw
 from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.programs import CommandMechanism, in_a_new_process
 from epsaudit.running.protocols import Mechanism, OutputLaws
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 from epsaudit.witnesses.events import Witness
 
 COPIES, MIN_TEST_RUNS = 48, 64

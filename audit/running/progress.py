@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from epsaudit.bounds.certificates import Counts
-from epsaudit.running.provenance import Stage
+from epsaudit.running.streams import Stage
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, block_from_json, block_to_json
 from epsaudit.running.chunks import Chunk
-from epsaudit.running.provenance import STAGES
+from epsaudit.running.streams import STAGES
 
 if TYPE_CHECKING:
     from epsaudit.running.checkpoint import Checkpoint

@@ -25,14 +25,16 @@ from epsaudit.outputs.normal_form import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
 from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.identity import digest
 from epsaudit.running.pool import Workers, check_restart
 from epsaudit.running.programs import CommandDistribution
 from epsaudit.running.progress import Progress, ProgressCallback
 from epsaudit.running.protocols import Mechanism, OutputLaws
-from epsaudit.running.provenance import Stage, digest, entropy, execution, provenance
+from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.rates import Rates, refuse_if_all_failed
 from epsaudit.running.record import AuditRecord
 from epsaudit.running.sampling import certification_counts, notes_on, training_outputs
+from epsaudit.running.streams import Stage, entropy
 from epsaudit.witnesses.events import Witness
 
 Read = TypeVar("Read")

@@ -20,9 +20,9 @@ from epsaudit.running.dependence import LEVEL, dependence_of_outputs, dependence
 from epsaudit.running.pool import Workers
 from epsaudit.running.progress import Progress, ProgressCallback
 from epsaudit.running.protocols import OutputLaws
-from epsaudit.running.provenance import STAGES, Stage
 from epsaudit.running.rates import Rates
 from epsaudit.running.record import AuditRecord, Tally
+from epsaudit.running.streams import STAGES, Stage
 from epsaudit.witnesses.events import Witness
 
 UNREAD = "differs between x and x' and is not read, so return it as a part of its own"

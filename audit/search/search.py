@@ -18,8 +18,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs, alike, join
 from epsaudit.running.chunks import BLOCK
-from epsaudit.running.provenance import Stage
 from epsaudit.running.rates import Rates
+from epsaudit.running.streams import Stage
 from epsaudit.search import Bound, Choice, Family
 from epsaudit.search.pair_search import PairSearch
 from epsaudit.search.selection import OPTIMISTIC, RANK

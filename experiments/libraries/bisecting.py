@@ -26,7 +26,8 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError, confidence_of, meant
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
-from epsaudit.running.provenance import entropy, write_whole
+from epsaudit.running.files import write_whole
+from epsaudit.running.streams import entropy
 
 AS_MANY, LEAST = 16, 2_000
 """Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5

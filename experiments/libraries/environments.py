@@ -24,7 +24,7 @@ from pathlib import Path
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import interpreters
 from epsaudit.experiments.libraries.interpreters import Interpreter
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 SECONDS = 1200.0

@@ -21,8 +21,8 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
 from epsaudit.mechanisms import accounting
+from epsaudit.running.files import write_whole
 from epsaudit.running.programs import command
-from epsaudit.running.provenance import write_whole
 from epsaudit.running.registry import Entry, Expected
 from epsaudit.running.served import stated_claims
 

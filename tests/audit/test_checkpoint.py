@@ -19,7 +19,7 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.audits import suite
 from epsaudit.outputs.normal_form import block_from_json, block_to_json, normal_array
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import digest
+from epsaudit.running.identity import digest
 from epsaudit.running.registry import Entry
 from epsaudit.search import Tails
 

@@ -11,8 +11,8 @@ from scipy.stats import binom
 from epsaudit import PureDP, audit, black_box, vectorized
 from epsaudit.running.pool import Workers
 from epsaudit.running.progress import Progress
-from epsaudit.running.provenance import STAGES, stream
 from epsaudit.running.sampling import certification_counts, training_outputs
+from epsaudit.running.streams import STAGES, stream
 from epsaudit.witnesses.events import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))

@@ -20,7 +20,8 @@ from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, cla
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.results.result import Result
-from epsaudit.running.provenance import entropy, provenance, stream
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy, stream
 from epsaudit.text import lower, percent
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)

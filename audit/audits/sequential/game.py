@@ -25,8 +25,8 @@ from epsaudit.bounds.betting import Accounts
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.running.dependence import LEVEL
+from epsaudit.running.identity import digest
 from epsaudit.running.progress import Progress
-from epsaudit.running.provenance import digest
 from epsaudit.running.runs import Runs
 from epsaudit.witnesses.events import PARTS, parts_of
 

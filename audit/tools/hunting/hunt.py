@@ -38,13 +38,15 @@ from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import PROCESSES
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.identity import digest, fingerprint
 from epsaudit.running.pool import check_restart
-from epsaudit.running.programs import CommandMechanism, alternating, dataset_to_json, assumed_independent
+from epsaudit.running.programs import CommandMechanism, alternating, assumed_independent, dataset_to_json
 from epsaudit.running.protocols import Mechanism
-from epsaudit.running.provenance import digest, entropy, fingerprint, provenance
+from epsaudit.running.provenance import provenance
 from epsaudit.running.record import AuditRecord
 from epsaudit.running.runs import Runs
 from epsaudit.running.served import Served
+from epsaudit.running.streams import entropy
 from epsaudit.search import Bound, best_of, candidate_scores
 from epsaudit.text import lower
 from epsaudit.tools.hunting.boundaries import bisected, nearest, steps_of

@@ -30,8 +30,9 @@ from epsaudit.data.candidates import relation_seen
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.running.functions import mechanism_of
+from epsaudit.running.identity import digest
 from epsaudit.running.protocols import Mechanism
-from epsaudit.running.provenance import digest, provenance
+from epsaudit.running.provenance import provenance
 from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import WIDTH, told_apart
 from epsaudit.tools.testing import frozen

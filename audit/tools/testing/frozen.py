@@ -29,10 +29,11 @@ from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
 from epsaudit.running.chunks import draw_by_coins
+from epsaudit.running.files import write_whole
 from epsaudit.running.programs import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
-from epsaudit.running.provenance import entropy, stream, write_whole
 from epsaudit.running.runs import Runs
+from epsaudit.running.streams import entropy, stream
 from epsaudit.search import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.selection import RANK, Monotone, PiecewiseRatio
 from epsaudit.serve import decoded

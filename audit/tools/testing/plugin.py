@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OPTIONS:
         option(config, name)
     if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
-        from epsaudit.running.provenance import refuse_unwritable  # which tests without audits need not pay for
+        from epsaudit.running.files import refuse_unwritable  # which tests without audits need not pay for
 
         try:
             refuse_unwritable(Path(file))

@@ -35,7 +35,7 @@ from epsaudit.running.child import LAST_WORDS
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
 from epsaudit.running.programs import CommandMechanism, dataset_to_json
 from epsaudit.running.protocols import Mechanism, is_claim
-from epsaudit.running.provenance import entropy
+from epsaudit.running.streams import entropy
 from epsaudit.text import lower
 from epsaudit.tools.tracing import child as traced_process
 from epsaudit.tools.tracing.exact_output import exact_excess

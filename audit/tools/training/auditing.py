@@ -28,11 +28,13 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
+from epsaudit.running.identity import digest
 from epsaudit.running.pool import refuse_restart
 from epsaudit.running.progress import Progress, ProgressCallback
-from epsaudit.running.provenance import digest, entropy, provenance, stream
+from epsaudit.running.provenance import provenance
 from epsaudit.running.randomness import LOCK, owns_randomness, seeded
 from epsaudit.running.record import AuditRecord
+from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.training.canaries import Canaries, Data
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, shortened
 
