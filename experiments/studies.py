@@ -21,7 +21,7 @@ import joblib
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.running.files import write_whole
 from epsaudit.running.provenance import execution, provenance
-from epsaudit.running.registry import collected
+from epsaudit.running.registry import collect
 from epsaudit.text import for_json, markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
@@ -84,8 +84,8 @@ class Study:
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name; see `epsaudit.running.registry.collected`."""
-    return collected("epsaudit.experiments", "studies", Study)
+    """Collect every installed study by name; see `epsaudit.running.registry.collect`."""
+    return collect("epsaudit.experiments", "studies", Study)
 
 
 def run(main: Callable[..., str], out: Path, seed: int = 0, quick: bool = False, summary: str = "") -> None:
