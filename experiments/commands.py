@@ -1,4 +1,4 @@
-"""What the studies add to the ``epsaudit`` command: ``experiment`` and ``bisect``."""
+"""The commands that the studies add to ``epsaudit``: ``experiment`` and ``bisect``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def list_studies(*, as_json: bool, quiet: bool) -> int:
-    """List the studies."""
+    """Print a list of the studies."""
     from epsaudit.experiments.studies import studies
 
     found = studies().values()
@@ -32,7 +32,7 @@ def list_studies(*, as_json: bool, quiet: bool) -> int:
 
 
 def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: bool) -> int:
-    """Run one study or all."""
+    """Run one study or all studies."""
     from epsaudit.experiments.studies import studies
 
     found = studies()
@@ -70,7 +70,7 @@ def bisect(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Search the versions of a library for those that are affected, and print what was found."""
+    """Search the versions of a library for those that are affected, and print the result."""
     from epsaudit.audits.fixed import jobs_of, trials_of
     from epsaudit.experiments.libraries import bisecting
     from epsaudit.reporting.tables import Column, print_table
@@ -110,7 +110,10 @@ def bisect(
 
 
 def _affected(name: str, pattern: str) -> Listed:
-    """The mechanism of the library, or of another version where it has none or none with a known fault."""
+    """Return the mechanism that ``pattern`` names, preferably one that is known to be affected.
+
+    If the library itself has no such mechanism, or none with a known fault, other versions of the library are searched.
+    """
     from epsaudit.adapters.registry import libraries, library, matching
 
     named = library(name)
