@@ -91,7 +91,7 @@ def measure(box: Box, runs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _measured(job: tuple[str, int, int]) -> dict[str, Any]:
+def _measure_by_name(job: tuple[str, int, int]) -> dict[str, Any]:
     """Measure the box with the given name.
 
     Worker processes look boxes up by name, since their functions cannot be pickled.
@@ -127,7 +127,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
     chosen = [box for box in BOXES.values() if not only or box.name in only]
     asked = [runs or runs_of(box) for box in chosen]
     jobs = [(box.name, one, seed) for box, one in zip(chosen, asked, strict=True)]
-    found = on_all_cores(_measured, jobs, cost=lambda job: (job[0] in RUNS_OF, job[1]))
+    found = on_all_cores(_measure_by_name, jobs, cost=lambda job: (job[0] in RUNS_OF, job[1]))
     print_table(found, (*COLUMNS, SECONDS), "Black boxes")
     folder = Path(out)
     times = {row["name"]: row.pop("seconds") for row in found}

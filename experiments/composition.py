@@ -5,16 +5,14 @@ composition is optimal for pure DP, and that neither bound is always the better 
 copies. The study expects, at delta = 1e-6:
 
 1. exact <= numeric (dp-accounting's privacy loss distributions) <= zCDP <= advanced; numeric <= basic; and numeric
-within a relative 1e-3 of exact. All values are computed in floating point, so that '<=' holds up to a relative 1e-9.
-
+   within a relative 1e-3 of exact. All values are computed in floating point, so that '<=' holds up to a relative 1e-9.
 2. Laplace noise attains a loss as large as the basic bound with probability 2^-k. No audit of the pure claim observes
-such a loss for many copies, although the bound is optimal.
-
+   such a loss for many copies, although the bound is optimal.
 3. The certified bounds are below the exact values, with 95 % joint confidence. Black-box witnesses ('auto') certify
-nearly as much as the oracle, which knows the likelihood ratio of all 128 outputs. The largest difference is that for
-two copies of Laplace noise, whose likelihood ratio is not a function of the sum or of any other feature that the
-witness families compute. With 500,000 runs, six seeds certified 0.135 to 0.174 where the oracle certified 0.171, each
-seed with another event. The README of the stored results shows the event of the stored audit.
+   nearly as much as the oracle, which knows the likelihood ratio of all 128 outputs. The largest difference is that for
+   two copies of Laplace noise, whose likelihood ratio is not a function of the sum or of any other feature that the
+   witness families compute. With 500,000 runs, six seeds certified 0.135 to 0.174 where the oracle certified 0.171,
+   each seed with another event. The README of the stored results shows the event of the stored audit.
 
 Exact values of randomised response are sums over a binomial law. Those of Laplace noise are accurate to a relative 1e-6
 (`epsaudit.mechanisms.exact.convolution`).

@@ -5,13 +5,11 @@ conversions are tight, that randomised response attains them, and that Laplace n
 expects:
 
 1. The exact Renyi divergences of randomised response lie on the solid lines of the source's figures, and those of
-Laplace noise lie below them.
-
+   Laplace noise lie below them.
 2. Certified bounds in rho, mu and Renyi orders are below the exact values, for these mechanisms and for compositions,
-interactions, shuffling and groups.
-
+   interactions, shuffling and groups.
 3. Two incorrect claims are refuted in rho: epsilon^2/8 holds for the exponential mechanism, but not for
-permute-and-flip and not for Laplace noise.
+   permute-and-flip and not for Laplace noise.
 """
 
 from __future__ import annotations

@@ -3,20 +3,16 @@
 The source claims the following, and the study expects:
 
 1. Theorem 4, Theorem 5 and the guarantee of the search state that f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
-1 - beta for every dataset. Expected: the published searches fail where f(x) = min Y, which they never return. A loss
-with the wrong strictness, and |l - tau| without the repair of note 4, fail where all records agree. All other
-mechanisms satisfy the theorem.
-
+   1 - beta for every dataset. Expected: the published searches fail where f(x) = min Y, which they never return. A loss
+   with the wrong strictness, and |l - tau| without the repair of note 4, fail where all records agree. All other
+   mechanisms satisfy the theorem.
 2. The search makes log2 |Y| comparisons. Expected: for |Y| just above a power of two plus one there are up to a fifth
-more comparisons, and the exact epsilon exceeds the published one by the same factor.
-
+   more comparisons, and the exact epsilon exceeds the published one by the same factor.
 3. tau grows as log |Y| (Theorem 4), sqrt(log |Y|) log log |Y| (Theorem 5), sqrt(log |Y|) (note 7) and 2^O(log* |Y|)
-(Theorem 6). Expected: at every |Y| that fits into 64 bits, constants decide which route is best. The crossovers are
-computed.
-
+   (Theorem 6). Expected: at every |Y| that fits into 64 bits, constants decide which route is best. The crossovers are
+   computed.
 4. Theorem 6 holds. Expected: with common prefixes no claim is refuted, and the exact epsilon is close to the claimed
-one. Variants whose labels change their meaning are refuted.
-
+   one. Variants whose labels change their meaning are refuted.
 5. Figure 1: the loss of the maximum on a dataset with the shape of Binomial(5, 1/2).
 """
 

@@ -204,7 +204,7 @@ def crossovers() -> list[dict[str, Any]]:
     for beta in (1e-6, 1e-9, 1e-12):
         bits = crossing(partial(tolerant_search, beta=beta), partial(gaussian_search, beta=beta))
         rows.append({"mechanism": "tolerant search", "case": f"below Gaussian search, beta {beta:g}", "log2 |Y|": bits})
-    for name, tau in (("RecConcave", _recursing), ("common prefixes", _prefixes)):
+    for name, tau in (("RecConcave", _recursion_tau), ("common prefixes", _prefix_tau)):
         twice = crossing(partial(tau, depth=2), partial(tau, depth=1), most=1000)
         rows.append({"mechanism": name, "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
     betas = [10.0**-power for power in range(1, 16)]
@@ -216,12 +216,12 @@ def crossovers() -> list[dict[str, Any]]:
     return rows
 
 
-def _recursing(power: int, depth: int) -> float:
+def _recursion_tau(power: int, depth: int) -> float:
     """Return tau of RecConcave at |Y| = 2^(2^power)."""
     return stage_over(0, 2**power, EPSILON, DELTA, BETA, depth).promise
 
 
-def _prefixes(power: int, depth: int) -> float:
+def _prefix_tau(power: int, depth: int) -> float:
     """Return tau of common prefixes at |Y| = 2^(2^power)."""
     return common_prefix(2**power, depth)
 

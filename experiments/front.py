@@ -33,7 +33,7 @@ from epsaudit.text import SYMBOLS, lower, percent, plain
 
 FRONT = 5.0
 """Width of the front page's picture in inches: 800 pixels, the width at which a README shows it."""
-TELLING = {
+SHOWN = {
     "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
     "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
     "rappor": "no exact value is known: the bound alone says what is surely lost",
@@ -53,13 +53,13 @@ mechanisms whose exact value is unknown or not attained, and mistakes from small
 
 @styled()
 def front(results: Sequence[Result], family_confidence: float) -> Figure:
-    """Draw the results that `TELLING` names, with their numbers beside them.
+    """Draw the results that `SHOWN` names, with their numbers beside them.
 
     The other results are left out, because a front page has no room for them. ``family_confidence`` is the joint
     confidence of all results, not only of the drawn ones.
     """
     found = {result.mechanism: result for result in results}
-    rows = [shares(found[name]) for name in TELLING if name in found]
+    rows = [shares(found[name]) for name in SHOWN if name in found]
     figure = blank(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
     logarithmic(axes)

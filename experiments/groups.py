@@ -7,20 +7,17 @@ of 10,000; their best Gaussian fit has mean 10,002.6 and standard deviation 2,99
 which is evidence and not proof:
 
 1. The same histogram and its fit. The law has mean 10,000 and standard deviation 3,000.02.
-
 2. Renyi divergences for the counts x and x + 1, by quadrature to eight digits. At a fixed order they fall like (1 / (2
-r^2) + 1) / x^2 for large x, as the divergences of Gaussians with the same means and variances do.
-
+   r^2) + 1) / x^2 for large x, as the divergences of Gaussians with the same means and variances do.
 3. The divergences do not fall at all orders at once: for orders far above x, the divergence grows like rho / 2 times
-the order, for every x. If this holds in general, the group-wise zCDP of the source's definition, which concerns all
-orders, cannot be smaller than rho / 2.
-
+   the order, for every x. If this holds in general, the group-wise zCDP of the source's definition, which concerns all
+   orders, cannot be smaller than rho / 2.
 4. Certified lower bounds on rho and on the divergence of order 2, from draws alone, as far as the runs can show them.
-
 5. The source's alternative path, counts on an asinh scale with s = r. They lose 1 / (2 r^2 x^2) at all orders, which is
-proven in docs/explanation/group-wise-privacy.md, and their error is no larger. The claim is audited at each size. The
-source allows a mean absolute error of r x in every group, and the errors of both mechanisms are measured beside this
-limit. Counts on an asinh scale keep within the limit from 44 records on; for an empty group no private mechanism does.
+   proven in docs/explanation/group-wise-privacy.md, and their error is no larger. The claim is audited at each size.
+   The source allows a mean absolute error of r x in every group, and the errors of both mechanisms are measured beside
+   this limit. Counts on an asinh scale keep within the limit from 44 records on; for an empty group no private
+   mechanism does.
 
 A rough calculation explains point 3. An output y far from the mean needs a noisy count of about sqrt(y sigma / r). The
 loss is then this number over sigma^2, and -log density is y / (sigma r). The best y gives order^2 rho / 2.
@@ -126,7 +123,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 def divergences(number: int, curves: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the Renyi divergences of a group at fixed orders, and the largest ratio of divergence and order."""
-    values = renyi_per_group(MECHANISM((number,)), ORDERS)  # type: ignore[arg-type]  # one group
+    values = renyi_per_group(MECHANISM((number,)), ORDERS)  # type: ignore[arg-type]  # a single group
     ratios = [value / order for value, order in zip(values, ORDERS, strict=True)]
     ratios += [row["divergence / order"] for row in curves if row["count"] == number]
     return {
@@ -174,7 +171,7 @@ def by_order(number: int) -> Iterator[dict[str, Any]]:
     law = MECHANISM((number,))
     for order in 1.0 + SHARES * number:
         if order <= LARGEST_ORDER:
-            value = float(renyi_per_group(law, [order], both=False)[0])  # type: ignore[arg-type]  # one group
+            value = float(renyi_per_group(law, [order], both=False)[0])  # type: ignore[arg-type]  # a single group
             yield {"count": number, "order": float(order), "divergence / order": value / float(order)}
 
 

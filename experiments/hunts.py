@@ -50,7 +50,7 @@ from epsaudit.reporting.tables import Column
 from epsaudit.text import percent
 from epsaudit.witnesses.events import PARTS, parts_of
 
-TOGETHER = 0.999
+JOINT_CONFIDENCE = 0.999
 """Joint confidence of all verdicts."""
 BUGS: dict[str, Any] = {"trials": 400_000, "seconds": 60.0}
 """Limits of each hunt of a bug: runs, and wall-clock seconds that a user may be expected to wait."""
@@ -75,23 +75,24 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Hunt everything, and write data, table and figure to ``out``."""
-    hunted: list[tuple[str, Any]] = [("sound", one) for one in _sound(quick)]
+    hunted: list[tuple[str, Any]] = [("sound", one) for one in _sound_mechanisms(quick)]
     limits = {"bug": BUGS, "sound": QUICK if quick else SOUND}
     if not quick:
         hunted = [("bug", one) for one in bugs()] + hunted
-    each = 1.0 - (1.0 - TOGETHER) / len(hunted)
-    jobs = (joblib.delayed(_hunted)(one, seed, confidence=each, **limits[kind]) for kind, one in hunted)
+    each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(hunted)
+    jobs = (joblib.delayed(_hunt_one)(one, seed, confidence=each, **limits[kind]) for kind, one in hunted)
     rows, done = [], []
-    for (kind, _), (row, results) in zip(hunted, joblib.Parallel(n_jobs=-1, return_as="generator")(jobs), strict=True):
+    found = joblib.Parallel(n_jobs=-1, return_as="generator")(jobs)
+    for (kind, _), (row, results) in zip(hunted, found, strict=True):
         rows.append({"kind": kind, **row})
         done += results
         print(f"{row['name']}: {row['verdict']}", flush=True)
-    write_data(out, rows, seed=seed, confidence=TOGETHER)
-    write_figure(out / "hunts", certified_against_proven(done, TOGETHER))
+    write_data(out, rows, seed=seed, confidence=JOINT_CONFIDENCE)
+    write_figure(out / "hunts", certified_against_proven(done, JOINT_CONFIDENCE))
     caption = (
         "Hunts with no pair given for known bugs of released libraries, by a schema and a one-line function, and for "
-        f"what is sound; all verdicts hold together at {percent(TOGETHER)} confidence. Seconds of processor time; "
-        "records of the larger shrunk dataset; thresholds and single outputs of the event."
+        f"what is sound; all verdicts hold together at {percent(JOINT_CONFIDENCE)} confidence. Seconds of processor "
+        "time; records of the larger shrunk dataset; thresholds and single outputs of the event."
     )
     write_table(out, rows, COLUMNS, caption)
     if refuted := [row["name"] for row in rows if row["kind"] == "sound" and row["verdict"] == "refuted"]:
@@ -136,7 +137,7 @@ def bugs() -> list[Row]:
     return [case.hunted for bug in findings() for case in bug.cases if case.role == "affected"]
 
 
-def _sound(quick: bool) -> Iterator[Any]:
+def _sound_mechanisms(quick: bool) -> Iterator[Any]:
     """Yield the registered mechanisms, and the functions and rows of libraries, in which no fault is known."""
     entries = [entry for entry in registered().values() if entry.expected == "consistent"]
     yield from entries[:3] if quick else entries
@@ -145,7 +146,7 @@ def _sound(quick: bool) -> Iterator[Any]:
         yield from (row for row in sound() if not row.pairs)
 
 
-def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
+def _hunt_one(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple[SequentialResult, ...]]:
     """Hunt a function, an entry or a row of a library; return the row of the table and the audits."""
     by_schema = isinstance(one, Row) and one.data is not None
     row = {"name": one.name, "claim": "", "needs": one.needs if by_schema else None, "script": None, "no_script": ""}
@@ -161,19 +162,19 @@ def _hunted(one: Any, seed: int, **settings: Any) -> tuple[dict[str, Any], tuple
             found = hunt(entry.mechanism, pairs, claim=entry.claim, options=options)
         row["claim"] = str(one.claim if isinstance(one, Entry) else one.stated_claim)
     except NotInstalledError as error:
-        return {**row, **_facts(None), "verdict": f"not installed: {error.reason}"}, ()
+        return {**row, **_hunt_fields(None), "verdict": f"not installed: {error.reason}"}, ()
     except AuditError as error:
-        return {**row, **_facts(None), "verdict": f"not hunted: {error}"}, ()
+        return {**row, **_hunt_fields(None), "verdict": f"not hunted: {error}"}, ()
     finally:
         CHILDREN.close()
     timed = {"seconds": None, "clock": None}  # the other facts are the same for the same seed
     if by_schema:
         timed = {"seconds": _processor_seconds() - before, "clock": found.seconds}
-        row |= _reproduced(found, one)
-    return {**row, **_facts(found), **timed}, found.audits
+        row |= _run_scripts(found, one)
+    return {**row, **_hunt_fields(found), **timed}, found.audits
 
 
-def _reproduced(found: Hunt, row: Row) -> dict[str, Any]:
+def _run_scripts(found: Hunt, row: Row) -> dict[str, Any]:
     """Run the scripts of the findings in the library's environment until one shows its finding.
 
     Returns the p-value of this script's fresh runs, or the reasons why there is none.
@@ -206,7 +207,7 @@ def hunted_from_schema(row: Row, **settings: Any) -> Hunt:
     return hunt(Served(f"{row.file()}:run", python), candidates(*schema), claim=row.stated_claim, options=options)
 
 
-def _facts(found: Hunt | None) -> dict[str, Any]:
+def _hunt_fields(found: Hunt | None) -> dict[str, Any]:
     """Return the fields of a row that describe a hunt: its counts, and the pair and event of its first finding."""
     names = ("candidates", "screened", "runs")
     if found is None:

@@ -6,16 +6,14 @@ analyst here requests randomised responses on one user's bit. Some analysts cont
 the budget where they saw a leak. All transcripts are enumerated, so that the exact loss is known. The study expects:
 
 1. Sound filters (pure DP, zCDP, Gaussian DP, Renyi DP, sub-sessions): the exact loss is at most the budget, and close
-to the budget if it is exhausted. Filters with a delta, sessions that are opened depending on answers, and hidden states
-are in the main table.
-
+   to the budget if it is exhausted. Filters with a delta, sessions that are opened depending on answers, and hidden
+   states are in the main table.
 2. A filter that checks after answering, and one that forgets a sub-session: they are refuted if the analyst exploits
-the mistake, so that the transcript's exact loss exceeds the budget, and if the runs suffice. Bounds in rho are loose:
-an exact rho a fifth above the budget is not detected in a million runs. An analyst who never requests more than is
-left, or whose budgets happen to add up to no more than the total, is as safe as with a sound filter.
-
+   the mistake, so that the transcript's exact loss exceeds the budget, and if the runs suffice. Bounds in rho are
+   loose: an exact rho a fifth above the budget is not detected in a million runs. An analyst who never requests more
+   than is left, or whose budgets happen to add up to no more than the total, is as safe as with a sound filter.
 3. An odometer for pure DP is never exceeded by the loss of a transcript. Odometers for zCDP and Renyi DP are exceeded
-at any time with probability at most their delta.
+   at any time with probability at most their delta.
 """
 
 from __future__ import annotations

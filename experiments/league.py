@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
-CONFIDENCE, NEWS = 0.95, 1e-6
+CONFIDENCE, EXCESS_PROBABILITY = 0.95, 1e-6
 """Confidence of all bounds; and the probability with which an estimator that keeps this confidence would exceed the
 tolerated number of bounds above the truth."""
 EACH, CANARIES, BLOCK = 250, 500, 50
@@ -97,7 +97,9 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     ]
     climbs = on_all_cores(climb, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds])
     climbed = [row for rows in climbs for row in rows]
-    refuted = [{"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in per_tool(climbed, "runs").items()]
+    refuted = [
+        {"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in medians_by_tool(climbed, "runs").items()
+    ]
     board = list(ranked(covered, power, refuted))
     names = [name for some in groups.values() for name in some][:: 6 if quick else 1]
     tasks = [(name, 3_000 if quick else CASE_RUNS, one) for name in names for one in seeds]
@@ -156,7 +158,7 @@ def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row
         above, sets = int(np.sum(np.array(bounds) > truths[law] + 1e-9)), len(bounds)
         ends = float(clopper_pearson_lower(above, sets, 0.025)), float(clopper_pearson_upper(above, sets, 0.025))
         facts = {"law": law, "truth": truths[law], "estimator": name, "sets": sets, "above": above}
-        within = above <= int(binom.isf(NEWS, sets, 1.0 - CONFIDENCE))
+        within = above <= int(binom.isf(EXCESS_PROBABILITY, sets, 1.0 - CONFIDENCE))
         shown = {"low": ends[0], "high": ends[1], "within": within, "median": float(np.median(bounds))}
         yield {**facts, "share": above / sets, **shown}
 
@@ -258,7 +260,7 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
     return rows
 
 
-def per_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], float]:
+def medians_by_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], float]:
     """Return medians over the repetitions, by tool, level and case."""
     groups: dict[tuple[str, float, str], list[float]] = {}
     for row in climbed:
@@ -269,7 +271,7 @@ def per_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], 
 
 def timed(climbed: Iterable[Row]) -> Iterator[Row]:
     """Yield how many variants each tool refutes at 5 % within some numbers of seconds on one core."""
-    taken = {key: seconds for key, seconds in per_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
+    taken = {key: seconds for key, seconds in medians_by_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
     for name in dict.fromkeys(key[0] for key in taken):
         mine = [seconds for key, seconds in taken.items() if key[0] == name]
         yield {"estimator": name, **{f"after {s:g} s": sum(one <= s for one in mine) for s in SECONDS}}

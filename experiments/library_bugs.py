@@ -33,7 +33,7 @@ from epsaudit.results.result import save
 from epsaudit.text import lower, markdown, percent, plain
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
-TOGETHER = 0.999
+JOINT_CONFIDENCE = 0.999
 """Joint confidence of all bounds."""
 COLUMNS = (
     Column("issue", "report", width="1.9cm"),
@@ -80,7 +80,7 @@ def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str
     Returns the results by the name of the case, and for every other case the reason why it has no result.
     """
     cases = [case for bug in findings() for case in bug.cases]
-    each = 1.0 - (1.0 - TOGETHER) / len(cases)
+    each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(cases)
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
     absent: dict[str, str] = {}

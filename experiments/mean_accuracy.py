@@ -3,13 +3,11 @@
 Theorem 3 of docs/explanation/covariance-aware-mean.md promises an error with probability 1 - beta. The study expects:
 
 1. Coverage: the certified probability of an answer within the promised error is at least 1 - beta.
-
 2. Conditioning alone, in two dimensions: the error of the covariance-aware mean does not depend on the condition number
-of the covariance, whereas the error of a mean that is whitened by a private covariance grows with it.
-
+   of the covariance, whereas the error of a mean that is whitened by a private covariance grows with it.
 3. Dimension alone, for the identity covariance, on which a private covariance is easiest: both errors grow with the
-dimension. With the number of records used here, the mean with a private covariance has the smaller error; the number of
-records that it needs grows like d^1.5.
+   dimension. With the number of records used here, the mean with a private covariance has the smaller error; the number
+   of records that it needs grows like d^1.5.
 """
 
 from __future__ import annotations

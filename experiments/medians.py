@@ -80,7 +80,7 @@ def error_quantiles(query: MedianLosses, dataset: tuple[int, ...]) -> dict[str, 
     tested = []
     for halvings in range(20):
         mechanism = ProposeTestRelease(interval, EPSILON / 2.0, DELTA, (high - low) / 2.0**halvings)
-        refused = math.exp(mechanism(dataset).log_probabilities[0])  # type: ignore[attr-defined]  # may refuse
+        refused = math.exp(mechanism(dataset).log_probabilities[0])  # type: ignore[attr-defined]  # a law that may refuse
         late = (BETA - refused) / (1.0 - refused)
         tested.append(-math.log(late) * mechanism.bound / mechanism.epsilon if late > 0.0 else math.inf)
     return {

@@ -107,5 +107,5 @@ def worst_case(canaries: int, rejected: Mapping[int, Collection[int]], points: S
         b_eq=[1.0],
     )
     if solution.status != 0:
-        raise AuditError(f"The worst case for {canaries} canaries was not found: {solution.message}.")
+        raise AuditError(f"The linear program for {canaries} canaries was not solved: {solution.message}.")
     return -float(solution.fun)

@@ -57,7 +57,9 @@ class Oracle:
     def __post_init__(self) -> None:
         for law in (self.law, self.law_prime):
             if not callable(getattr(law, "log_density", None)):
-                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
+                raise AuditError(
+                    f"{law!r} has no known output law; the oracle needs a law with a method log_density(outputs)."
+                )
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         return [Monotone(LogRatio(self.law, self.law_prime), 1)]

@@ -492,7 +492,7 @@ class Client:
         elif "weak" in kind:
             self.owner, self.kept = Owner(), weakref.WeakKeyDictionary()
         elif "file" in kind:
-            self.file = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the client
+            self.file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the client exists
         elif "module" in kind:
             self.kept = MEMO.answers = {}  # type: ignore[attr-defined]
 
@@ -638,7 +638,7 @@ CASES |= {
 }
 
 
-def told(bit: int, scale: float, rng: np.random.Generator) -> int:
+def respond(bit: int, scale: float, rng: np.random.Generator) -> int:
     """Answer a bit by randomised response, which is exactly (1 / scale)-DP."""
     return bit ^ int(rng.random() < 1.0 / (1.0 + math.exp(1.0 / scale)))
 
@@ -650,11 +650,11 @@ def _one_noise(data: int, rng: np.random.Generator, scale: float) -> dict[str, f
 
 PARTS_OF_OUTPUTS: dict[str, Callable[[int, np.random.Generator, float], Any]] = {
     "one wide noise in two values of a mapping": _one_noise,
-    "shape of an array": lambda data, rng, scale: rng.laplace(size=((4, 1), (1, 4))[told(data - 2, scale, rng)]),
-    "shape of an empty array": lambda data, rng, scale: np.empty(((0, 3), (3, 0))[told(data - 2, scale, rng)]),
-    "kind of a part": lambda data, rng, scale: [rng.laplace(), ((1.0,), 1.0)[told(data - 2, scale, rng)]],
+    "shape of an array": lambda data, rng, scale: rng.laplace(size=((4, 1), (1, 4))[respond(data - 2, scale, rng)]),
+    "shape of an empty array": lambda data, rng, scale: np.empty(((0, 3), (3, 0))[respond(data - 2, scale, rng)]),
+    "kind of a part": lambda data, rng, scale: [rng.laplace(), ((1.0,), 1.0)[respond(data - 2, scale, rng)]],
     "element of a set in a mapping": lambda data, rng, scale: {
-        "noise": rng.laplace(), "set": {told(data - 2, scale, rng), 2 + int(rng.integers(1_000))},
+        "noise": rng.laplace(), "set": {respond(data - 2, scale, rng), 2 + int(rng.integers(1_000))},
     },
 }  # fmt: skip
 """Functions that encode their answer in one part of a structured output. A witness has to read this part; the rest of

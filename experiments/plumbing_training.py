@@ -244,7 +244,7 @@ LEAKY: dict[str, tuple[str, Maker]] = {
 # trainings that are killed and restarted
 
 
-class Killed(Exception):  # noqa: N818  # no error
+class Killed(Exception):  # noqa: N818  # this exception is not an error
     """Raised to end an audit between two trainings."""
 
 

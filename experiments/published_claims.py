@@ -4,15 +4,12 @@ The sources are blog posts and lecture notes, and present themselves as such. Ea
 claim, a reading of one, or something that the source itself shows as a mistake. The study expects:
 
 1. Every mechanism as published is refuted at the claim as published, with at most 4 million runs at 99.9 % confidence.
-
 2. Every corrected variant is refuted in at most 1 of 100 audits at 99 % confidence. Among 200 seeded audits, more than
-8 refutations would happen by chance with probability 2e-4.
-
+   8 refutations would happen by chance with probability 2e-4.
 3. Every probability of `epsaudit.experiments.published_statements` is certified to be below the stated one at 99.9 %
-confidence.
-
+   confidence.
 4. The utility theorem of stable histograms, with its constants, is not refuted; see
-`epsaudit.experiments.histogram_utility`.
+   `epsaudit.experiments.histogram_utility`.
 """
 
 from __future__ import annotations
@@ -185,7 +182,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         """Return the result of the audit of a claim, and its row."""
         how: Any = {"trials": trials, "confidence": 0.999, "seed": _seed(seed, finding, "x"), "n_jobs": 1}
         refuted = audit(finding.published, finding.pair, **how)
-        return refuted, {**_row(finding, refuted), **_variant(finding, repeated, audits, seed)}
+        return refuted, {**_row(finding, refuted), **_audit_corrected(finding, repeated, audits, seed)}
 
     results, rows = zip(*on_all_cores(audited, findings()[2 if quick else 0 :]), strict=True)
     said = on_all_cores(lambda one: checked(one, repeated, entry_seed(seed, one.name)), statements())
@@ -279,7 +276,7 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
+def _audit_corrected(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
     """Return the exact value of the corrected variant on the published pair, and the number of audits that refute it.
 
     The value is that of the parameter that the page states.

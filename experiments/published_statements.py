@@ -106,16 +106,16 @@ def statements() -> list[Statement]:
     True
     """
     return [
-        *_of_the_mode(),
-        *_of_bounds(),
-        *_of_laplace_tails(),
-        _of_another_selector(),
-        *_of_shuffling(),
-        _of_the_least_output(),
-        *_of_no_ones(),
-        _of_the_bail_out(),
-        *_of_two_lemmas(),
-        _of_one_change(),
+        *_mode_statements(),
+        *_bounds_statements(),
+        *_laplace_statements(),
+        _selector_statement(),
+        *_shuffling_statements(),
+        _least_output_statement(),
+        *_ratio_statements(),
+        _early_return_statement(),
+        *_lemma_statements(),
+        _median_statement(),
     ]
 
 
@@ -138,13 +138,13 @@ def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) ->
     return row | {"fails": statement.fails}
 
 
-def _of_the_mode() -> list[Statement]:
+def _mode_statements() -> list[Statement]:
     """Return the statements on the lead at which the mode is said to be selected with probability 1 - delta."""
     published, corrected = (ProposeTestRelease(query, 1.0, 0.01) for query in (PublishedMode(), StableMode()))
     threshold, enough = published.threshold, math.ceil(2.0 * math.log(100.0) - math.log(2.0) + 1.0)
 
     def chance(mechanism: ProposeTestRelease, lead: int) -> float:
-        return math.exp(float(mechanism(("a",) * lead).log_density(["a"])[0]))  # type: ignore[attr-defined]  # finite
+        return math.exp(float(mechanism(("a",) * lead).log_density(["a"])[0]))  # type: ignore[attr-defined]  # a finite law
 
     def comes_out(mechanism: ProposeTestRelease) -> Occurrences:
         law = mechanism(("a",) * 5)
@@ -172,7 +172,7 @@ def _of_the_mode() -> list[Statement]:
     ]
 
 
-def _of_bounds() -> list[Statement]:
+def _bounds_statements() -> list[Statement]:
     """Return the statement that two noisy counts are both within their bounds."""
     rate, reach = 1.0, 4  # reach = log(2 / delta) / rate
     delta = 2.0 * math.exp(-rate * reach)
@@ -191,7 +191,7 @@ def _of_bounds() -> list[Statement]:
     ]
 
 
-def _of_laplace_tails() -> list[Statement]:
+def _laplace_statements() -> list[Statement]:
     """Return the statements on the Laplace mechanism, with which the source compares inverse sensitivity."""
     beta, outputs = 0.1, 100
 
@@ -206,7 +206,7 @@ def _of_laplace_tails() -> list[Statement]:
     ]
 
 
-def _of_another_selector() -> Statement:
+def _selector_statement() -> Statement:
     """Return the statement on the accuracy of inverse sensitivity with report noisy max.
 
     On the dataset, 2 k + 1 records are equal, so that LS^k = 0 and no other answer is accurate enough. All other
@@ -229,7 +229,7 @@ def _of_another_selector() -> Statement:
     return Statement("inverse sensitivity with report noisy max", 1.0 - beta, least, most, right, numbers)
 
 
-def _of_shuffling() -> list[Statement]:
+def _shuffling_statements() -> list[Statement]:
     """Return the statements on approximations of the amplification bound.
 
     The bound itself is far from tight, so they do not endanger privacy.
@@ -248,11 +248,11 @@ def _of_shuffling() -> list[Statement]:
             first,
             (k / (alpha * epsilon)) ** 2,
         ),
-        _of_the_local_epsilon(),
+        _local_epsilon_statement(),
     ]
 
 
-def _of_the_local_epsilon() -> Statement:
+def _local_epsilon_statement() -> Statement:
     """Return the statement on the source's choice of the local epsilon for two answers.
 
     Its exact number is the epsilon of the worst pair after shuffling.
@@ -276,7 +276,7 @@ def _of_the_local_epsilon() -> Statement:
     )
 
 
-def _of_the_least_output() -> Statement:
+def _least_output_statement() -> Statement:
     """Return the statement on a search whose answer f(x) is the least output.
 
     The published search never returns this output.
@@ -292,7 +292,7 @@ def _of_the_least_output() -> Statement:
     return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)
 
 
-def _of_no_ones() -> list[Statement]:
+def _ratio_statements() -> list[Statement]:
     """Return the statements on the local sensitivity of a ratio among 10 records with no ones, and with only ones."""
     records = 10
     rows = (("no ones", 0), ("nothing but ones", records))
@@ -313,7 +313,7 @@ def _greatest_step(ones: int, records: int) -> float:
     return max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
 
 
-def _of_the_bail_out() -> Statement:
+def _early_return_statement() -> Statement:
     """Return the statement on the code's early return if the lower bound on b is 1 or less.
 
     The published code uses an undefined variable at this point.
@@ -330,7 +330,7 @@ def _of_the_bail_out() -> Statement:
     return Statement("the ratio where the records may be few", 1.0, chance, 1.0, answered, {"records": records})
 
 
-def _of_two_lemmas() -> list[Statement]:
+def _lemma_statements() -> list[Statement]:
     """Return statements on one step each of the two proofs that a loss has sensitivity 1.
 
     The counterexample is the maximum of x = (1, 3) and of x' = (3).
@@ -354,7 +354,7 @@ def _of_two_lemmas() -> list[Statement]:
     ]
 
 
-def _of_one_change() -> Statement:
+def _median_statement() -> Statement:
     """Return the statement on how far one change moves the median of normal samples.
 
     The stated distance is a constant over the number of records.

@@ -97,7 +97,7 @@ def _clinton_voters() -> list[Entry]:
         "gaussian": (Gaussian(1.0, 1e-5, CLINTON_VOTERS), "Balle and Wang 2018, Theorem 8"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/count-clinton-voters-{suffix}",
             mechanism,
             lambda: leave_one_out(answers(anes96(), "vote")),
@@ -121,7 +121,7 @@ def _most_affairs() -> list[Entry]:
         ),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"fair/max-affairs-{suffix}",
             mechanism,
             lambda: leave_one_out(answers(fair(), "affairs")),
@@ -138,7 +138,7 @@ def _most_chosen_mode() -> list[Entry]:
         "permute-and-flip": (PermuteAndFlip(1.0, CHOSEN_MODE), "McKenna and Sheldon 2020, Theorem 1"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"modechoice/most-chosen-{suffix}",
             mechanism,
             lambda: replace_one(answers(modechoice(), "mode"), MODES),
@@ -162,7 +162,7 @@ def _median_age() -> list[Entry]:
         "smooth-cauchy": (SmoothMedianCauchy(interval, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/median-age-{suffix}",
             mechanism,
             lambda: replace_one(answers(anes96(), "age")[:-1], ends),
@@ -175,7 +175,7 @@ def _median_age() -> list[Entry]:
 
 def _commonest_party() -> list[Entry]:
     return [
-        _on_a_person(
+        _most_influential_entry(
             "anes96/commonest-party-ptr",
             ProposeTestRelease(StableMode(), 1.0, 1e-5),
             lambda: leave_one_out(answers(anes96(), "party")),
@@ -196,7 +196,7 @@ def _share_of_clinton() -> list[Entry]:
         "counts": (CountsRatio(1.0), f"{LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3"),
     }
     rows = [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/share-of-clinton-{suffix}",
             mechanism,
             lambda: leave_one_out(tuple(int(vote == "Clinton") for vote in answers(anes96(), "vote"))),
@@ -210,7 +210,7 @@ def _share_of_clinton() -> list[Entry]:
     return [*rows, Entry("anes96/share-of-clinton-bounded", bounded, bounded.claim, pairs=rows[0].pairs, source=source)]
 
 
-def _on_a_person(
+def _most_influential_entry(
     name: str,
     mechanism: Reference,
     candidates: Callable[[], Iterable[DatasetPair]],
@@ -226,10 +226,10 @@ def _on_a_person(
         gone, came = (" and ".join(map(str, change)) for change in (before - after, after - before))
         return (dataclasses.replace(pair, name=words.format(size=len(pair.x), gone=gone, came=came)),)
 
-    return Entry(name, mechanism, claim, pairs=Found(find), source=source)
+    return Entry(name, mechanism, claim, pairs=LazyPairs(find), source=source)
 
 
-class Found(Sequence[DatasetPair]):
+class LazyPairs(Sequence[DatasetPair]):
     """Pairs that are searched when they are used for the first time, since the search may take a second."""
 
     def __init__(self, find: Callable[[], Sequence[DatasetPair]]) -> None:

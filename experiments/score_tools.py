@@ -44,9 +44,9 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Run every tool, and write data and a table to ``out``."""
-    rows = stored_rows(STORED) if quick else list(asked(seed))
+    rows = stored_rows(STORED) if quick else list(measure_tools(seed))
     write_data(out, rows, seed=seed)
-    table = [summed(tool, [row for row in rows if row["tool"] == tool]) for tool in CALLS]
+    table = [summary_row(tool, [row for row in rows if row["tool"] == tool]) for tool in CALLS]
     write_table(out, table, COLUMNS, "Bounds at 95% confidence that released tools print, beside the formulas.")
     said = (
         row["reason"] or f"{row['sets']} sets, off by {row['difference']} at most, {row['above']} above the truth"
@@ -55,7 +55,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     return "; ".join(f"{row['tool']}: {one}" for row, one in zip(table, said, strict=True)) + "."
 
 
-def asked(seed: int) -> Iterator[dict[str, Any]]:
+def measure_tools(seed: int) -> Iterator[dict[str, Any]]:
     """Yield the bound that each tool prints for every set, and the bound that its formula gives."""
     for tool, (version, function, number, sizes) in CALLS.items():
         sets = [
@@ -92,11 +92,11 @@ def ask(version: str, name: str, given: list[dict[str, Any]]) -> tuple[list[floa
     words = [str(python), "-I", print_bounds.__file__, name]
     done = subprocess.run(words, input=json.dumps(given), capture_output=True, text=True)
     if done.returncode != 0:
-        return [None] * len(given), (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        return [None] * len(given), (done.stderr.strip().splitlines() or ["the tool gives no reason"])[-1]
     return json.loads(done.stdout), ""
 
 
-def summed(tool: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def summary_row(tool: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the row of one tool in the table."""
     known = [row for row in rows if row["printed"] is not None]
     differences = [abs(max(row["printed"], 0.0) - row["formula"]) for row in known]

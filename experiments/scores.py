@@ -34,10 +34,10 @@ from epsaudit.reporting.tables import Column
 
 Floats = NDArray[np.float64]
 CONFIDENCE, ALPHA = 0.95, 0.05
-NEWS = 1e-6
+EXCESS_PROBABILITY = 1e-6
 """Probability that a correct bound exceeds the tolerance."""
 SIZES = (100, 1_000)
-FURTHER = {20: 100, 10_000: 20, 100_000: 10}
+FURTHER_SIZES = {20: 100, 10_000: 20, 100_000: 10}
 """Further numbers of runs of each kind, with the number of sets. They are used only for ranks and for the tenth that
 chooses a rank."""
 SETS, FEWER = 500, 300
@@ -244,25 +244,25 @@ def joint_beta(inside: Floats, outside: Floats, claim: Claim, seed: int) -> floa
     return posterior_epsilon(*best_counts(inside, outside, claim), delta_of(claim), ALPHA)
 
 
-PART = "a random tenth chooses"
+RANDOM_TENTH = "a random tenth chooses"
 TOOLS: dict[str, Callable[..., float]] = {
     "epsaudit": ours,
-    PART: random_part,
+    RANDOM_TENTH: random_part,
     "jax-privacy, split": split,
     "jax-privacy, Bonferroni": corrected,
     "PrivacyGuard, best threshold": uncorrected,
     "opake-auditing, order statistics": order_statistics,
     "privacy-estimates, joint Beta": joint_beta,
 }
-SETS_OF = {"PrivacyGuard, best threshold": 2_000, PART: FEWER, "privacy-estimates, joint Beta": FEWER}
+SETS_BY_TOOL = {"PrivacyGuard, best threshold": 2_000, RANDOM_TENTH: FEWER, "privacy-estimates, joint Beta": FEWER}
 """Numbers of sets for tools that need fewer or more than the default: the bound at the best threshold is above the
 truth in 7 to 9 % of the sets with 1,000 runs each."""
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Draw sets of scores from every law, with consecutive seeds from ``seed`` on, and write data and a table."""
-    sizes = dict.fromkeys(SIZES, 20 if quick else max(SETS_OF.values()))
-    sets = {20: 20, **sizes} if quick else {**sizes, **FURTHER}
+    sizes = dict.fromkeys(SIZES, 20 if quick else max(SETS_BY_TOOL.values()))
+    sets = {20: 20, **sizes} if quick else {**sizes, **FURTHER_SIZES}
     jobs = [
         (law, runs, range(first, min(first + 20, sets[runs])))
         for law in LAWS
@@ -275,7 +275,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     for (law, runs, _), parts in zip(jobs, found, strict=True):
         for tool, values in parts.items():
             rows.setdefault((law.name, runs, tool), []).extend(values)
-    table = list(told(rows))
+    table = list(count_above_truth(rows))
     write_data(out, table, seed=seed, confidence=CONFIDENCE)
     caption = f"Bounds at {CONFIDENCE:.0%} confidence from scores of so many runs with a canary and as many without."
     write_table(out, table, COLUMNS, caption)
@@ -297,19 +297,19 @@ def bounds(law: Law, runs: int, seed: int, seeds: range) -> dict[str, list[float
         inside, outside = drawn(law, runs, seed, number)
         for name, tool in TOOLS.items():
             asked = tool in (ours, random_part) or (law.claim.claimed_point is not None and runs in SIZES)
-            most = FEWER if isinstance(law.claim, ZCDP | TradeOff) else SETS_OF.get(name, SETS)
+            most = FEWER if isinstance(law.claim, ZCDP | TradeOff) else SETS_BY_TOOL.get(name, SETS)
             if asked and number < most:
                 found.setdefault(name, []).append(tool(inside, outside, law.claim, seed + number))
     return found
 
 
-def told(rows: dict[tuple[str, int, str], list[float]]) -> Iterator[dict[str, Any]]:
+def count_above_truth(rows: dict[tuple[str, int, str], list[float]]) -> Iterator[dict[str, Any]]:
     """Yield one row for each law, tool and number of runs, with the number of bounds above the truth."""
     claims = {law.name: law.claim for law in LAWS}
     for (name, runs, tool), values in rows.items():
         truth = claims[name].parameter
         above = int(np.sum(np.array(values) > truth + 1e-9))
-        tolerance = int(binom.isf(NEWS, len(values), ALPHA))
+        tolerance = int(binom.isf(EXCESS_PROBABILITY, len(values), ALPHA))
         facts = {"audits": len(values), "above": above, "tolerance": tolerance, "median": float(np.median(values))}
         yield {"law": name, "claim": str(claims[name]), "truth": truth, "tool": tool, "runs": runs, **facts}
 
@@ -323,8 +323,8 @@ def answer(table: list[dict[str, Any]]) -> str:
     within = [tool for tool in dict.fromkeys(row["tool"] for row in table) if tool not in outside]
     shares, of_part = [], []
     for (_, runs), found in medians.items():
-        mine, part = found["epsaudit"], found[PART]
-        others = [found[tool] for tool in within if tool in found and tool not in ("epsaudit", PART)]
+        mine, part = found["epsaudit"], found[RANDOM_TENTH]
+        others = [found[tool] for tool in within if tool in found and tool not in ("epsaudit", RANDOM_TENTH)]
         shares += [mine / max(others)] if max(others, default=0.0) > 0.0 else []
         of_part += [part / mine] if min(part, mine) > 0.0 and runs >= min(SIZES) else []
     ours = max(row["above"] / row["audits"] for row in table if row["tool"] == "epsaudit" and row["runs"] in SIZES)

@@ -5,14 +5,10 @@ its messages are shuffled, is about as good as a central algorithm. Each user ho
 sends a Hadamard response (Acharya, Sun and Zhang 2019). Five models are compared at (epsilon, delta) = (1, 1e-6):
 
 1. no privacy: exact counts;
-
 2. central: counts with Laplace noise for learning, and a statistic of sensitivity 1/n with Laplace noise for testing
-(Acharya, Sun and Zhang 2018);
-
+   (Acharya, Sun and Zhang 2018);
 3. shuffled, with the local epsilon from the numeric bound;
-
 4. shuffled, with the local epsilon from the source's closed form (1);
-
 5. local, with the local epsilon equal to epsilon.
 
 Learning is measured by the total variation distance, on a law with probabilities proportional to 1/x. Testing is

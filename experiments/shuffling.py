@@ -5,15 +5,13 @@ According to it, epsilon falls like 1 / sqrt(n), and grows like e^(epsilon_L / 2
 expects, at delta = 1e-6:
 
 1. exact <= numeric (Feldman, McMillan and Talwar 2022) <= numeric of 2021 <= closed form of 2021 <= closed form of the
-source, which is an order of magnitude above the exact value; numeric <= closed form of 2022.
-
+   source, which is an order of magnitude above the exact value; numeric <= closed form of 2022.
 2. Certified bounds are below the exact value, with 95 % joint confidence. They are 0 where the exact value is so small
-that the runs cannot show it.
-
+   that the runs cannot show it.
 3. The same holds for four answers. There, users who hold a third answer hide less than users who hold one of the two
-answers of the pair. The exact value for users with a third answer is computed for up to 3,000 users. A pair in the form
-of the variation-ratio reduction (Wang et al. 2023), as it is built here, has a slightly *smaller* value, so its value
-is not an upper bound.
+   answers of the pair. The exact value for users with a third answer is computed for up to 3,000 users. A pair in the
+   form of the variation-ratio reduction (Wang et al. 2023), as it is built here, has a slightly *smaller* value, so its
+   value is not an upper bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: D103, NPY002  # names say what functions do, and old generators are traced, too
+# ruff: noqa: D103, NPY002  # names say what functions do, and traces must support old generators
 """Functions that leak on a marked line, each with a sound twin, for traces, which should name the marked line only.
 
 The classes of leaks are those in the appendix on dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,

@@ -21,7 +21,7 @@ from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.experiments.traced_functions import CASES, Case
 from epsaudit.reporting.tables import Column
 
-TOGETHER = 0.999
+JOINT_CONFIDENCE = 0.999
 """Joint confidence of all audits."""
 RUNS, QUICK = 20_000, 2_000
 REPEATS = 3
@@ -40,7 +40,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Trace and audit every function, and write data and a table to ``out``."""
     # one after another, since traces take twice as long if other processes run
     rows = [row(case, seed, QUICK if quick else RUNS) for case in CASES]
-    write_data(out, rows, seed=seed, confidence=TOGETHER)
+    write_data(out, rows, seed=seed, confidence=JOINT_CONFIDENCE)
     caption = "Functions that leak on one line, and sound ones: a sequential audit of the pair, and a trace of it."
     write_table(out, rows, COLUMNS, caption)
     if unexpected := [one["name"] for one in rows if one["line"] not in ("yes", "-")]:
@@ -50,7 +50,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 def row(case: Case, seed: int, runs: int) -> dict[str, Any]:
     """Trace and audit one function, and return the row of the table."""
-    each = 1.0 - (1.0 - TOGETHER) / len(CASES)
+    each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(CASES)
     how: Any = {"claim": case.claim, "trials": runs, "confidence": each, "seed": seed, "n_jobs": 1}
     traced = [timed(lambda: trace(case.function, case.pair, claim=case.claim, seed=seed)) for _ in range(REPEATS)]
     result, seconds = timed(lambda: audit_sequentially(case.function, [case.pair], **how))

@@ -225,7 +225,7 @@ def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         mechanism = NoisyVectorSum(1.0 / sigma, number)
         bounds = on_all_cores(lambda one, summed=mechanism: audit_one_run(summed, seed=one).lower_bound, seeds)
         here = GaussianDP(statistics.median(bounds)).approximate(DELTA).epsilon
-        best = GaussianDP(most_of_all(sigma, number)).approximate(DELTA).epsilon
+        best = GaussianDP(best_expected_mu(sigma, number)).approximate(DELTA).epsilon
         why = f"the number of guesses is planned; the best of all numbers, expected and unpaid, gives {best:.2f}"
         yield row("Mahloujifar et al. 2025", f"sigma {sigma:g}, {number:,} canaries", theirs, here, why)
     for a_coordinate, theirs in ((1, 0.49), (8, 0.62)):
@@ -274,7 +274,7 @@ def quantiles(shift: float, curve: bool, number: int = 10_000, delta: float = 1e
     return here, best
 
 
-def most_of_all(sigma: float, number: int) -> float:
+def best_expected_mu(sigma: float, number: int) -> float:
     """Return the largest mu that the expected counts of correct guesses give, over all numbers of guesses."""
     best, mu = 0.0, 1.0 / sigma
     for share in np.geomspace(1e-4, 0.5, 40):
@@ -309,7 +309,7 @@ def keinan(a_coordinate: int, seed: int, dimensions: int = 1000, steps: int = 10
 
 
 @cache
-def mixed(mu: float) -> tuple[float, float]:
+def joint_response(mu: float) -> tuple[float, float]:
     """Return epsilon and probability of the worst joint answer that mu-GDP allows.
 
     With this probability, a mechanism may answer all canaries at once by randomised response with this epsilon.
@@ -325,7 +325,7 @@ def mixed(mu: float) -> tuple[float, float]:
 
 def declared(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
     """Return how often a mu-GDP mechanism is refuted, with its canaries declared independent and without."""
-    epsilon, chance = mixed(mu)
+    epsilon, chance = joint_response(mu)
     rule = ours = bound = 0
     for one in range(seed, seed + audits):
         rng = np.random.default_rng([one, number, round(10 * mu)])
@@ -360,7 +360,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
         (ONE, "Dirac gradient", "all iterates"),
     )
     for wanted, marker in zip(lines, figures.MARKERS, strict=False):
-        seen = [r for r in of(rows, *wanted) if r["canaries"] in (1, 650)]  # rows of longer audits come last
+        seen = [r for r in select_rows(rows, *wanted) if r["canaries"] in (1, 650)]  # rows of longer audits come last
         line = sorted({r["accounted"]: r["certified"] for r in reversed(seen)}.items())
         left.plot(*zip(*line, strict=True), marker=marker, markersize=3, linewidth=0.9, label=", ".join(wanted))
     left.plot(EPSILONS, EPSILONS, **figures.CLAIMED, label="accounted")
@@ -371,7 +371,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
         xlabel="accounted ε at δ = 1e-5",
         ylabel="certified ε",
     )
-    four = [r for r in of(rows, ONE, "Dirac gradient", "all iterates") if r["accounted"] == 4.0]
+    four = [r for r in select_rows(rows, ONE, "Dirac gradient", "all iterates") if r["accounted"] == 4.0]
     by = sorted((r["canaries"], r["certified"], r["curve"]) for r in four)
     for place, name in ((1, "(ε, δ) claimed"), (2, "curve claimed")):
         right.plot([one[0] for one in by], [one[place] for one in by], marker=figures.MARKERS[place], label=name)
@@ -382,7 +382,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
     return figure
 
 
-def of(rows: Sequence[dict[str, Any]], asked: str, canary: str, sees: str) -> list[dict[str, Any]]:
+def select_rows(rows: Sequence[dict[str, Any]], asked: str, canary: str, sees: str) -> list[dict[str, Any]]:
     """Return the rows of the logistic model with the given kind of audit, canary and view."""
     wanted = (asked, "logistic", canary, sees)
     return [r for r in rows if (r["asked"], r["model"], r["canary"], r["sees"]) == wanted]
@@ -394,7 +394,7 @@ def answer(
     """Return a text on the certified shares, the numbers of others, and the cost of declared independence."""
 
     def shares(asked: str, canary: str, sees: str) -> str:
-        found = [r["share"] for r in of(trained, asked, canary, sees)]
+        found = [r["share"] for r in select_rows(trained, asked, canary, sees)]
         return f"{min(found):.2f} to {max(found):.2f}"
 
     def often(rule: str) -> list[float]:

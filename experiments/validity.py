@@ -44,7 +44,7 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.reporting.tables import Column
 
 CONFIDENCE = 0.95
-NEWS = 1e-6
+EXCESS_PROBABILITY = 1e-6
 """Probability that a correct kind of audit exceeds the tolerance."""
 COLUMNS = (
     Column("kind", "audits"),
@@ -64,7 +64,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     for kind, case, claim, audits, is_above in cases():
         number = 8 if quick else audits
         found = on_all_cores(is_above, range(seed, seed + number))
-        tolerance = int(binom.isf(NEWS, number, 1.0 - CONFIDENCE))
+        tolerance = int(binom.isf(EXCESS_PROBABILITY, number, 1.0 - CONFIDENCE))
         counted = {"audits": number, "above": sum(found), "tolerance": tolerance}
         rows.append({"kind": kind, "case": case, "claim": str(claim), **counted})
         # the counts take minutes, so store finished rows at once

@@ -26,13 +26,13 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.suite import entry_seed
 from epsaudit.engine.provenance import entropy, write_whole
 from epsaudit.errors import AuditError, confidence_of, meant
-from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, PIP_SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
 
-AS_MANY, LEAST = 16, 2_000
-"""Another version is audited with at most `AS_MANY` times the runs that refuted the first version, and with at least
-`LEAST` runs. Laplace noise of scale 0.3 and 0.5 under a claim of 1 was refuted by 58 to 128 and by 82 to 390 runs, over
-40 seeds: the largest number was 4.8 times the smallest."""
+RUN_FACTOR, MIN_RUNS = 16, 2_000
+"""Another version is audited with at most `RUN_FACTOR` times the runs that refuted the first version, and with at
+least `MIN_RUNS` runs. Laplace noise of scale 0.3 and 0.5 under a claim of 1 was refuted by 58 to 128 and by 82 to 390
+runs, over 40 seeds: the largest number was 4.8 times the smallest."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Bisection:
     @property
     def first_not_refuted(self) -> str | None:
         """The first version after the last affected one that was audited and not refuted, or None."""
-        return self._beyond(1)[1]
+        return self._versions_beyond(1)[1]
 
     def lines(self) -> list[tuple[str, str]]:
         """Describe the first and the last affected version, each with what is known about its neighbours.
@@ -122,9 +122,9 @@ class Bisection:
             return []
         lines = []
         for name, version, step in (("first", self.first_affected, -1), ("last", self.last_affected, 1)):
-            unknown, sound = self._beyond(step)
+            unknown, sound = self._versions_beyond(step)
             said = [f"{sound} is not refuted"] if sound else []
-            said += [f"nothing is known of {_listed(unknown)}"] if unknown else []
+            said += [f"no verdict on {_join_versions(unknown)}"] if unknown else []
             end = f"the {'oldest' if step < 0 else 'newest'} release{' for this Python' if self.elsewhere else ''}"
             lines.append((f"{name} affected", f"{version} ({'; '.join(said) or end})"))
         return [*lines, ("first not refuted", self.first_not_refuted or "none")]
@@ -137,18 +137,22 @@ class Bisection:
         within = [one.version for one in self.tried[refuted[0] : refuted[-1]] if one.refuted is False]
         if not self.affected:
             every = len(self.tried) == len(self.versions)
-            said.append("None was refuted." if every else "None was refuted: start at another one, or try all.")
+            said.append(
+                "No version was refuted."
+                if every
+                else "No version was refuted: start at another version, or try all versions."
+            )
         elif within:
-            said.append(f"Not refuted between the first and the last affected: {', '.join(within)}.")
+            said.append(f"Versions between the first and the last affected that were not refuted: {', '.join(within)}.")
         elif len(self.tried) < len(self.versions):
-            said.append("On either side of the refuted ones the verdict is taken to change once.")
+            said.append("The search assumes that the verdict changes only once on each side of the refuted versions.")
         if not all(one.violates_claim for one in audited):
             most = max(one.runs for one in audited if not one.violates_claim)
-            said.append(f"What is not refuted, by {most:,} runs, may be affected still.")
+            said.append(f"A version that was not refuted with {most:,} runs may still be affected.")
         if self.elsewhere:
-            said.append(f"Nothing is known of releases for other Pythons: {_listed(self.elsewhere)}.")
+            said.append(f"Releases for other Pythons were not audited: {_join_versions(self.elsewhere)}.")
         alpha = 1.0 - self.confidence
-        said.append(f"That any version is refuted whose claim is true has probability at most {alpha:.3g}.")
+        said.append(f"The probability that any true claim is refuted is at most {alpha:.3g}.")
         return " ".join(said)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -166,7 +170,7 @@ class Bisection:
             for one in self.tried
         ]
 
-    def _beyond(self, step: int) -> tuple[list[str], str | None]:
+    def _versions_beyond(self, step: int) -> tuple[list[str], str | None]:
         """Return the unknown versions next to the affected ones, and the next version that was not refuted.
 
         With ``step`` 1 the function looks at versions after the last affected one; with ``step`` -1 it looks at
@@ -235,25 +239,26 @@ def bisect(
     start = start or own
     if start not in versions:
         raise AuditError(
-            f"pip knows no {package} {start} for this Python; it knows {', '.join(versions)}.{meant(start, versions)}"
+            f"pip finds no {package} {start} for this Python; choose one of {', '.join(versions)}."
+            f"{meant(start, versions)}"
         )
     each = 1.0 - (1.0 - confidence) / len(versions)
     found: dict[str, Tried] = {}
 
     def attempt(version: str) -> None:
         settings: dict[str, Any] = {"trials": trials, "confidence": each, "n_jobs": n_jobs}
-        found[version] = _tried(row, version, seed=entry_seed(seed, version), **settings)
+        found[version] = _try_version(row, version, seed=entry_seed(seed, version), **settings)
         if progress is not None:
             progress(found[version])
 
     for version in versions if every else [start]:
         attempt(version)
     if (first := found[start].result) is not None and first.violates_claim and not every:
-        trials, place = min(trials, max(AS_MANY * first.runs, LEAST)), versions.index(start)
+        trials, place = min(trials, max(RUN_FACTOR * first.runs, MIN_RUNS)), versions.index(start)
         if versions[-1] not in found:
             attempt(versions[-1])
         for side in (versions[place:], versions[place::-1]):
-            while (version := _next(side, {one.version: one.refuted for one in found.values()})) is not None:
+            while (version := _next_version(side, {one.version: one.refuted for one in found.values()})) is not None:
                 attempt(version)
     tried = tuple(found[version] for version in versions if version in found)
     known = released(row.environment.python(), package, "--ignore-requires-python")
@@ -274,13 +279,13 @@ def released(python: Path, package: str, *options: str) -> list[str]:
     """
     words = [str(python), "-I", "-m", "pip", "index", "versions", *options, package]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PIP_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise AuditError(f"pip did not list the versions of {package} in {SECONDS:.0f} seconds.") from None
+        raise AuditError(f"pip did not list the versions of {package} in {PIP_SECONDS:.0f} seconds.") from None
     listed = re.search(r"^Available versions: (.+)$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or listed is None:
         errors = [line.partition(":")[2].strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        raise AuditError(f"pip cannot list the versions of {package}: {'; '.join(errors) or 'it says nothing'}.")
+        raise AuditError(f"pip cannot list the versions of {package}: {'; '.join(errors) or 'pip gives no reason'}.")
     return [version.strip() for version in listed[1].split(",")][::-1]
 
 
@@ -299,7 +304,7 @@ def environments_at(own: Environment, version: str) -> list[Environment]:
     return [same, ENVIRONMENTS[name]] if name in ENVIRONMENTS else [same]
 
 
-def _tried(row: Row, version: str, **settings: Any) -> Tried:
+def _try_version(row: Row, version: str, **settings: Any) -> Tried:
     """Install and audit one version; if that fails, return the reason.
 
     ``settings`` are keyword arguments of `epsaudit.audit_sequentially`.
@@ -320,7 +325,7 @@ def _tried(row: Row, version: str, **settings: Any) -> Tried:
     return replace(failures[0], seconds=time.perf_counter() - started)
 
 
-def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
+def _next_version(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
     """Return the next version to try, or None if the search on this side is finished.
 
     ``line`` lists versions in order of distance from a refuted version, which comes first. ``known`` maps each version
@@ -337,6 +342,6 @@ def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
     return beyond[0] if beyond and beyond[0] not in known else None
 
 
-def _listed(versions: Sequence[str]) -> str:
+def _join_versions(versions: Sequence[str]) -> str:
     """Describe consecutive versions: two versions joined by "and", or the first "to" the last."""
     return " and ".join(versions) if len(versions) < 3 else f"{versions[0]} to {versions[-1]}"

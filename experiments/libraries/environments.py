@@ -27,10 +27,10 @@ from epsaudit.experiments.libraries import interpreters
 from epsaudit.experiments.libraries.interpreters import Interpreter
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
-SECONDS = 1200.0
+PIP_SECONDS = 1200.0
 """Maximum time in seconds that one call of pip may take."""
 LONGEST_REASON = 400
-HOLLOW = ("Ignored the following versions", "subprocess-exited-with-error")
+UNINFORMATIVE_ERRORS = ("Ignored the following versions", "subprocess-exited-with-error")
 """Beginnings of those error lines of pip that do not give the reason of a failure."""
 
 
@@ -98,7 +98,9 @@ class Environment:
         try:
             lines = self.file.read_text(encoding="utf-8").splitlines()
         except OSError as error:
-            raise AuditError(f"{self.file} cannot be read ({error.strerror or error}).") from error
+            raise AuditError(
+                f"The file of requirements {self.file} cannot be read ({error.strerror or error})."
+            ) from error
         found = {}
         for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
             name, _, version = (part.strip() for part in line.partition("=="))
@@ -129,13 +131,13 @@ class Environment:
                 return found
         wanted = " or ".join(self.pythons)
         raise NotInstalledError(
-            self.name, f"it wants Python {wanted}, and none is on PATH, in pyenv's versions folder or known to uv."
+            self.name, f"it needs Python {wanted}, and none was found on PATH, in pyenv's versions folder or by uv."
         )
 
     def built(self) -> Path | None:
         """Return the path of the environment's Python, or None if the environment is not built or cannot be built."""
         try:
-            python = _python(self.folder(self.interpreter()))
+            python = _python_path(self.folder(self.interpreter()))
         except NotInstalledError:
             return None
         return python if python.exists() else None
@@ -150,11 +152,11 @@ class Environment:
         """
         interpreter = self.interpreter()
         folder = self.folder(interpreter)
-        if not _python(folder).exists():
+        if not _python_path(folder).exists():
             with _locked(folder):
-                if not _python(folder).exists():  # no other process built it in the meantime
+                if not _python_path(folder).exists():  # no other process built it in the meantime
                     self._build(interpreter, folder)
-        return _python(folder)
+        return _python_path(folder)
 
     def _build(self, interpreter: Interpreter, folder: Path) -> None:
         print(f"{self.name}: installing into {folder} ...", file=sys.stderr, flush=True)
@@ -164,7 +166,7 @@ class Environment:
             self._run([interpreter.path, "-I", "-m", "venv", str(partial)])
             install = ["install", "--no-deps", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
             install += [f"--no-binary={package}" for package in self.from_source]
-            self._run([str(_python(partial)), "-I", "-m", "pip", *install, "--requirement", str(self.file)])
+            self._run([str(_python_path(partial)), "-I", "-m", "pip", *install, "--requirement", str(self.file)])
             facts = {"name": self.name, "python": interpreter.version, "pins": self.pins}
             write_whole(partial / "environment.json", json.dumps(facts, indent=1) + "\n")
             shutil.rmtree(folder, ignore_errors=True)  # remains of an environment whose Python was deleted
@@ -174,21 +176,21 @@ class Environment:
 
     def _run(self, words: list[str]) -> None:
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=PIP_SECONDS, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            raise NotInstalledError(self.name, f"it took longer than {SECONDS:.0f} seconds.") from None
+            raise NotInstalledError(self.name, f"pip took longer than {PIP_SECONDS:.0f} seconds.") from None
         except OSError as error:
             raise NotInstalledError(self.name, f"{words[0]} cannot be run ({error.strerror or error}).") from error
         if done.returncode != 0:
-            raise NotInstalledError(self.name, _reason(done.stderr or done.stdout))
+            raise NotInstalledError(self.name, _failure_reason(done.stderr or done.stdout))
 
 
-def _reason(said: str) -> str:
+def _failure_reason(said: str) -> str:
     """Return the errors that pip reports or, if there are none, the last line of its output."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("error:")]
     errors += [line.removeprefix("×").strip() for line in lines if line.startswith("×")]
-    words = "; ".join(error for error in dict.fromkeys(errors) if not error.startswith(HOLLOW))
+    words = "; ".join(error for error in dict.fromkeys(errors) if not error.startswith(UNINFORMATIVE_ERRORS))
     return f"pip says: {(words or ' '.join(lines[-1:]) or 'nothing')[:LONGEST_REASON]}"
 
 
@@ -206,7 +208,7 @@ def cache() -> Path:
     return Path(base).absolute() / "epsaudit" / "libraries"
 
 
-def _python(folder: Path) -> Path:
+def _python_path(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 

@@ -28,12 +28,12 @@ from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environmen
 from epsaudit.mechanisms import accounting
 
 Role = Literal["affected", "fixed", "control", "not reproduced", "sound"]
-SAME = 1e-6
+CLAIM_TOLERANCE = 1e-6
 """Relative difference between the claim of a row and the library's own claim that is attributed to rounding."""
-SILENCE = 3600.0
+RESPONSE_SECONDS = 3600.0
 """Seconds within which a library must answer a request. The slowest libraries give about a hundred outputs a second and
 are asked for 65,536."""
-LOG = math.log(1e6)
+LOG_1_OVER_DELTA = math.log(1e6)
 
 
 def gaussian(scale: float, rate: float = 1.0, delta: float = 1e-5) -> ApproxDP:
@@ -78,7 +78,9 @@ CLAIMS: dict[str, Claim | Callable[[], Claim]] = {
     "InfTDA's": ApproxDP(1.0, 1e-6),
     # InfTDA converts its budget to zCDP by rho = log(1/delta) (sqrt(1 + 1 / log(1/delta)) - 1)^2
     "InfTDA's Gaussian": functools.partial(
-        gaussian, 1.0 / math.sqrt(2.0 * LOG * (math.sqrt(1.0 + 1.0 / LOG) - 1.0) ** 2), delta=1e-6
+        gaussian,
+        1.0 / math.sqrt(2.0 * LOG_1_OVER_DELTA * (math.sqrt(1.0 + 1.0 / LOG_1_OVER_DELTA) - 1.0) ** 2),
+        delta=1e-6,
     ),
 }
 """Claims by the names that ``bugs.toml`` uses. A claim that dp-accounting computes is stored as a function that returns
@@ -206,10 +208,12 @@ class Row:
         name = self.name if there is None else f"{there.name}/{self.label}"
         stated = stated_claims(f"{file}:claimed", python, [{}])({}) if self.states else None
         claim = self.stated_claim if stated is None or there is None else stated
-        if stated is not None and not _same(stated, claim):
-            raise AuditError(f"{name}: the library claims {stated}, and the row says {claim}.")
+        if stated is not None and not _claims_agree(stated, claim):
+            raise AuditError(
+                f"{name}: the library states the claim {stated}, but the row states {claim}; correct the row."
+            )
         words = [python, "-E", "-s", serve.__file__, f"{file}:run"]
-        mechanism = command(words, claim=claim, pairs=self.pairs, name=name, timeout=SILENCE)
+        mechanism = command(words, claim=claim, pairs=self.pairs, name=name, timeout=RESPONSE_SECONDS)
         about = {one: getattr(self, one) for one in ("expected", "source", "reason", "witnesses")}
         return Entry(name, mechanism, claim, **about)
 
@@ -250,36 +254,38 @@ class Bug:
 
     def __post_init__(self) -> None:
         if not (self.reports or self.page):
-            raise AuditError(f"{self.title!r} has no public report and no page; name it by one.")
+            raise AuditError(
+                f"{self.title!r} has no public report and no page; give it 'reports' or 'page' in bugs.toml."
+            )
 
 
 @functools.cache
-def _written() -> dict[str, Any]:
+def _bugs_file() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
 
 
-def _row(told: Mapping[str, Any], role: Role) -> Row:
+def _make_row(fields: Mapping[str, Any], role: Role) -> Row:
     """Return the row that a table of ``bugs.toml`` describes.
 
     The caller passes the fields of a bug merged with the fields of one of its cases.
     """
-    imports = _written()["imports"]
-    version, _, label = told["row"].partition("/")
-    role = told.get("role", role)
-    known = {one: told[one] for one in ("states", "witnesses", "data", "adjacency", "needs") if one in told}
-    hunt = {one: CLAIMS[said] if one == "claim" else said for one, said in told.get("hunt", {}).items()}
-    pairs = [told["pair"], *told.get("also", [])] if "pair" in told else []
+    imports = _bugs_file()["imports"]
+    version, _, label = fields["row"].partition("/")
+    role = fields.get("role", role)
+    known = {one: fields[one] for one in ("states", "witnesses", "data", "adjacency", "needs") if one in fields}
+    hunt = {one: CLAIMS[said] if one == "claim" else said for one, said in fields.get("hunt", {}).items()}
+    pairs = [fields["pair"], *fields.get("also", [])] if "pair" in fields else []
     return Row(
         version,
         label,
-        imports[told.get("imports", version.rpartition("-")[0])],
-        told["run"],
-        CLAIMS[told.get("claim", "one")],
-        tuple(DatasetPair(*pair, name=told.get("pair_name") if one == 0 else None) for one, pair in enumerate(pairs)),
+        imports[fields.get("imports", version.rpartition("-")[0])],
+        fields["run"],
+        CLAIMS[fields.get("claim", "one")],
+        tuple(DatasetPair(*pair, name=fields.get("pair_name") if one == 0 else None) for one, pair in enumerate(pairs)),
         role=role,
-        reason=told.get("reason", "") if role == "affected" else "",
-        trials=told.get("runs", 0),
-        calculated=CLAIMS.get(told.get("calculated", "")),  # type: ignore[arg-type]  # the named claim is a function
+        reason=fields.get("reason", "") if role == "affected" else "",
+        trials=fields.get("runs", 0),
+        calculated=CLAIMS.get(fields.get("calculated", "")),  # type: ignore[arg-type]  # the named claim is a function
         hunt=hunt,
         **known,
     )
@@ -295,21 +301,21 @@ def findings() -> tuple[Bug, ...]:
     ('IBM/differential-privacy-library#94',)
     """
     found = []
-    for told in _written()["bug"]:
-        cases = tuple(_row({**told, **case}, "affected") for case in told["case"])
-        about = {one: told[one] for one in ("title", "affected", "fixed", "trigger")}
-        found.append(Bug(**about, cases=cases, reports=tuple(told.get("reports", ())), page=told.get("page", "")))
+    for fields in _bugs_file()["bug"]:
+        cases = tuple(_make_row({**fields, **case}, "affected") for case in fields["case"])
+        about = {one: fields[one] for one in ("title", "affected", "fixed", "trigger")}
+        found.append(Bug(**about, cases=cases, reports=tuple(fields.get("reports", ())), page=fields.get("page", "")))
     return tuple(found)
 
 
 @functools.cache
 def sound() -> tuple[Row, ...]:
     """Return the rows that belong to no bug and in which no fault is known."""
-    return tuple(_row(told, "sound") for told in _written()["sound"])
+    return tuple(_make_row(fields, "sound") for fields in _bugs_file()["sound"])
 
 
-def _same(stated: Claim, claim: Claim) -> bool:
+def _claims_agree(stated: Claim, claim: Claim) -> bool:
     if type(stated) is not type(claim):
         return False
     fields = [name for name in claim.to_dict() if name != "kind"]
-    return all(math.isclose(getattr(stated, name), getattr(claim, name), rel_tol=SAME) for name in fields)
+    return all(math.isclose(getattr(stated, name), getattr(claim, name), rel_tol=CLAIM_TOLERANCE) for name in fields)

@@ -186,7 +186,7 @@ def test_verdicts_on_the_boundary():
 @pytest.mark.slow
 def test_the_mechanism_that_declared_independence_refutes_satisfies_its_claim():
     for mu in (1.0, 2.0):
-        epsilon, chance = training.mixed(mu)
+        epsilon, chance = training.joint_response(mu)
         for e in np.linspace(0.0, epsilon, 97):
             assert chance * PureDP(epsilon).profile(float(e)) <= GaussianDP(mu).profile(float(e))
     found = [training.declared(mu, number, 5, 20) for mu in (1.0, 2.0) for number in (50, 100, 200)]
