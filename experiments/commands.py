@@ -134,9 +134,9 @@ def _print_progress(one: Tried) -> None:
 BISECT = Command(
     "bisect",
     runs=bisect,
-    about="Find the first and the last released version of a library that is affected. The versions come from pip. "
-    "Each audited version is installed into an environment of its own. The search goes on with the middle version "
-    "between one that is refuted and one that is not (docs: how-to/released-libraries).",
+    about="Find the first and the last released version of a library that is affected. The versions come from pip "
+    "(docs: how-to/released-libraries). Each audited version is installed into an environment of its own. The search "
+    "goes on with the middle version between one that is refuted and one that is not.",
     params=[
         ["library", "Name of the library, as for audit --library."],
         ["row", "A mechanism of the library or of another version of it, as epsaudit list --library names it."],
