@@ -3,7 +3,7 @@
 A box is a function that takes an array of bits and returns one output per bit, together with the expert's event, which
 tells from an output whether its bit was set. The probability that the bit is set differs between the two datasets, and
 the rest of the output does not depend on the dataset. The privacy loss of a box is therefore known exactly: it is the
-loss of the bit.
+loss of the bit. The boxes stand apart from the study of black boxes, because the league uses some of them as well.
 """
 
 from __future__ import annotations
@@ -153,18 +153,18 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 @box("17th character of a token", "text", lambda y: y[16] in "02468ace")
 def _(bits: Bits, rng: Rng) -> list[str]:
     tokens = letters(len(bits), 32, rng, "0123456789abcdef")
-    told = zip(
+    rows = zip(
         tokens, letters(len(bits), 1, rng, "02468ace"), letters(len(bits), 1, rng, "13579bdf"), bits, strict=True
     )
-    return [f"{token[:16]}{even if bit else odd}{token[17:]}" for token, even, odd, bit in told]
+    return [f"{token[:16]}{even if bit else odd}{token[17:]}" for token, even, odd, bit in rows]
 
 
 @box("third character from the end", "text", lambda y: y[-3] < "n")
 def _(bits: Bits, rng: Rng) -> list[str]:
     words, lengths = letters(len(bits), 20, rng), rng.integers(5, 18, len(bits)).tolist()
     ends = (letters(len(bits), 1, rng, half) for half in ("abcdefghijklm", "nopqrstuvwxyz"))
-    told = zip(words, lengths, *ends, bits, strict=True)
-    return [f"{word[:length]}{low if bit else high}{word[-2:]}" for word, length, low, high, bit in told]
+    rows = zip(words, lengths, *ends, bits, strict=True)
+    return [f"{word[:length]}{low if bit else high}{word[-2:]}" for word, length, low, high, bit in rows]
 
 
 @box("class of characters", "text", lambda y: any(one.isdigit() for one in y))
@@ -229,7 +229,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 @box("token between free text in a CSV line", "text", lambda y: y.split(",")[1][16] in HEX[::2])
 def _(bits: Bits, rng: Rng) -> list[str]:
     texts = (phrases(len(bits), rng, 1, 12) for _ in range(2))
-    told = zip(
+    rows = zip(
         *texts,
         letters(len(bits), 32, rng, HEX),
         letters(len(bits), 1, rng, HEX[::2]),
@@ -237,7 +237,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
         bits,
         strict=True,
     )
-    return [f"{a},{token[:16]}{even if bit else odd}{token[17:]},{b}" for a, b, token, even, odd, bit in told]
+    return [f"{a},{token[:16]}{even if bit else odd}{token[17:]},{b}" for a, b, token, even, odd, bit in rows]
 
 
 @box("value behind a name, in any order", "text", lambda y: int(y.split("took=")[1].split()[0]) % 2 == 1)

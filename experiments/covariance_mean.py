@@ -4,8 +4,8 @@ The error is measured in the Mahalanobis norm, by the true covariance if it is k
 for the survey. The study compares four estimators: the covariance-aware mean; the mean of the data without privacy; the
 mean of clipped records with normal noise, which is given the clipping ball and therefore uses knowledge that the others
 do not have; and a mean that is whitened by a private covariance and needs d^(3/2) records. The expected outcome is that
-the condition number does not affect the covariance-aware mean, and that this mean refuses to answer below some ten
-thousand records.
+the condition number does not affect the covariance-aware mean, and that this mean refuses to answer below some tens of
+thousands of records.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Nothing is downloaded, nothing is loaded at import, and each survey is read once. The survey randhie of statsmodels is
 left out on purpose. Its 20,190 rows are years of about 6,000 people without an identifier of the person (Cameron and
-Trivedi 2005), so removing a row would not remove a person.
+Trivedi 2005), so removing a row would not remove a person. The surveys stand in a module of their own, because several
+studies and the main table use them.
 """
 
 from __future__ import annotations

@@ -34,18 +34,18 @@ from epsaudit.text import SYMBOLS, lower, percent, plain
 FRONT = 5.0
 """Width of the front page's picture in inches: 800 pixels, the width at which a README shows it."""
 SHOWN = {
-    "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
+    "laplace": "the mechanism of textbooks: claim, exact value and bound agree to 1 %",
     "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
-    "rappor": "no exact value is known: the bound alone says what is surely lost",
+    "rappor": "no exact value is known: only the bound says which loss is certain",
     "sparse-vector-1": "outputs that are lists of symbols, of varying length",
-    "shuffled-response": "a claim from a numeric bound that is not attained",
-    "anes96/median-age-inverse-sensitivity": "a real survey's most influential person loses half of the claim",
-    "broken/laplace-half-noise": "the plainest bug: half the noise, twice the loss",
-    "broken/gaussian-classical": "a formula used outside its range, a quarter too little noise",
-    "broken/binary-search-published": "a published algorithm that makes one comparison more than was counted",
-    "broken/ratio-bounded-published": "published code with two bounds exchanged",
+    "shuffled-response": "a claim from a numeric bound that the mechanism does not attain",
+    "anes96/median-age-inverse-sensitivity": "a real survey, whose most influential person loses half of the claim",
+    "broken/laplace-half-noise": "the simplest bug: half of the noise, twice the loss",
+    "broken/gaussian-classical": "a formula that is used outside its range, with a quarter too little noise",
+    "broken/binary-search-published": "a published algorithm that makes one comparison more than its analysis counts",
+    "broken/ratio-bounded-published": "published code in which two bounds are exchanged",
     "broken/sparse-vector-5": "a sparse vector without noise on its queries: no finite epsilon",
-    "broken/laplace-in-doubles": "right on paper, and told apart by the last bits of floating point",
+    "broken/laplace-in-doubles": "correct for real numbers, but the last bits of the outputs reveal the dataset",
 }
 """Mechanisms in the front page's picture, each with the reason for its choice: sound mechanisms whose values agree,
 mechanisms whose exact value is unknown or not attained, and mistakes from small to unbounded."""

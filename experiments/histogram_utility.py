@@ -4,7 +4,8 @@ The lecture notes on propose-test-release say that every count of a stable histo
 O(log(1/delta)/epsilon) for delta <= 1/n, whatever the number of keys, whereas noise on all k keys has an error of
 log(k)/epsilon. `error_within` states this theorem with constants, and `coverage` checks it on datasets that are hard
 for it. Two comparisons follow. `errors` compares the errors of both methods. `leads` compares the leads at which the
-most common record is selected, as the largest of k noisy counts and by propose-test-release.
+most common record is selected, as the largest of k noisy counts and by propose-test-release. The module stands apart
+from the audits of published claims, because it is about utility and not about privacy.
 """
 
 from __future__ import annotations

@@ -210,8 +210,8 @@ def compared(found: list[Row], within: set[str]) -> Iterator[Row]:
         best = max(rest, key=lambda name: rest[name], default="not applicable")
         other = rest.get(best, math.nan)
         share = bounds[WHOLE] / other if other > 0.0 else math.inf
-        told = {"ours": bounds[WHOLE], "other": other, "by": best, "share": share, "lost": share < 1.0}
-        rows.append({**first, **told, "bounds": bounds})
+        comparison = {"ours": bounds[WHOLE], "other": other, "by": best, "share": share, "lost": share < 1.0}
+        rows.append({**first, **comparison, "bounds": bounds})
     yield from sorted(rows, key=lambda row: (row["share"], row["case"]))
 
 
@@ -255,8 +255,8 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
             taken[test.name] = test.runs_to_refute(draw, epsilon, delta, alpha, rng, SEQUENTIAL_RUNS)
         if (tails := case.tails()) is not None:
             taken["oracle, expected counts"] = round(runs_to_refute(tails, case.claim, 1.0 - alpha))
-        told = {"case": case.name, "alpha": alpha}
-        rows += [{**told, "tool": name, "runs": math.inf if n is None else n} for name, n in taken.items()]
+        labels = {"case": case.name, "alpha": alpha}
+        rows += [{**labels, "tool": name, "runs": math.inf if n is None else n} for name, n in taken.items()]
     return rows
 
 
@@ -286,8 +286,8 @@ def audited_generator(seed: int) -> dict[str, float]:
         """Return the log likelihood ratio of each fit; only the three counts of ones depend on the record."""
         return np.asarray((np.sum(mst(data, size, rng)[:, 1::2], axis=1) - 1.5) * mu**2 / 3.0)
 
-    told = np.concatenate([log_ratio(data, FITS) for data in sets])
-    scored = audit_scores(sides, told, claim=claim, runs=np.arange(2 * FITS), confidence=CONFIDENCE, seed=seed)
+    ratios_of_all = np.concatenate([log_ratio(data, FITS) for data in sets])
+    scored = audit_scores(sides, ratios_of_all, claim=claim, runs=np.arange(2 * FITS), confidence=CONFIDENCE, seed=seed)
     how = {"trials": 2 * FITS, "confidence": CONFIDENCE, "seed": seed, "n_jobs": 1}
     learned = audit(vectorized(mst, claim=claim), [MST_PAIR], **how)
     included = int(rng.binomial(2 * FITS, 0.5))  # as if a fair coin had been flipped for each fit

@@ -137,8 +137,8 @@ def reader(outputs: Any, outputs_prime: Any) -> Callable[[Any], Floats] | None:
         return np.concatenate([np.where(np.isfinite(flat), flat, -1.0), ~np.isfinite(flat)], axis=1)
 
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
-    told = [coordinates(one) for one in (outputs, outputs_prime)]
-    model.fit(np.concatenate(told), np.repeat([1, 0], [len(one) for one in told]))
+    features = [coordinates(one) for one in (outputs, outputs_prime)]
+    model.fit(np.concatenate(features), np.repeat([1, 0], [len(one) for one in features]))
     return lambda given: np.asarray(model.decision_function(coordinates(given)))
 
 

@@ -3,7 +3,8 @@
 Each rule is a function of the scale of Laplace noise, given as a ratio to the correct scale at epsilon = 1. The rule
 draws the samples that its source draws and returns whether it rejects the noise. All rules are written anew from the
 named sources, and their docstrings say what is simplified. The rules of opendp and Tumult see only the noise and know
-its law, so they could not detect a wrong sensitivity.
+its law, so they could not detect a wrong sensitivity. The rules stand in a module of their own, so that each rule
+can be compared with its source.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialpri
 outperforms smooth sensitivity and propose-test-release up to logarithmic factors, that neither inverse sensitivity nor
 Laplace noise is always the better one, and that LS^k of the median of n Gaussian records is O(k / n). All errors are
 quantiles of known laws, so no outputs are drawn. They are distances from the median of the records after rounding to
-the candidate medians.
+the candidate medians. The module stands apart from `inverse_accuracy`, because that study draws outputs.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 From a claim, given by points of its privacy profile, and the counts that a test rejects, the module computes the
 largest probability of a rejection over all mechanisms that satisfy the claim. The result is exact, but can be computed
-only for up to some hundred guesses. It is the reference for the bounds of `epsaudit.audits.one_run`.
+only for a few hundred guesses. It is the reference for the bounds of `epsaudit.audits.one_run`.
 
 **Why a small program is enough.** Three changes turn a mechanism that satisfies the claim into another one with the
 same probability of each number of correct guesses: flipping the coins and the guesses of some canaries together,
@@ -11,8 +11,8 @@ coins depends only on the number r of guesses and on the number k of wrong guess
 probability of these two numbers. The hockey-stick divergence at epsilon between the outputs with a canary included and
 with it excluded is
 
-(1/m) sum over r, k of   [(r - k) p(r, k) - e^epsilon (k + 1) p(r, k + 1)]+ + [k p(r, k) - e^epsilon (r - k + 1) p(r, k
-- 1)]+
+    (1/m) sum over r, k of   [(r - k) p(r, k) - e^epsilon (k + 1) p(r, k + 1)]+
+                           + [k p(r, k) - e^epsilon (r - k + 1) p(r, k - 1)]+
 
 and must be at most delta(epsilon). This is linear in p, with one additional variable for each positive part.
 """

@@ -2,7 +2,8 @@
 
 Each builder takes a scale of the noise and returns a mechanism with its pair. On this pair every single release is (1 /
 scale)-DP, where a single release is what a fresh process publishes that calls the function once. The guarantee is exact
-except for the function that samples from a fitted model.
+except for the function that samples from a fitted model. The functions stand apart from the study of plumbing, because
+each of them has a state of its own that the study must not share.
 """
 
 from __future__ import annotations

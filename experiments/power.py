@@ -203,9 +203,9 @@ def benchmark_rows(studied: Sequence[Row], runs: int, seeds: Sequence[int]) -> I
 
     def known(row: Row) -> tuple[float, NDArray[np.float64]]:
         sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
-        told = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
-        oracle = oracle_bound(*told)
-        return oracle, np.quantile(repeated(*told) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
+        settings = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
+        oracle = oracle_bound(*settings)
+        return oracle, np.quantile(repeated(*settings) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
 
     tasks = [(row, seed) for row in studied for seed in seeds]
     audited = dict(zip(((row.name, seed) for row, seed in tasks), on_all_cores(bound, tasks), strict=True))

@@ -13,8 +13,8 @@ some regimes. It does not state its parameters; here epsilon = 1 and delta = 1e-
    that of the naive ratio and of the counts, because a margin of about 290 records at a tenth of epsilon makes the
    bound useless.
 3. A bound computed from b alone, as note 3 of the source suggests, has a margin of about 130 records. Its error is
-   below that of the corrected mechanism for some hundred records, and above it for many records with a share near one
-   half, because the bound does not use the share.
+   below that of the corrected mechanism for some hundreds of records, and above it for many records with a share near
+   one half, because the bound does not use the share.
 
 A ratio of two noisy counts has no mean: the probability that its denominator comes close to 0 is only of the order
 e^(-b epsilon / 2). Therefore data.csv also contains the median absolute error.

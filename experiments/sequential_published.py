@@ -4,7 +4,8 @@ The numbers are quoted and not measured here. They come from Kutta, Dunsche, Wei
 f-Differential Privacy" (2026, arXiv:2602.06518), and from González, Dulce-Rubio, Ramdas and Ribero, "Sequentially
 Auditing Differential Privacy" (NeurIPS 2025, arXiv:2509.07055), as averages at alpha = 0.05. As everywhere in epsaudit,
 runs on both datasets are counted. Kutta et al. refute the trade-off curve of Laplace noise, whereas the claim here is
-pure DP, which allows more. The delta = 1e-5 for Gaussian noise on a mean is that of their code.
+pure DP, which allows more. The delta = 1e-5 for Gaussian noise on a mean is that of their code. The rows stand in a
+module of their own, because the study of sequential audits and the league both use them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 The classes of leaks are those in the appendix on dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
 arXiv:2602.17454); the functions are written for this study. `CASES` lists each function with a pair and a claim. The
 line at fault ends in ``# leaks``. If a noisy number is drawn on one dataset only, the line at fault is that of the
-draw. A line that ends in ``# leaks, listed`` is a selection, which a trace lists without a judgement.
+draw. A line that ends in ``# leaks, listed`` is a selection, which a trace lists without a judgement. The functions
+stand in a file of their own, because a trace names lines of this file.
 """
 
 from __future__ import annotations

@@ -257,8 +257,7 @@ def quantiles(shift: float, curve: bool, number: int = 10_000, delta: float = 1e
     members, values = np.repeat([True, False], number), np.concatenate([base + shift, base])
     claimed = GaussianDP(shift)
     if curve:
-        # exactly half of the canaries are members, so the audit is told that the coins are fair coins that came out so
-        # by chance
+        # exactly half of the canaries are members, which the audit notes; here it counts as a split by fair coins
         found = audit_scores(members, values, claim=GaussianDP(shift / 4.0), seed=0).lower_bound
         here = GaussianDP(found).approximate(delta).epsilon
     else:
