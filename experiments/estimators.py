@@ -1,4 +1,4 @@
-"""Published estimators of epsilon behind one interface, written anew from their papers.
+"""Published estimators of epsilon behind one interface, implemented from their papers.
 
 An estimator takes samples, scores or draws and returns a number. ``estimators.toml`` says, for each name, the source,
 the chosen settings, the assumption under which the number is a lower bound, and where this fails;

@@ -1,10 +1,10 @@
 """The rules by which tests of other libraries decide whether noise is correct, beside the tests of epsaudit.
 
 Each rule is a function of the scale of Laplace noise, given as a ratio to the correct scale at epsilon = 1. The rule
-draws the samples that its source draws and returns whether it rejects the noise. All rules are written anew from the
-named sources, and their docstrings say what is simplified. The rules of opendp and Tumult see only the noise and know
-its law, so they could not detect a wrong sensitivity. The rules stand in a module of their own, so that each rule
-can be compared with its source.
+draws the samples that its source draws and returns whether it rejects the noise. All rules are reimplemented from the
+named sources, and their docstrings say which parts are simplified. The rules of opendp and Tumult see only the noise
+and know its law, so they could not detect a wrong sensitivity. The rules stand in a module of their own, so that each
+rule can be compared with its source.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounds that released tools compute from scores, beside the same formulas written anew.
+"""Bounds that released tools compute from scores, beside reimplementations of their formulas.
 
 The study of scores compares bounds by formulas. Here the tools themselves, each in an environment of its own, compute
 their bounds for some of the sets of that study. Only rounding differences are expected: 1e-4 for opake-auditing, which

@@ -1,8 +1,8 @@
 """Bounds from scores of many runs beside what published tools print of them: how often above the truth, how high.
 
 The scores come from ten laws, most of which attain the claimed parameter exactly. Published tools choose a threshold by
-the same scores that they then count, and most of them make no correction for this choice. Their formulas are written
-anew here, and each is named after its tool. The study of libraries runs the tools themselves for comparison
+the same scores that they then count, and most of them make no correction for this choice. Their formulas are
+reimplemented here, and each is named after its tool. The study of libraries runs the tools themselves for comparison
 (`score_tools`). For opake-auditing the estimator without assumptions on the mechanism is used, because its default
 assumes Gaussian DP. A bound at 95 % confidence may be above the truth in 1 case of 20. The bound of epsaudit counts at
 many ranks and corrects for their number. As an alternative, a random tenth of the runs could choose a single rank; this

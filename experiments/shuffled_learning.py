@@ -14,9 +14,9 @@ sends a Hadamard response (Acharya, Sun and Zhang 2019). Five models are compare
 Learning is measured by the total variation distance, on a law with probabilities proportional to 1/x. Testing is
 measured by the power against laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k, with false alarms allowed in
 a third of the cases as in the source. Testing is also measured for users who share a coin: a random partition into
-about e^epsilon parts, of which each user reports the part of the own answer. The study also computes the privacy loss
-of the local epsilon from the source's (5), which 'ignores pesky constants'. The study stands apart from `shuffling`,
-because it measures utility and not privacy.
+about e^epsilon parts, of which each user reports the one that contains the answer. The study also computes the privacy
+loss of the local epsilon from the source's (5), which 'ignores pesky constants'. The study stands apart from
+`shuffling`, because it measures utility and not privacy.
 """
 
 from __future__ import annotations
