@@ -99,7 +99,7 @@ def _measure_by_name(job: tuple[str, int, int]) -> dict[str, Any]:
     return measure(BOXES[job[0]], *job[1:])
 
 
-def wrong(row: dict[str, Any]) -> bool:
+def is_wrong(row: dict[str, Any]) -> bool:
     """Return whether the verdict on a box is wrong.
 
     The verdict is wrong if a sound box is refuted, or if a leaky box is not refuted although 0.8 of the expert's bound
@@ -107,9 +107,9 @@ def wrong(row: dict[str, Any]) -> bool:
 
     Examples
     --------
-    >>> wrong({"leaks": True, "oracle": 1.0, "verdict": "consistent"})
+    >>> is_wrong({"leaks": True, "oracle": 1.0, "verdict": "consistent"})
     True
-    >>> wrong({"leaks": True, "oracle": 0.31, "verdict": "consistent"})
+    >>> is_wrong({"leaks": True, "oracle": 0.31, "verdict": "consistent"})
     False
     """
     if not row["leaks"]:
@@ -138,7 +138,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
         f"Black boxes audited against epsilon {CLAIM.parameter}, beside the bounds that an expert's event certifies."
     )
     write_table(folder, found, COLUMNS, caption)
-    if any(map(wrong, found)):
+    if any(map(is_wrong, found)):
         raise AuditError(answer(found))
     return answer(found)
 
@@ -173,9 +173,9 @@ def answer(found: Sequence[dict[str, Any]]) -> str:
     """Return a sentence that counts the refuted boxes and names the leaky boxes that were missed."""
     leaky, sound = ([row for row in found if row["leaks"] is which] for which in (True, False))
     due = [row for row in leaky if row["oracle"] * SHARE > CLAIM.parameter]
-    missed = [row["name"] for row in due if wrong(row)]
-    refuted = sum(map(wrong, sound))
-    shares = [min(row["bound"] / row["oracle"], math.inf) for row in due if not wrong(row)]
+    missed = [row["name"] for row in due if is_wrong(row)]
+    refuted = sum(map(is_wrong, sound))
+    shares = [min(row["bound"] / row["oracle"], math.inf) for row in due if not is_wrong(row)]
     return (
         f"Of {len(due)} leaky black boxes {len(due) - len(missed)} are refuted"
         f"{f', with a median share of {np.median(shares):.2f} of an expert bound' if shares else ''}; "

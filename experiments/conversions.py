@@ -71,7 +71,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     trials = 10_000 if quick else 1_000_000
     chosen = list(cases())[-4:] if quick else list(cases())
     confidence = 1.0 - (1.0 - CONFIDENCE) / len(chosen)
-    rows = on_all_cores(lambda case: audited(*case, trials, seed, confidence), chosen)
+    rows = on_all_cores(lambda case: audit_claim(*case, trials, seed, confidence), chosen)
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE)
     write_table(
         out,
@@ -132,7 +132,7 @@ def cases() -> Iterator[tuple[Reference, Claim]]:
         yield wrong, wrong.claim
 
 
-def audited(mechanism: Reference, claim: Claim, trials: int, seed: int, confidence: float) -> dict[str, Any]:
+def audit_claim(mechanism: Reference, claim: Claim, trials: int, seed: int, confidence: float) -> dict[str, Any]:
     """Audit a claim in its own parameter, and return the row of the table."""
     own = entry_seed(seed, f"{mechanism.name} {claim}")
     result = audit(mechanism, claim=claim, trials=trials, confidence=confidence, seed=own, n_jobs=1)

@@ -52,7 +52,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 4)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     runs = 5_000 if quick else 1_000_000
-    audits = on_all_cores(lambda mechanism: audited(mechanism, runs, seed), AUDITED)
+    audits = on_all_cores(lambda mechanism: audit_mechanism(mechanism, runs, seed), AUDITED)
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)
     caption = (
         f"Private means at ({EPSILON:g}, {DELTA:g}): root mean squared Mahalanobis error of the answers of "
@@ -255,7 +255,7 @@ AUDITED: tuple[Reference, ...] = (
 """The mechanisms that are audited: two sound mechanisms and two incorrect variants."""
 
 
-def audited(mechanism: Reference, runs: int, seed: int) -> dict[str, Any]:
+def audit_mechanism(mechanism: Reference, runs: int, seed: int) -> dict[str, Any]:
     """Audit a mechanism, and return a row with its certified and its exact epsilon."""
     result = audit(mechanism, mechanism.worst_pairs()[:1], trials=runs, seed=seed, n_jobs=1)
     return {

@@ -82,8 +82,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
     def row(number: int) -> dict[str, Any]:
         """Return all measurements of one group as one row."""
-        draws = measured(number, DRAWS // 10 if quick else DRAWS, seed)
-        return {**divergences(number, curves), **errors(number), **draws, **certified(number, trials, seed)}
+        draws = measure_errors(number, DRAWS // 10 if quick else DRAWS, seed)
+        return {**divergences(number, curves), **errors(number), **draws, **certify(number, trials, seed)}
 
     rows = on_all_cores(row, counts)
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": len(drawn), "count": SIZE}
@@ -151,7 +151,7 @@ def errors(number: int) -> dict[str, Any]:
     }
 
 
-def measured(number: int, draws: int, seed: int) -> dict[str, Any]:
+def measure_errors(number: int, draws: int, seed: int) -> dict[str, Any]:
     """Return the mean absolute errors of both mechanisms in draws, and the error r x that the source allows."""
     rng = np.random.default_rng([seed, number])
     noisy = MECHANISM((number,)).sample(draws, rng)
@@ -175,7 +175,7 @@ def by_order(number: int) -> Iterator[dict[str, Any]]:
             yield {"count": number, "order": float(order), "divergence / order": value / float(order)}
 
 
-def certified(number: int, trials: int, seed: int) -> dict[str, Any]:
+def certify(number: int, trials: int, seed: int) -> dict[str, Any]:
     """Return certified lower bounds on the divergence of order 2 and on rho, for the counts that are audited.
 
     For other counts the bounds are None. rho is certified for both mechanisms.

@@ -75,7 +75,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     trials = 10_000 if quick else 1_000_000
     chosen = ("pure", "broken: late") if quick else FILTERS
     cases = [(guard, analyst) for guard in chosen for analyst in ANALYSTS]
-    rows = on_all_cores(lambda case: audited(*case, trials, seed), cases)
+    rows = on_all_cores(lambda case: audit_transcript(*case, trials, seed), cases)
     paths = list(odometers())
     exceeded = sum(path["probability"] for path in paths if path["exceeds"])
     write_data(
@@ -119,7 +119,7 @@ def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
     )
 
 
-def audited(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, Any]:
+def audit_transcript(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, Any]:
     """Audit the transcript of an analyst with a filter, in the filter's own parameter."""
     guard = FILTERS[guard_name]
     result = audit(

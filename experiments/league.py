@@ -86,7 +86,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         groups[case.group].append(case.name)
     law, wrong = groups.pop("known law"), groups["incorrect variant"][:: 4 if quick else 1]
     blocks = [(one, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
-    covered, of_coins = (list(counted(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
+    covered, of_coins = (list(count_above_truth(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
     # results of a million runs vary less, and take long
     repeated = {runs: seeds if runs < POWER[-1] else seeds[:1] for runs in (POWER[:1] if quick else POWER)}
     tasks = [(name, runs, one) for name in law for runs, some in repeated.items() for one in some]
@@ -95,23 +95,27 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         for first, bounds in medians(on_all_cores(bounds_at, tasks, cost=lambda task: task[1]), "case", "runs")
         for name, bound in bounds.items()
     ]
-    climbs = on_all_cores(climb, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds])
+    climbs = on_all_cores(
+        measure_runs_to_refute, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds]
+    )
     climbed = [row for rows in climbs for row in rows]
     refuted = [
         {"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in medians_by_tool(climbed, "runs").items()
     ]
-    board = list(ranked(covered, power, refuted))
+    board = list(rank_estimators(covered, power, refuted))
     names = [name for some in groups.values() for name in some][:: 6 if quick else 1]
     tasks = [(name, 3_000 if quick else CASE_RUNS, one) for name in names for one in seeds]
-    met = list(compared(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
-    generator = list(generators(on_all_cores(audited_generator, range(seed, seed + (2 if quick else 20)))))
+    met = list(compare_cases(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
+    generator = list(
+        summarise_generator_audits(on_all_cores(audit_generator, range(seed, seed + (2 if quick else 20))))
+    )
     parts = {"coverage": covered, "power": power, "refuted": refuted, "cases": met, "one-run": of_coins}
-    parts |= {"mst": generator, "times": list(timed(climbed))}
+    parts |= {"mst": generator, "times": list(count_refuted_by_time(climbed))}
     write_data(out, board, seed=seed, quick=quick, confidence=CONFIDENCE, sets=sets)
     for name, rows in parts.items():
         write_json(out / f"{name}.json", {"seed": seed, "confidence": CONFIDENCE, "rows": rows})
     write_table(out, board, COLUMNS, f"Bounds at {CONFIDENCE:.0%}: greatest share above the truth, and what they show.")
-    write_figure(out / "coverage-power", drawn(board))
+    write_figure(out / "coverage-power", draw_board(board))
     write_whole(out / "page.md", page(board, parts))
     return answer(board, met, generator)
 
@@ -147,7 +151,7 @@ def coverage_of_one(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[fl
     return law.name, found
 
 
-def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row]:
+def count_above_truth(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row]:
     """Yield the number of bounds above the truth, with its confidence interval, for every estimator and law."""
     rows: dict[tuple[str, str], list[float]] = {}
     for law, found in parts:
@@ -163,7 +167,7 @@ def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row
         yield {**facts, "share": above / sets, **shown}
 
 
-def whole(case: Case, runs: int, seed: int, confidence: float) -> float:
+def audit_bound(case: Case, runs: int, seed: int, confidence: float) -> float:
     """Return the bound of `epsaudit.audit`, or 0 if the audit is refused."""
     how = {"claim": case.claim, "trials": runs, "confidence": confidence, "seed": seed, "n_jobs": 1}
     try:
@@ -178,7 +182,7 @@ def bounds_at(job: tuple[str, int, int]) -> Row:
     Estimators that take numbers are left out if the outputs cannot become numbers.
     """
     case, runs, seed = cases()[job[0]], *job[1:]
-    draw, tails, bounds = case.numbers(seed), case.tails(), {WHOLE: whole(case, runs, seed, CONFIDENCE)}
+    draw, tails, bounds = case.numbers(seed), case.tails(), {WHOLE: audit_bound(case, runs, seed, CONFIDENCE)}
     if draw is not None:
         rng = stream(seed, case.name, runs)
         x, x_prime = draw(0, runs // 2, rng), draw(1, runs // 2, rng)
@@ -199,7 +203,7 @@ def medians(found: Iterable[Row], *keys: str) -> Iterator[tuple[Row, dict[str, f
         yield {key: value for key, value in rows[0].items() if key != "bounds"}, middle
 
 
-def compared(found: list[Row], within: set[str]) -> Iterator[Row]:
+def compare_cases(found: list[Row], within: set[str]) -> Iterator[Row]:
     """Yield the cases with epsaudit's median bound and the best other bound, sorted by the ratio of the two.
 
     Only estimators in ``within`` are compared: these keep the tolerance on every law.
@@ -215,7 +219,7 @@ def compared(found: list[Row], within: set[str]) -> Iterator[Row]:
     yield from sorted(rows, key=lambda row: (row["share"], row["case"]))
 
 
-def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
+def measure_runs_to_refute(job: tuple[str, Sequence[int], int]) -> list[Row]:
     """Return the number of runs and the processor seconds after which each tool refutes an incorrect claim.
 
     Each tool gets more and more runs until it refutes the claim, at two significance levels. Rows for sequential tests,
@@ -234,7 +238,7 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
         return one.bound(x[:half], x_prime[:half], delta, confidence, stream(seed, runs, one.name))
 
     tools: dict[str, Callable[[int, float], float]] = {one.name: partial(bound, one) for one in ENTRANTS}
-    tools[WHOLE] = lambda runs, confidence: whole(case, runs, seed, confidence)
+    tools[WHOLE] = lambda runs, confidence: audit_bound(case, runs, seed, confidence)
     asked = dict.fromkeys(tools, sizes)
     for alpha in ALPHAS:
         for name, tool in tools.items():
@@ -269,7 +273,7 @@ def medians_by_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float,
     return {key: statistics.median(values) for key, values in groups.items()}
 
 
-def timed(climbed: Iterable[Row]) -> Iterator[Row]:
+def count_refuted_by_time(climbed: Iterable[Row]) -> Iterator[Row]:
     """Yield how many variants each tool refutes at 5 % within some numbers of seconds on one core."""
     taken = {key: seconds for key, seconds in medians_by_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
     for name in dict.fromkeys(key[0] for key in taken):
@@ -277,7 +281,7 @@ def timed(climbed: Iterable[Row]) -> Iterator[Row]:
         yield {"estimator": name, **{f"after {s:g} s": sum(one <= s for one in mine) for s in SECONDS}}
 
 
-def audited_generator(seed: int) -> dict[str, float]:
+def audit_generator(seed: int) -> dict[str, float]:
     """Return lower bounds on mu from 5,000 fits of MST on each dataset, by several methods."""
     mu, rng, sets = mst_mu(), stream(seed, "MST"), (MST_PAIR.x_prime, MST_PAIR.x)
     claim, sides = GaussianDP(mu), np.repeat([True, False], FITS)
@@ -303,7 +307,7 @@ def audited_generator(seed: int) -> dict[str, float]:
     }
 
 
-def generators(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
+def summarise_generator_audits(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
     """Yield the median and the lowest decile of the bounds on mu, and the number of bounds above the truth."""
     for way in fitted[0]:
         mus = [one[way] for one in fitted]
@@ -314,7 +318,7 @@ def generators(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
         yield {"way": way, "audits": 1, "median mu": mu, "lowest decile": math.nan, "above the truth": math.nan}
 
 
-def ranked(covered: list[Row], power: list[Row], refuted: list[Row]) -> Iterator[Row]:
+def rank_estimators(covered: list[Row], power: list[Row], refuted: list[Row]) -> Iterator[Row]:
     """Yield one row per estimator: its worst law, its shares of the oracle's bound, and its refuted variants."""
     for name in [one.name for one in ENTRANTS] + [WHOLE]:
         mine = [row for row in covered if row["estimator"] == name]
@@ -387,7 +391,7 @@ def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
 
 
 @styled()
-def drawn(board: list[Row], most: float = 1.5) -> Figure:
+def draw_board(board: list[Row], most: float = 1.5) -> Figure:
     """Draw coverage against power, with one point per estimator, labelled by its number in the table."""
     figure = blank(TWO_COLUMNS, 3.6)
     axes = figure.add_subplot()

@@ -47,7 +47,7 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Audit every case, and write a page, data, a table, a figure and one result file per case to ``out``."""
-    found, missing = stored() if quick else audited(out, seed)
+    found, missing = read_stored() if quick else audit_cases(out, seed)
     rows = [row(bug, case, found, missing) for bug in findings() for case in bug.cases]
     done = list(found.values())
     together = 1.0 - sum(1.0 - result.confidence for result in done)
@@ -74,7 +74,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     return f"Claims refuted, {', '.join(parts)}."
 
 
-def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
+def audit_cases(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
     """Audit every case that can be installed, and save each result in a file.
 
     Returns the results by the name of the case, and for every other case the reason why it has no result.
@@ -119,7 +119,7 @@ def run(case: Row, confidence: float, seed: int) -> AuditResult:
     return dataclasses.replace(result, expected=entry.expected, provenance={**result.provenance, **ran_on})
 
 
-def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
+def read_stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
     """Read the result files that are stored in the repository.
 
     Returns the results by the name of the case, and a message for every case without a result file.
@@ -188,7 +188,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
             "",
             f"{links}. Affected: {bug.affected}; fixed: {bug.fixed}. Trigger: {bug.trigger}.",
             "",
-            *measured(bug, by_name),
+            *table_of_bug(bug, by_name),
             "",
         ]
     lines += [
@@ -198,7 +198,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def measured(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def table_of_bug(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return the Markdown lines of the table of one bug; ``by_name`` maps mechanism names to the rows of `row`."""
     return [
         "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",

@@ -305,7 +305,7 @@ def verdict(name: str, scale: float, seed: int) -> str:
     raise AssertionError("The last audit is not killed.")
 
 
-def checked(name: str, seed: int) -> str:
+def check_step(name: str, seed: int) -> str:
     """Check one step; return 'consistent', or 'violated: ' followed by the parts that are refuted."""
     make = PRIVATE.get(name) or LEAKY[name][1]
     found = check_training(
@@ -327,7 +327,7 @@ def verdicts(seed: int, quick: bool) -> list[tuple[str, str, str, list[str]]]:
     """
     jobs: list[tuple[str, str, str, Callable[[int], str]]] = []
     for kind, names in (("sound", PRIVATE), ("leaky", LEAKY)):
-        jobs += [(f"step: {name}", kind, "check_training", functools.partial(checked, name)) for name in names]
+        jobs += [(f"step: {name}", kind, "check_training", functools.partial(check_step, name)) for name in names]
     for kind, scale in (("sound", 1.0), ("leaky", 0.25)):
         jobs += [(name, kind, "audit_training", functools.partial(verdict, name, scale)) for name in TRAININGS]
     jobs = jobs[::7] if quick else jobs

@@ -27,7 +27,7 @@ from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.engine.provenance import write_whole
 from epsaudit.experiments import histogram_utility
-from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
+from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, check_statement, statements
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.experiments.validity import Sampled
 from epsaudit.mechanisms import exact
@@ -185,7 +185,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         return refuted, {**_row(finding, refuted), **_audit_corrected(finding, repeated, audits, seed)}
 
     results, rows = zip(*on_all_cores(audited, findings()[2 if quick else 0 :]), strict=True)
-    said = on_all_cores(lambda one: checked(one, repeated, entry_seed(seed, one.name)), statements())
+    said = on_all_cores(lambda one: check_statement(one, repeated, entry_seed(seed, one.name)), statements())
     utility = list(histogram_utility.coverage(runs, entry_seed(seed, "stable histogram")))
     errors, leads = histogram_utility.errors(), histogram_utility.leads(DELTA)
     tried = [] if quick else list(under_substitution())

@@ -119,14 +119,14 @@ def statements() -> list[Statement]:
     ]
 
 
-def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
+def check_statement(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
     """Return the row of one statement.
 
     The row of a probability includes the upper Clopper-Pearson limit from ``runs`` fresh runs.
 
     Examples
     --------
-    >>> row = checked(statements()[0], runs=1000, seed=0)
+    >>> row = check_statement(statements()[0], runs=1000, seed=0)
     >>> row["certified"] < row["stated"]
     True
     """

@@ -167,13 +167,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
             if not quick or case.runs <= WARM:  # calls are the same for every kind of audit
                 alike = [row for row in rows if (row["outputs"], row["runs"]) == (case.outputs, case.runs)]
                 known = (alike[0]["called"], alike[0]["drawn"]) if alike else None
-                rows.append(processes.submit(measured, case, seed, known).result())
+                rows.append(processes.submit(measure_case, case, seed, known).result())
     write_data(out, rows, seed=seed, confidence=1.0 - ALARM)
     write_table(out, rows, COLUMNS, "Processor time of audits beside that of the calls that they make, one job.")
     return answer(rows)
 
 
-def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None) -> dict[str, Any]:
+def measure_case(case: Case, seed: int = 0, known: tuple[float, float] | None = None) -> dict[str, Any]:
     """Measure one case: processor seconds of the calls, of the drawn outputs and of the audit, and the peak memory.
 
     The first two times are not measured if they are ``known`` from another audit of the same function.
@@ -182,9 +182,9 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
         import sklearn.ensemble  # noqa: F401  # takes one second, once per process
 
     case.audit(min(case.runs, WARM), seed)
-    audited = least_seconds(lambda number: case.audit(case.runs, seed + number))
-    most = greatest_memory()
-    called, drawn = known or (least_seconds(lambda _: case.call()), least_seconds(lambda _: case.draw()))
+    audited = shortest_seconds(lambda number: case.audit(case.runs, seed + number))
+    most = peak_memory()
+    called, drawn = known or (shortest_seconds(lambda _: case.call()), shortest_seconds(lambda _: case.draw()))
     return {
         "outputs": case.outputs,
         "audit": "privacy test" if case.sequential else "fixed size",
@@ -198,7 +198,7 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
     }
 
 
-def greatest_memory() -> float:
+def peak_memory() -> float:
     """Return the peak memory of this process in MB.
 
     On Linux, getrusage would include the peak of the parent process.
@@ -210,7 +210,7 @@ def greatest_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def least_seconds(action: Callable[[int], Any]) -> float:
+def shortest_seconds(action: Callable[[int], Any]) -> float:
     """Return the smallest processor time of an action in this process; the action gets the number of the repetition."""
     found: list[float] = []
     while len(found) < REPEATS and sum(found) < ENOUGH:

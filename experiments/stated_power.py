@@ -81,7 +81,7 @@ def kinds() -> list[Kind]:
     return [Kind(name, make(at).claims[which], make) for name, (make, at, which) in made.items()]
 
 
-def audited(kind: Kind, parameter: float, seed: int) -> SequentialResult:
+def audit_with_parameter(kind: Kind, parameter: float, seed: int) -> SequentialResult:
     """Audit the mechanism that attains the given parameter, under the claim of its family."""
     mechanism = kind.with_parameter(parameter)
     return audit_sequentially(mechanism, claim=kind.claim, trials=RUNS, confidence=CONFIDENCE, seed=seed, n_jobs=1)
@@ -92,7 +92,7 @@ def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
 
     A statement is None if no audit would have caught even four times the claim.
     """
-    results = [audited(kind, kind.claim.parameter, seed) for seed in seeds]
+    results = [audit_with_parameter(kind, kind.claim.parameter, seed) for seed in seeds]
     said = {share: [result.least_caught(share) for result in results if not result.violates_claim] for share in SHARES}
     known = {share: [one for one in some if one is not None] for share, some in said.items()}
     return {share: statistics.median(some) if some else None for share, some in known.items()}
@@ -106,7 +106,7 @@ def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> li
     said = on_all_cores(lambda kind: statements(kind, range(seed, seed + right)), kinds)
     asked = [(kind, share, some[share]) for kind, some in zip(kinds, said, strict=True) for share in SHARES]
     jobs = [(kind, at, seed + right + k) for kind, _, at in asked if at is not None for k in range(audits)]
-    caught = on_all_cores(lambda job: audited(*job).violates_claim, jobs)
+    caught = on_all_cores(lambda job: audit_with_parameter(*job).violates_claim, jobs)
     found, rows = iter(caught), []
     for kind, share, parameter in asked:
         rejected = None if parameter is None else float(np.mean([next(found) for _ in range(audits)]))

@@ -52,8 +52,8 @@ def row(case: Case, seed: int, runs: int) -> dict[str, Any]:
     """Trace and audit one function, and return the row of the table."""
     each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(CASES)
     how: Any = {"claim": case.claim, "trials": runs, "confidence": each, "seed": seed, "n_jobs": 1}
-    traced = [timed(lambda: trace(case.function, case.pair, claim=case.claim, seed=seed)) for _ in range(REPEATS)]
-    result, seconds = timed(lambda: audit_sequentially(case.function, [case.pair], **how))
+    traced = [time_action(lambda: trace(case.function, case.pair, claim=case.claim, seed=seed)) for _ in range(REPEATS)]
+    result, seconds = time_action(lambda: audit_sequentially(case.function, [case.pair], **how))
     found: Trace = traced[0][0]
     named = found.suspicions[0].line if found.suspicious else None
     return {
@@ -70,14 +70,14 @@ def row(case: Case, seed: int, runs: int) -> dict[str, Any]:
     }
 
 
-def timed(action: Callable[[], Any]) -> tuple[Any, float]:
+def time_action(action: Callable[[], Any]) -> tuple[Any, float]:
     """Return the result of an action, and the processor time that it takes in this process and its children."""
-    before = used()
+    before = processor_seconds()
     found = action()
-    return found, used() - before
+    return found, processor_seconds() - before
 
 
-def used() -> float:
+def processor_seconds() -> float:
     """Return the processor time of this process and of its child processes that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in both)

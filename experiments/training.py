@@ -80,10 +80,12 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Train and audit, compute the numbers that others print, and write data, two tables and a figure to ``out``."""
     runs, seeds = (200, 1) if quick else (1_000, 3)
     cases = [(case, seed, 1 if case[-1] > runs else seeds) for case in grid(runs)]
-    trained = on_all_cores(lambda case: audited(*case), cases, cost=lambda case: case[0][-1] * case[2])
-    theirs = list(others(seed, quick))
+    trained = on_all_cores(lambda case: audit_case(*case), cases, cost=lambda case: case[0][-1] * case[2])
+    theirs = list(compare_with_others(seed, quick))
     sizes = [(mu, number) for mu in (1.0, 2.0) for number in (50, 100, 200)]
-    refuted = on_all_cores(lambda size: declared(*size, seed, 40 if quick else 400), sizes, cost=lambda size: size[1])
+    refuted = on_all_cores(
+        lambda size: count_refutations(*size, seed, 40 if quick else 400), sizes, cost=lambda size: size[1]
+    )
     rows = [{"part": "training", **row} for row in trained] + [{"part": "others", **row} for row in theirs]
     rows += [{"part": "independence", **row} for row in refuted]
     write_data(out, rows, seed=seed, seeds=seeds, confidence=CONFIDENCE, delta=DELTA)
@@ -184,7 +186,7 @@ def kinds() -> Iterator[tuple[str, float, str, str, tuple[str, str], int]]:
         yield ONE, 4.0, "logistic", kind, sees, 650
 
 
-def audited(case: Case, seed: int, seeds: int) -> dict[str, Any]:
+def audit_case(case: Case, seed: int, seeds: int) -> dict[str, Any]:
     """Audit one case with several seeds, for the claim at one delta and for the whole curve, and return its row."""
     asked, epsilon, kind, canary, (score, iterates), number, times = case
     model, found, curve = trainer(epsilon, kind), [], []
@@ -204,7 +206,7 @@ def audited(case: Case, seed: int, seeds: int) -> dict[str, Any]:
     return {**facts, "accounted": epsilon, **shown}
 
 
-def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+def compare_with_others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
     """Yield the numbers that others print, and the numbers certified here in the same setting.
 
     Each row also says why the two differ.
@@ -322,7 +324,7 @@ def joint_response(mu: float) -> tuple[float, float]:
     return best[1:]
 
 
-def declared(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
+def count_refutations(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
     """Return how often a mu-GDP mechanism is refuted, with its canaries declared independent and without."""
     epsilon, chance = joint_response(mu)
     rule = ours = bound = 0
@@ -332,13 +334,13 @@ def declared(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
         true = rng.random(number) < (expit(epsilon) if rng.random() < chance else 0.5)
         scores = np.where(included == true, 1.0, -1.0)
         rule += int(true.sum()) > binom.isf(0.05, number, ndtr(mu / 2.0))
-        ours += wrong(included, scores, mu, one, assume="independent")
-        bound += wrong(included, scores, mu, one)
+        ours += is_refuted(included, scores, mu, one, assume="independent")
+        bound += is_refuted(included, scores, mu, one)
     facts = {"mu": mu, "canaries": number, "epsilon of all": epsilon, "chance": chance, "audits": audits}
     return {**facts, "rule": rule, "declared": ours, "one run": bound}
 
 
-def wrong(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int, **assumed: Any) -> bool:
+def is_refuted(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int, **assumed: Any) -> bool:
     """Return whether a true claim is refuted. A refusal, for example because coins look halved, does not count."""
     try:
         return audit_scores(included, scores, claim=GaussianDP(mu), seed=seed, **assumed).violates_claim
