@@ -1,8 +1,7 @@
 """Hunts for known bugs of released libraries without a given pair, and hunts of sound mechanisms, none of them refuted.
 
 `epsaudit.tools.hunting.hunt.hunt` takes the function, which is served in the library's own environment, a short
-description
-of its data, and the claim, but no pair. Sound mechanisms are hunted as well: sound functions of libraries in the same
+description of its data, and the claim, but no pair. Sound mechanisms are hunted as well: sound functions of libraries in the same
 way, and the mechanisms of this repository and the sound rows of libraries from their own pairs. All verdicts hold
 together at 99.9 % confidence, so that the probability that any sound mechanism is refuted is at most 1e-3 in the whole
 study. If one is refuted, the study ends with an error that names it.
