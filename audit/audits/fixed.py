@@ -65,9 +65,12 @@ from epsaudit.search import (
     candidate_scores,
     encode,
 )
-from epsaudit.search.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
-from epsaudit.search.selection import OPTIMISTIC, RANK
-from epsaudit.witnesses.events import PARTS, Additive, Tree, parts_of
+from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
+from epsaudit.search.limits import MAX_PARTS
+from epsaudit.search.output_fields import MAX_STORED_NUMBERS, estimate_outputs_holding
+from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.learnt import Additive, Tree
 
 LEAST_TRIALS = 100
 """[formula] Fewest runs that an audit accepts: with 75 certification runs it can show epsilon 3.18 at 95 % at best."""
@@ -87,7 +90,7 @@ FEW_PAIRS = 4
 """[time] So many pairs or fewer are compared in one round; of more, a round keeps one in so many."""
 OPTIMISTIC_GAIN, KNOWN = 1.04, 0.95
 """[measured] How many times the chosen event's bound another must promise for more runs to be worth it, log odds of
-both lowered by `OPTIMISTIC` errors; and the part of it that must remain of the chosen one's cautious bound.
+both lowered by `OPTIMISTIC_SD` errors; and the part of it that must remain of the chosen one's cautious bound.
 With 0.9 the mean share of registered mechanisms is the same, 0.967 of 3 seeds, the lowest decile 0.942, not 0.951; with
 0.97 both are the same (2 seeds), and training takes a fifth longer."""
 RIVAL_PAIR = -1.0
@@ -575,9 +578,9 @@ def train(
                     more = alike(*(join([old, new]) for old, new in zip(drawn[index], more, strict=True)))
                 drawn[index] = more
                 found.append(_learnt(index, families, more))
-            errors = OPTIMISTIC if number < rounds - 1 else None
+            errors = OPTIMISTIC_SD if number < rounds - 1 else None
             if len(found) > 1:
-                found.sort(key=lambda one: RANK(best_of(one.candidates, objective, errors)), reverse=True)
+                found.sort(key=lambda one: choice_rank(best_of(one.candidates, objective, errors)), reverse=True)
             if number < rounds - 1:
                 remaining = [one.pair for one in found[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
         best, parts = found[0], itertools.count()
@@ -587,7 +590,7 @@ def train(
         again = [
             one
             for one in found
-            if best_of(one.candidates, paid, OPTIMISTIC if one is best else RIVAL_PAIR).predicted > least
+            if best_of(one.candidates, paid, OPTIMISTIC_SD if one is best else RIVAL_PAIR).predicted > least
         ]
         if fresh and (again or choice.cautious < KNOWN * choice.optimistic):
             found = [best, *(one for one in again if one is not best)]
@@ -598,13 +601,13 @@ def train(
                 sizes = (min(BLOCK, each - start) for start in range(0, each, BLOCK))
                 blocks = (draw(sides[one.pair], size, seed, next(parts), "validation") for size in sizes)
                 found[place] = _grown(one, blocks, families, objective)
-            best = max(found, key=lambda one: RANK(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
+            best = max(found, key=lambda one: choice_rank(best_of(one.candidates, objective, ERRORS_BETWEEN_PAIRS)))
             choice = best_of(best.candidates, objective)
     notes, looked_at = list(best.features.notes), len(best.outputs[0])
     if 2 * looked_at < size:
         notes.append(f"outputs are so large that {looked_at:,} of {size:,} training runs a side were looked at")
-    if parts_of(choice.witness) > PARTS:
-        simple = best_of(best.candidates, objective, parts=PARTS)
+    if count_parts(choice.witness) > MAX_SIMPLE_PARTS:
+        simple = best_of(best.candidates, objective, parts=MAX_SIMPLE_PARTS)
         if simple.predicted > 0.0:
             worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
             notes.append(f"a simpler event, not certified: {simple.witness}; training runs promise a bound of {worth}")
@@ -633,8 +636,8 @@ def _learnt(
 
 
 def _read(outputs: Outputs) -> int:
-    """How many objects, slow to read, are: `LOOK` of long ones, of short ones as many as take no longer."""
-    return max(LOOK, holding(outputs, LOOK * MOST_PARTS))
+    """How many objects, slow to read, are: `MAX_SCREENING_OUTPUTS` of long ones, of short ones as many as take no longer."""
+    return max(MAX_SCREENING_OUTPUTS, estimate_outputs_holding(outputs, MAX_SCREENING_OUTPUTS * MAX_PARTS))
 
 
 def _grown(
@@ -642,7 +645,7 @@ def _grown(
 ) -> _Learnt:
     """Learn again from more outputs as well; what memory does not hold, or is not read, is counted for a shortlist."""
     first, kept = known.outputs[0], [known.outputs]
-    room = (MOST_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else _read(first)) - len(first)
+    room = (MAX_STORED_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else _read(first)) - len(first)
     for block in blocks:
         if room > 0:
             kept.append(block)
@@ -650,7 +653,7 @@ def _grown(
             continue
         if len(kept) > 1:
             known, kept = _learnt_again(known, kept, families, objective), []
-        counted = tuple(candidate.counting(*block) for candidate in _shortlist(known, objective))
+        counted = tuple(candidate.with_counts_of(*block) for candidate in _shortlist(known, objective))
         known = replace(known, candidates=counted)
     return _learnt_again(known, kept, families, objective) if len(kept) > 1 else known
 
@@ -684,22 +687,22 @@ def _narrowed(known: _Learnt, objective: Bound) -> Features:
     """
     listed, chosen = _shortlist(known, objective), best_of(known.candidates, objective)
     read = {getattr(one.score, "feature", None) for one in listed}
-    alone = tuple(one for one in known.features.alone if one in read)
+    univariate = tuple(one for one in known.features.univariate if one in read)
     taught = []  # features of each of these
     for one in listed:
         score = getattr(one.score, "feature", None)
         parts = score.terms if isinstance(score, Additive) else score.features if isinstance(score, Tree) else ()
-        if parts and best_of([one], objective, OPTIMISTIC).predicted > chosen.predicted:
+        if parts and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted:
             taught.append({getattr(part, "feature", part) for part in parts})
     groups = tuple(
         group if not number or not chosen.learnt or any({*group} <= one or one <= {*group} for one in taught) else ()
         for number, group in enumerate(known.features.groups)
     )
-    return replace(known.features, alone=alone, groups=groups)
+    return replace(known.features, univariate=univariate, groups=groups)
 
 
 def _shortlist(known: _Learnt, objective: Bound) -> list[CandidateScore]:
     """The best few candidates, in their order."""
-    ranks = [RANK(best_of([one], objective, OPTIMISTIC)) for one in known.candidates]
+    ranks = [choice_rank(best_of([one], objective, OPTIMISTIC_SD)) for one in known.candidates]
     order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)[:SHORTLISTED]
     return [known.candidates[at] for at in sorted(order)]

@@ -6,8 +6,10 @@ from scipy import stats
 
 from epsaudit import PureDP
 from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
-from epsaudit.search.selection import Monotone, smoothed
-from epsaudit.witnesses.events import LONGEST, PARTS, Value, condition, parts_of
+from epsaudit.search.scores import Monotone
+from epsaudit.search.smoothing import smooth_log_odds
+from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_parts, write_condition
+from epsaudit.witnesses.parts import Value
 
 MANY = 5_000
 GROUP = np.repeat(np.array([0, 1], np.int8), MANY)
@@ -18,8 +20,8 @@ def normal(shift, seed):
     return np.concatenate([rng.normal(shift, size=MANY), rng.normal(size=MANY)])
 
 
-def candidate(scores, judged=None, group=GROUP):
-    found = CandidateScore.of(Monotone(Value(), 1), scores, group, np.ones(len(scores)), judged)
+def candidate(scores, out_of_fold=None, group=GROUP):
+    found = CandidateScore.of(Monotone(Value(), 1), scores, group, np.ones(len(scores)), out_of_fold)
     assert found is not None
     return found
 
@@ -27,7 +29,7 @@ def candidate(scores, judged=None, group=GROUP):
 def test_fresh_outputs_are_added_to_the_counts():
     before = candidate(normal(0.5, 0))
     fresh = normal(0.5, 2)
-    after = before.counting(fresh[:MANY], fresh[MANY:])
+    after = before.with_counts_of(fresh[:MANY], fresh[MANY:])
     assert after.size == 2 * MANY
     middle = len(after.thresholds) // 2
     more = np.count_nonzero(fresh[:MANY] >= after.thresholds[middle])
@@ -36,9 +38,9 @@ def test_fresh_outputs_are_added_to_the_counts():
 
 def test_what_a_score_was_learnt_on_does_not_judge_it():
     """The score memorised its outputs; models that have not seen them tell nothing."""
-    final, judged = normal(3.0, 1), normal(0.0, 0)
+    final, out_of_fold = normal(3.0, 1), normal(0.0, 0)
     odds = []
-    for one in (candidate(final), candidate(final, judged)):
+    for one in (candidate(final), candidate(final, out_of_fold)):
         _, _, correct, wrong = one.rates()[0]
         odds.append(np.max((correct / wrong)[10:50]))
     assert odds[0] > 10.0
@@ -52,7 +54,7 @@ def test_tails_of_gaussian_noise_are_not_overrated():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         sides = np.sort(rng.normal(size=50_000)), np.sort(rng.normal(0.27, size=50_000))
-        odds, _ = smoothed(np.array([np.searchsorted(side, cuts) for side in sides], float))
+        odds, _ = smooth_log_odds(np.array([np.searchsorted(side, cuts) for side in sides], float))
         off.append((odds - stats.norm.logcdf(cuts) + stats.norm.logcdf(cuts - 0.27))[[3, 6, 10]])
     assert np.max(np.abs(np.mean(off, axis=0))) < 0.06
 
@@ -65,7 +67,7 @@ def test_log_odds_near_the_end_of_a_support_are_followed():
     cells = np.diff(np.exp(log_chance), axis=1, prepend=0.0, append=1.0)
     for seed in range(20):
         counts = np.random.default_rng(seed).multinomial(600_000, cells)
-        odds, _ = smoothed(np.cumsum(counts, axis=1)[:, :-1].astype(float))
+        odds, _ = smooth_log_odds(np.cumsum(counts, axis=1)[:, :-1].astype(float))
         off.append((odds - log_chance[0] + log_chance[1])[[8, 11]])
     assert np.all(np.abs(np.mean(off, axis=0)) < [0.4, 0.15])
 
@@ -78,7 +80,7 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
     for odds, within in ((np.full(30, 0.1), 0.05), (np.minimum(-0.2 * np.log(2 * masses), 2.0), 0.6)):
         correct = rng.poisson(bins / (1.0 + np.exp(-odds)))
         tails = np.cumsum([correct, rng.poisson(bins / (1.0 + np.exp(odds)))], axis=1).astype(float)
-        estimate, error = smoothed(tails)
+        estimate, error = smooth_log_odds(tails)
         truth = np.cumsum(bins / (1.0 + np.exp(-odds))) / np.cumsum(bins)
         assert np.max(np.abs(estimate - np.log(truth / (1.0 - truth)))[3:]) < within
         assert np.all(error > 0.0)
@@ -91,7 +93,7 @@ def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
     masses = np.concatenate([np.geomspace(2e-4, 0.015, 20), [0.5]])
     bins, odds = np.diff(masses, prepend=0.0) * 5_000, np.append(np.full(20, 3.0), 0.0)
     tails = np.cumsum([rng.poisson(bins / (1.0 + np.exp(side * odds))) for side in (-1, 1)], axis=1).astype(float)
-    estimate, error = smoothed(tails)
+    estimate, error = smooth_log_odds(tails)
     assert min(3.0, np.log(tails[0, 19] / tails[1, 19])) - estimate[19] < 0.6
     assert abs(estimate[19] - 3.0) < 4.0 * error[19]
 
@@ -103,7 +105,7 @@ def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart)
     weights = np.random.default_rng(0).dirichlet(np.ones(25))
     shares = np.array([weights * (np.arange(25) < apart), weights * (np.arange(25) >= apart)])
     tails = np.cumsum(np.rint(size * shares / shares.sum(axis=1, keepdims=True)), axis=1)
-    estimate, error = smoothed(tails)
+    estimate, error = smooth_log_odds(tails)
     assert np.all(np.isfinite(estimate))
     assert np.all(np.isfinite(error[:-1]))
     assert 0.5 * np.log(size) < estimate[0] < np.log(4.0 * size)
@@ -130,7 +132,10 @@ def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
     told = np.isin(np.arange(20), [1, 4, 5, 9, 11, 16, 18])
     outputs = [rng.choice(20, MANY, p=odds / odds.sum()) for odds in (1.0 + 2.0 * told, 3.0 - 2.0 * told)]
     scores = list(candidate_scores([Tails(), LikelihoodRatio()], *outputs))
-    few, counted = (best_of(scores, Bound(PureDP(1.0), 20_000, 0.95), parts=most) for most in (PARTS, LONGEST))
+    few, counted = (
+        best_of(scores, Bound(PureDP(1.0), 20_000, 0.95), parts=most)
+        for most in (MAX_SIMPLE_PARTS, MAX_CONDITION_LENGTH)
+    )
     assert 0.0 < few.predicted < 1.0 < counted.predicted, "of log 3"
-    assert parts_of(few.witness) <= PARTS < parts_of(counted.witness)
-    assert "plain(y) in [" in condition(counted.witness.guess_x)
+    assert count_parts(few.witness) <= MAX_SIMPLE_PARTS < count_parts(counted.witness)
+    assert "plain(y) in [" in write_condition(counted.witness.guess_x)

@@ -30,7 +30,8 @@ from epsaudit.outputs.normal_form import (
     values_of,
 )
 from epsaudit.search import ALL_FAMILIES
-from epsaudit.witnesses.events import Witness, event_from_dict
+from epsaudit.witnesses.events import event_from_dict
+from epsaudit.witnesses.witness import Witness
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
 
@@ -158,7 +159,7 @@ def test_membership_is_the_same_in_another_process():
     code = (
         "import json, sys\n"
         "from epsaudit.outputs.normal_form import block_from_json\n"
-        "from epsaudit.search import event_from_dict\n"
+        "from epsaudit.witnesses.events import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"
         "print(json.dumps([event_from_dict(event).contains(outputs).tolist() for event in told['events']]))\n"

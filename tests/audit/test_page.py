@@ -16,7 +16,8 @@ from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.running.registry import Entry
 from epsaudit.text import lower
 from epsaudit.tools.reporting import page
-from epsaudit.witnesses.events import Region, Witness
+from epsaudit.witnesses.events import Region
+from epsaudit.witnesses.witness import Witness
 
 SWITCHES = [
     "--headless",

@@ -16,7 +16,8 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.outputs.normal_form import normal, pack
-from epsaudit.witnesses.events import NotShort, Region, condition
+from epsaudit.witnesses.conditions import NoShortCondition, write_condition
+from epsaudit.witnesses.events import Region
 
 ANN, BOB = 1, 2  # numbers: for datasets of text an audit asks another process, which takes a second
 VOTES = DatasetPair((ANN, ANN, BOB), (BOB, BOB, ANN))
@@ -141,8 +142,8 @@ def test_messages_of_exceptions_are_read_where_all_is():
 @pytest.mark.parametrize("value", [10**6000, (10**6000, "a")], ids=["alone", "tuple"])
 def test_an_integer_of_6000_digits(value):
     [atom] = [normal(value)]
-    with pytest.raises(NotShort):
-        condition(Region(intervals=(), included=(atom,)))
+    with pytest.raises(NoShortCondition):
+        write_condition(Region(intervals=(), included=(atom,)))
     function = lambda data, rng: value if rng.random() < (0.9 if data else 0.1) else "no"  # noqa: E731
     found = audit(black_box(function, claim=PureDP(1.0)), (0, 1), trials=2_000, seed=1, n_jobs=1)
     assert found.violates_claim

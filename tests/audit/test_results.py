@@ -15,7 +15,8 @@ from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.results.result import save
 from epsaudit.running.provenance import write_whole
 from epsaudit.tools.cli.main import main
-from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.witness import Witness
 
 
 def result(claim=None, **changes):

@@ -8,8 +8,8 @@ from epsaudit.experiments.oracle import Oracle
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.search import encode
-from epsaudit.search.learning import planted
-from epsaudit.witnesses.events import Coordinate
+from epsaudit.search.boosted_trees import distil_boosted_trees
+from epsaudit.witnesses.parts import Coordinate
 
 
 def one_leaky_pair(data, size, rng):
@@ -63,5 +63,5 @@ def test_numbers_beyond_single_precision_are_learnt_from():
     """scikit-learn's trees hold single precision, and refuse 1e300 as infinite; found by test_normal_form.py."""
     rng = np.random.default_rng(1)
     outputs = rng.choice([1e300, -1e300, np.inf, np.nan, 2.5], size=(400, 2))
-    found = planted(encode(outputs, np.where(outputs > 0, outputs, 2.5)), (Coordinate(0), Coordinate(1)))
+    found = distil_boosted_trees(encode(outputs, np.where(outputs > 0, outputs, 2.5)), (Coordinate(0), Coordinate(1)))
     assert all(np.isfinite(candidate.score(outputs)).all() for candidate in found)

@@ -46,7 +46,8 @@ from epsaudit.running.independence import (
 from epsaudit.running.provenance import STAGES, digest, stream
 from epsaudit.running.sampling import AuditRecord, Chunk, Progress, ProgressCallback, changed, draw_by_coins, learn
 from epsaudit.search import Family
-from epsaudit.witnesses.events import PARTS, Witness, parts_of
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
+from epsaudit.witnesses.witness import Witness
 
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
@@ -311,7 +312,7 @@ def certified_in_rounds(
     result = SequentialResult(**shared, stopped=stopped, rounds=tuple(rounds))
     more: list[str] = []
     if stopped == "refuted":
-        if parts_of(result.witness) > PARTS:
+        if count_parts(result.witness) > MAX_SIMPLE_PARTS:
             x, x_prime = last.joined()
             simpler = simpler_event(x, x_prime, claim)
             said = []

@@ -18,7 +18,7 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.search import (
-    ANYTHING,
+    FALLBACK_WITNESS,
     Bound,
     CandidateScore,
     Choice,
@@ -32,28 +32,36 @@ from epsaudit.search import (
     candidate_scores,
     encode,
 )
-from epsaudit.search.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
-from epsaudit.search.learning import FromTable, planted
-from epsaudit.search.selection import ERRORS
-from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value, Witness
+from epsaudit.search.candidate import DEFAULT_SD
+from epsaudit.search.classifiers import learn_interactions
+from epsaudit.search.difference_tests import select_most_different
+from epsaudit.search.family import TableFamily
+from epsaudit.search.field_pairs import MAX_COORDINATES_ALL_PAIRS
+from epsaudit.search.limits import MAX_DISTINCT_KNOTS, MIN_OUTPUTS_TO_LEARN
+from epsaudit.search.readers import find_features
+from epsaudit.witnesses.combinations import Combination
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS
+from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.parts import Coordinate, Value
+from epsaudit.witnesses.witness import Witness
 
 
 @dataclass(frozen=True)
-class Middles(FromTable):
+class Middles(TableFamily):
     """Distance from the median, of the only feature of single numbers that hardly repeat."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        feature = next(iter(data.features.alone), None)
+        feature = next(iter(data.features.univariate), None)
         if not (isinstance(feature, Value) or feature == Coordinate(0)) or data.features.groups:
             return
         numbers = data.numbers(feature)
         known = numbers[np.isfinite(numbers)]
-        if len(data.outputs) == len(data.row) and len(known) >= FEW_VALUES:
-            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], ERRORS)
+        if len(data.outputs) == len(data.row) and len(known) >= MAX_DISTINCT_KNOTS:
+            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], DEFAULT_SD)
 
 
 NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
-"""Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least."""
+"""Numbers of either side by which features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen, and outputs at least."""
 FEW_TO_LOOK_AT = 4
 """Features of such vectors that are looked at one by one; more cost power against what sums and products tell."""
 CORRELATED = 0.3
@@ -65,32 +73,34 @@ def table_of(
     outputs_prime: Outputs,
     features: Features | None = None,
     *,
-    learnt: bool = False,
+    only_groups: bool = False,
     known: dict[int, Features] | None = None,
 ) -> Encoding:
     """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
 
-    If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
+    If ``only_groups``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
     found by so many outputs are ``known``, and do for up to twice as many.
     """
     length, known = length_of(outputs), {} if known is None else known
     part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), LEAST_TO_SCREEN), len(outputs))
     features = features or next((known[size] for size in known if size <= part <= 2 * size), None)
-    if features is None and length > MOST_PAIRED:
+    if features is None and length > MAX_COORDINATES_ALL_PAIRS:
         # increments only of what looks like running sums, and few features to look at one by one
         some, some_prime = outputs[:part], outputs_prime[:part]
-        features = Features.of(some, some_prime, learnt=learnt)
-        alone = tuple(screen(features.alone, some, some_prime, FEW_TO_LOOK_AT))
+        features = find_features(some, some_prime, only_groups=only_groups)
+        univariate = tuple(select_most_different(features.univariate, some, some_prime, FEW_TO_LOOK_AT))
         rows = np.nan_to_num(np.asarray(rows_of(some), float), posinf=0.0, neginf=0.0)
         ranks = np.sign(rows - np.median(rows, axis=0))
         running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
         groups = features.groups
-        if not running and any(isinstance(one, Combined) for one in groups[1]):
+        if not running and any(isinstance(one, Combination) for one in groups[1]):
             groups = (groups[0], (), *groups[2:])
-        features = replace(features, alone=alone, groups=groups, alike=features.alike if running else 1)
-        if not learnt:
+        features = replace(
+            features, univariate=univariate, groups=groups, n_ordered=features.n_ordered if running else 1
+        )
+        if not only_groups:
             known[part] = features
-    return encode(outputs, outputs_prime, features, learnt=learnt)
+    return encode(outputs, outputs_prime, features, only_groups=only_groups)
 
 
 def length_of(outputs: Outputs) -> int:
@@ -137,9 +147,9 @@ class Growth:
     points: Sequence[tuple[float, float]]
     more_wrong: float = 0.0
 
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> list[Choice]:
+    def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
         found = []
-        for upper, lower, correct, wrong in candidate.rates(errors):
+        for upper, lower, correct, wrong in candidate.rates(n_errors):
             wrong = wrong + self.more_wrong / candidate.size
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
             for epsilon, delta in self.points:
@@ -192,12 +202,12 @@ class Learner:
                     candidates += candidate_scores([family], *table.sides, table)
                     continue
                 candidates += sums
-                few = length_of(outputs) <= MOST_PAIRED
+                few = length_of(outputs) <= MAX_COORDINATES_ALL_PAIRS
                 if family.trees and few and fastest(candidates := promising(candidates, claim), claim) is not None:
                     # boosting takes most of the time, and of the many sums of long vectors some promise by luck
                     # the sum is judged by what taught it, which asks a little more of the trees
                     odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
-                    candidates += planted(table, odds=odds)
+                    candidates += learn_interactions(table, odds=odds)
             candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:
@@ -223,7 +233,10 @@ class Learner:
         Simple scores have no penalty; where none grows, any difference is bet on. Coordinates count jointly.
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
-        many, turn = length_of(outputs) > MOST_PAIRED and outputs.size > ENOUGH_NUMBERS, self.made % LEARN_EVERY
+        many, turn = (
+            length_of(outputs) > MAX_COORDINATES_ALL_PAIRS and outputs.size > ENOUGH_NUMBERS,
+            self.made % LEARN_EVERY,
+        )
         if last is not None and (last.past >= 2 * MOST_FOR_AGGRESSIVE or (many and turn)):
             return plan_with(last.witness, claim, outputs, outputs_prime) if last.past else last
         size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
@@ -231,10 +244,13 @@ class Learner:
             return no_bet(claim)
         if data is None:
             features = self._features if many else None
-            sides, learnt = (outputs[:size], outputs_prime[:size]), length_of(outputs) > 1 and size >= LEAST_TO_LEARN
-            data = table_of(*sides, features, learnt=learnt)  # beside sums nothing is looked at one by one
+            sides, only_groups = (
+                (outputs[:size], outputs_prime[:size]),
+                length_of(outputs) > 1 and size >= MIN_OUTPUTS_TO_LEARN,
+            )
+            data = table_of(*sides, features, only_groups=only_groups)  # beside sums nothing is looked at one by one
             sums = list(SUMS.candidates(data))
-            if learnt and not sums:
+            if only_groups and not sums:
                 data = table_of(*sides, features)
         candidates = sums or candidate_scores(self.simple, *data.sides, data)
         witness = most_telling(promising(candidates, claim), claim)
@@ -256,7 +272,7 @@ def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[Candid
             over = right - ratio * wrong - one.size * delta[:, None]
             far = over / np.sqrt(right + ratio**2 * wrong + 1.0)
             lead += np.maximum(far.max(axis=(1, 2)), 0.0) ** 2
-        lead[:] = np.sqrt(lead) - one.errors
+        lead[:] = np.sqrt(lead) - one.n_errors
     best = np.argsort(-leads, axis=0, kind="stable")[:MOST_PROMISING]
     return [candidates[place] for place in np.unique(best)]
 
@@ -265,7 +281,7 @@ def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: floa
     """Return the event of the greatest growth, or that tells most where none grows; None for none."""
     candidates = list(candidates)
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0, parts=parts)
+        choice = best_of(candidates, Growth(points, more_wrong=1.0), n_errors=0.0, parts=parts)
         if choice.predicted > 0.0:
             return choice.witness
     return None
@@ -276,7 +292,7 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
     candidates = candidate_scores((Tails(), Middles(), LikelihoodRatio()), *data.sides, data)
-    return most_telling(candidates, claim, parts=PARTS)
+    return most_telling(candidates, claim, parts=MAX_SIMPLE_PARTS)
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
@@ -287,7 +303,7 @@ def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | Non
 
 def no_bet(claim: Claim) -> Plan:
     """Return the plan without past runs: no bet."""
-    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
+    return Plan(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
 def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:

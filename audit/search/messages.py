@@ -1,0 +1,39 @@
+"""DOC"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from epsaudit.outputs.normal_form import (
+    kinds_of,
+)
+from epsaudit.outputs.readings import Reading
+from epsaudit.search.candidate import CandidateScore
+from epsaudit.search.difference_tests import select_most_different
+from epsaudit.search.encoding import Encoding, encode
+from epsaudit.search.family import TableFamily, compute_selection_sd
+from epsaudit.search.likelihood_ratio import LikelihoodRatio
+from epsaudit.search.limits import MAX_FEATURES_PER_KIND
+from epsaudit.search.output_fields import OutputFields
+from epsaudit.search.tails import Tails
+
+
+@dataclass(frozen=True)
+class Messages(TableFamily):
+    """What exceptions say, read as text. By default they count by type alone, as most callers only see that one was
+    raised: ask for it where messages are passed on, as in logs and error pages.
+    """
+
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidates of numbers and symbols in messages; outputs of one type of exception are kept apart."""
+        if not any("raised" in kinds_of(side) for side in data.sides):
+            return
+        fields = OutputFields.find(*data.sides, (Reading("message"),))
+        data = encode(
+            *data.sides, replace(data.features, n_tried=data.features.n_tried + fields.places), merge_repeats=False
+        )
+        features = select_most_different([*fields.numbers, *fields.symbols], *data.sides, MAX_FEATURES_PER_KIND)
+        numbers = [feature for feature in features if feature in fields.numbers]
+        yield from Tails().candidates(data, numbers, compute_selection_sd(fields.places))
+        yield from LikelihoodRatio().candidates(data, features)

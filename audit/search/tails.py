@@ -1,0 +1,34 @@
+"""DOC"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from epsaudit.search.candidate import CandidateScore
+from epsaudit.search.encoding import Encoding
+from epsaudit.search.family import TableFamily, compute_selection_sd
+from epsaudit.search.scores import Monotone
+from epsaudit.witnesses.feature import Feature
+
+
+@dataclass(frozen=True)
+class Tails(TableFamily):
+    """Tails of every feature: {y <= t}, {y >= t}, and both at once."""
+
+    def candidates(
+        self, data: Encoding, features: Sequence[Feature] | None = None, n_errors: float | None = None
+    ) -> Iterator[CandidateScore]:
+        """Yield two candidates a feature, which need no fitting; by default of those that tell most.
+
+        Log odds are lowered by so many ``n_errors``, by default for the best of all that were tried.
+        """
+        n_errors = compute_selection_sd(data.features.n_tried) if n_errors is None else n_errors
+        for feature in data.features.univariate if features is None else features:
+            if feature not in data.features.rare_tables:
+                numbers = data.numbers(feature)[data.row]
+                found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, n_errors=n_errors)
+                if found is not None and len(found.thresholds) > 1:
+                    for one, other in ((found, found.mirrored), (found.mirrored, found)):
+                        if one.lead > 1.0 or other.lead <= 1.0:  # what guesses wrong throughout is no candidate
+                            yield one
