@@ -1,4 +1,4 @@
-"""DOC"""
+"""Additive scores: sums of one piecewise linear function for each feature, learnt by logistic regression."""
 
 from __future__ import annotations
 
@@ -24,27 +24,35 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.learnt import Additive
 
 MAX_LEARNING_OUTPUTS = 350_000
-"""[measured] Outputs of each side that scores are learnt from. Sparse vector 3: a share of 0.81 with 150,000, 0.96 with
-300,000."""
+"""[measured] Maximum number of outputs of each side from which scores are learnt. Sparse vector 3 has a share of 0.81
+with 150,000 outputs, and of 0.96 with 300,000."""
 MAX_DESIGN_ENTRIES = 160_000_000
-"""[memory] Numbers in the matrix that a sum is learnt from: 640 MB. If it would be more, fewer outputs are."""
+"""[memory] Maximum number of entries of the matrix from which a sum is learnt: 640 MB. If the matrix would have more,
+fewer outputs are used."""
 RIDGE_PENALTIES = (30.0, 1000.0)
-"""[chosen] Ridge penalties, in outputs: a log ratio of 0.2 and of 0.03 is taken to be as likely as not; held-out folds
-choose."""
+"""[chosen] Ridge penalties that are tried, in outputs. They correspond to typical log ratios of 0.2 and of 0.03. The
+out-of-fold likelihood chooses between them."""
 COEFFICIENT_SHAPES = ((1, 0), (1, 1), (2, 0), (4, 0))
-"""[measured] Into how many parts coordinates that are alike are divided, and the degree of the polynomial in their
-place that their coefficients follow in each. Numerical sparse vector: the best cut of free coefficients has a share of
-0.75, of shared ones 0.87; Laplace in parallel 0.40 and 0.79, where all coordinates have the same ones."""
+"""[measured] Ways in which the features of an ordered group share coefficients: the number of parts into which the
+group is divided, and the degree of the polynomial in the position that the coefficients follow within each part. In
+numerical sparse vector, the best cut of free coefficients has a share of 0.75, and of shared ones 0.87. In parallel
+Laplace noise, where all coordinates have equal coefficients, these shares are 0.40 and 0.79."""
 
 
 def fit_sums(
-    data: Encoding, group: Sequence[Feature], alike: bool, lines: bool = False
+    data: Encoding, group: Sequence[Feature], ordered: bool, lines: bool = False
 ) -> list[tuple[float, NDArray[np.int64], Additive, Singles]]:
-    """Learn sums of a curve, or a line, for each feature of a group; the best with shared and with free coefficients.
+    """Learn sums of one function for each feature of a group, with shared and with free coefficients.
 
-    Curves of features that are ``alike``, or many, may have the same coefficients in each of some parts (`COEFFICIENT_SHAPES`).
-    What fits all outputs best may cut the rare ones worse, so that both are judged by their events.
-    Returns what it gains over a fair coin an entry of held-out folds, the entries, the sum, and what it gives them.
+    The functions are curves, or lines if ``lines`` is true. Features of an ``ordered`` group, or of a large one, may
+    share coefficients (`COEFFICIENT_SHAPES`). The best sum with shared and the best sum with free coefficients are
+    returned, because the sum that fits all outputs best may be worse in the rare outputs that events are made of.
+
+    Returns
+    -------
+    list of tuple
+        For each sum: the gain in log likelihood over a fair coin for each entry, measured out of fold; the entries; the
+        score; and its out-of-fold values on these entries.
     """
     size = len(group)
     if size == 0:
@@ -61,7 +69,7 @@ def fit_sums(
     curves, bases = build_bases(group, data, some, lines)
     designs: list[tuple[list[FeatureBasis], Singles, Floats | None]] = []
     width, columns = curves[0].width, list[Singles]()
-    if (lines or (alike and size > 2)) and width and all(one.width == width for one in curves):
+    if (lines or (ordered and size > 2)) and width and all(one.width == width for one in curves):
         finest = COEFFICIENT_SHAPES[-1][0]
         part, place = np.arange(size) * finest // size, np.linspace(-1.0, 1.0, size)
         summed = np.zeros((2, finest, width, len(rows)), np.float32)
@@ -70,7 +78,8 @@ def fit_sums(
             summed[0, at] += hat
             summed[1, at] += np.float32(far) * hat
             columns += [] if lines else [hat]
-        summed -= summed.mean(axis=3, keepdims=True)  # all hats together are constant: single precision ends there
+        # All hat functions together are constant; centring them preserves single precision.
+        summed -= summed.mean(axis=3, keepdims=True)
         for parts, degree in COEFFICIENT_SHAPES:
             pieces, powers = [], []
             for power, number in itertools.product(range(degree + 1), range(parts)):

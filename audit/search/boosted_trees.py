@@ -1,4 +1,9 @@
-"""DOC"""
+"""Boosted trees, distilled to one small tree.
+
+Boosted trees find interactions of several features that sums cannot express. They are imitated by a single decision
+tree, which is faster to apply and can be written to JSON. `epsaudit.search.classifiers.learn_interactions` is the only
+caller of this module.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +28,36 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.learnt import Tree
 
 MIN_OUTPUTS_FOR_TREES = 400
-"""[chosen] Fewest outputs of each side that trees are learnt from."""
+"""[chosen] Minimum number of outputs of each side from which trees are learnt."""
 N_BOOSTED_TREES = 30
-"""[time] Boosted trees, leaves of the one tree that imitates them, and outputs of both sides that they are learnt
-from."""
+"""[time] Number of boosted trees."""
 MAX_LEAVES = 64
-"""[time] Boosted trees, leaves of the one tree that imitates them, and outputs of both sides that they are learnt
-from."""
+"""[time] Maximum number of leaves of the single tree that imitates the boosted trees."""
 MAX_TREE_OUTPUTS = 30_000
-"""[time] Boosted trees, leaves of the one tree that imitates them, and outputs of both sides that they are learnt
-from."""
+"""[time] Maximum number of outputs of both sides together from which trees are learnt."""
 
 
 def distil_boosted_trees(
     data: Encoding, features: tuple[Feature, ...] = (), odds: Floats | None = None
 ) -> Iterator[CandidateScore]:
-    """Yield the candidate of a tree that imitates boosted trees on the features, by default on those of all groups.
+    """Yield the candidate of a tree that imitates boosted trees.
 
-    Boosting takes most of the time, so that it learns from some entries of many. Of log ``odds`` of the entries, shape
-    (entries,), that another score gives, at best each learnt without its fold, it must say more on the first fold.
+    Parameters
+    ----------
+    data : Encoding
+        The table of training outputs. Boosting takes most of the time, so only some entries are used if there are many.
+    features : tuple of Feature
+        Features to learn from; by default the features of all groups.
+    odds : array of shape (entries,), optional
+        Log odds of x that another score gives to the entries, ideally out of fold. Trees are learnt completely only if
+        they add information to these log odds on the first fold.
     """
     groups = [group for group in data.features.groups if len(group) <= MAX_COORDINATES]
     features = features or tuple(dict.fromkeys(feature for group in groups for feature in group))
     if data.size < MIN_OUTPUTS_FOR_TREES or len(features) < 2:
         return
-    from sklearn.ensemble import HistGradientBoostingClassifier  # a second to import, and only training needs it
+    # scikit-learn takes a second to import, and only training needs it.
+    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.tree import DecisionTreeRegressor
 
     entries = select_learning_entries(data, MAX_TREE_OUTPUTS // 2)
@@ -75,7 +85,8 @@ def distil_boosted_trees(
         some = np.repeat(np.flatnonzero(others), seen[others])
         if len(np.unique(side[some])) < 2 or not own.any():
             return
-        with threadpool_limits(1):  # its threads wait for one another at full speed where the machine is busy
+        # On a busy machine, the threads of scikit-learn would wait for one another at full speed.
+        with threadpool_limits(1):
             learnt = booster.fit(columns[some], side[some]).decision_function(columns)
         if (
             fold == 0
@@ -99,9 +110,10 @@ def distil_boosted_trees(
 
 
 def adds_information(odds: Floats, more: Floats, side: NDArray[np.bool_], weight: Floats) -> bool:
-    """Whether ``more`` log odds of x tell a share of `COMPLEX_EVENT_MARGIN` above what other ``odds`` do.
+    """Say whether the log odds ``more`` add at least the share `COMPLEX_EVENT_MARGIN` to the information in ``odds``.
 
-    What they would add to the log likelihood is half the square of Rao's score statistic of a step towards them.
+    The gain in log likelihood by a step from ``odds`` towards ``more`` is estimated as half the square of Rao's score
+    statistic.
     """
     share, step = expit(odds), more - odds
     score = np.sum(weight * (side - share) * step)

@@ -1,4 +1,7 @@
-"""DOC"""
+"""A candidate: a score, its thresholds, and counts of the outputs beyond each threshold.
+
+From the counts follow the rates of correct and wrong guesses that every event of the score is expected to have.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,39 @@ from epsaudit.search.smoothing import compute_one_sided_variance, smooth_log_odd
 from epsaudit.witnesses.witness import Witness
 
 OWN_COUNTS_SD = 4.0
-"""[measured] Standard deviations of chance beyond which an event's own counts are believed and not what was pooled. No
-noise once in 2,000 runs, a million runs, 24 seeds: seen by 15 with 6, by 22 with 5, by 24 with 4, where what is
-certified of Laplace and of report noisy max 3 and 4 over 20 to 30 seeds is the same."""
+"""[measured] Number of standard deviations beyond which an event's own counts replace the smoothed estimate. 'No noise
+once in 2,000 runs' with a million runs is detected with 15 of 24 seeds if this is 6, with 22 if it is 5, and with all
+24 if it is 4. The certified bounds of Laplace noise and of report noisy max 3 and 4, over 20 to 30 seeds, are the
+same."""
 MAX_THRESHOLDS = 60
-"""[time] Thresholds of a score that are compared: half of them in geometric steps towards the ends."""
+"""[time] Maximum number of thresholds of a score that are compared. Half of them crowd geometrically towards the
+ends."""
 DEFAULT_SD = 2.0
-"""[measured] Standard errors by which the log odds of a correct guess are lowered, for one score. At 1.5 the mean share
-is 0.90, and 0.89 at 2; but scores of noise without any difference promise up to 0.14 at 1.5, next to nothing at 2."""
+"""[measured] Number of standard errors by which the log odds of a correct guess are lowered for one score. At 1.5 the
+mean share is 0.90, and at 2 it is 0.89; but scores of noise without any difference promise a bound of up to 0.14 at
+1.5, and almost nothing at 2."""
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateScore:
-    """A score with thresholds, and how often outputs that did not teach it were at or beyond each.
+    """A score with thresholds, and counts of the outputs at or beyond each threshold.
 
-    Of increasing ``thresholds``, shape (levels,), ``upper`` and ``lower``, shape (2, levels), say how many outputs of x
-    and of x' score at least, and at most, each, of ``size`` a side. The log odds of correct guesses are lowered by so
-    many standard ``n_errors``; by a share of ``margin`` must its predicted bound exceed that of the simpler ones before.
+    The counted outputs are not those from which the score was learnt.
+
+    Attributes
+    ----------
+    score : Score
+        The score.
+    thresholds : array of shape (levels,)
+        Increasing thresholds.
+    upper, lower : array of shape (2, levels)
+        Numbers of outputs of x (row 0) and of x' (row 1) whose score is at least, and at most, each threshold.
+    size : float
+        Number of outputs of each side.
+    n_errors : float
+        Number of standard errors by which log odds of correct guesses are lowered.
+    margin : float
+        Share by which the predicted bound must exceed the bounds of simpler candidates before this one.
     """
 
     score: Score
@@ -58,17 +77,29 @@ class CandidateScore:
         out_of_fold: Floats | None = None,
         **options: float,
     ) -> CandidateScore | None:
-        """Choose thresholds at quantiles and count; None where no output has a score.
+        """Choose thresholds at quantiles of the score and count; return None if the score applies to no output.
 
-        All arrays have shape (entries,): ``final`` is what the score gives, ``group`` twice the fold of an entry, and 1
-        more for x', ``weight`` how often it was seen. Of a score that was learnt from these outputs, ``out_of_fold`` is what
-        models give that have not seen the entry's fold; events of equal mass are taken for each other.
+        Parameters
+        ----------
+        score : Score
+            The score.
+        final : array of shape (entries,)
+            Value of the score for every entry.
+        group : array of shape (entries,)
+            Twice the fold of every entry, plus 1 if the entry belongs to x'.
+        weight : array of shape (entries,)
+            How often the output of every entry occurred.
+        out_of_fold : array of shape (entries,), optional
+            For a score that was learnt from these outputs: values of models that were learnt without the fold of the
+            entry. Their events are matched to the events of the final score by equal probability.
+        **options
+            Fields of the candidate.
         """
         values, counts = _sort_and_count(final, group, weight)
         if len(values) == 0:
             return None
         thresholds, total = values[np.append(True, values[1:] > values[:-1])], float(counts[:, -1].sum())
-        if len(thresholds) > MAX_THRESHOLDS:  # quantiles that crowd geometrically towards both ends
+        if len(thresholds) > MAX_THRESHOLDS:  # the quantiles crowd geometrically towards both ends
             tail = np.geomspace(1.0 / total, 0.5, MAX_THRESHOLDS // 2)
             ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.0, 1.0, MAX_THRESHOLDS // 2)])
             thresholds = np.unique(values[_find_quantile_places(counts, ranks)])
@@ -95,7 +126,7 @@ class CandidateScore:
         return cls(score, thresholds, upper, lower, size, **options)
 
     def with_counts_of(self, outputs: Outputs, outputs_prime: Outputs) -> CandidateScore:
-        """Add the counts of fresh outputs, equally many a side."""
+        """Return the candidate with the counts of fresh outputs added, equally many of each side."""
         upper, lower = self.upper.copy(), self.lower.copy()
         for side, fresh in enumerate((outputs, outputs_prime)):
             values = self.score(fresh)
@@ -106,16 +137,17 @@ class CandidateScore:
 
     @property
     def lead(self) -> float:
-        """Most standard deviations of chance by which correct guesses outnumber wrong ones, of any event."""
+        """The largest lead of correct over wrong guesses of any event, in standard deviations of fair coins."""
         correct, wrong = np.concatenate([self.upper, self.lower[::-1]], axis=1)
         return float(np.max((correct - wrong) / np.sqrt(correct + wrong + 1.0)))
 
     def rates(self, n_errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
-        """Correct and wrong guesses that events are expected to give in one run on each dataset.
+        """Return the expected rates of correct and wrong guesses of all events.
 
-        For upper events alone, lower ones alone, and both, these are the indices of their thresholds, -1 for none, and
-        the rates of each. Log odds are lowered by so many standard errors, by default the candidate's own. Where an
-        event's own counts say more than what was pooled, beyond any chance, they are believed.
+        The list has one tuple each for the upper events, the lower events, and pairs of both: the indices of the upper
+        thresholds, the indices of the lower thresholds (-1 for no event), the rates of correct guesses and the rates of
+        wrong guesses. A rate is a number of guesses for one run on each dataset. Log odds are lowered by ``n_errors``
+        standard errors, by default by the candidate's own number.
         """
         n_errors = self.n_errors if n_errors is None else n_errors
         if n_errors not in self._rates:
@@ -124,38 +156,47 @@ class CandidateScore:
             self._rates[n_errors] = [(*one, *_add_tails(found, *one)) for one in events]
         return self._rates[n_errors]
 
-    def rates_of(self, upper: Codes, lower: Codes, n_errors: float | None, own: float = 0.0) -> tuple[Floats, Floats]:
-        """Correct and wrong guesses, as `rates` has them, of events whose thresholds have these indices.
+    def rates_of(
+        self, upper: Codes, lower: Codes, n_errors: float | None, own_errors: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        """Return the expected rates of correct and of wrong guesses for events with these thresholds.
 
-        Log odds are lowered by so many standard errors of their own counts, if that is more.
+        Log odds are lowered by ``n_errors`` standard errors, or by ``own_errors`` standard errors of the event's own
+        counts if that is more.
         """
-        return _add_tails(self._compute_tail_rates(self.n_errors if n_errors is None else n_errors, own), upper, lower)
+        return _add_tails(
+            self._compute_tail_rates(self.n_errors if n_errors is None else n_errors, own_errors), upper, lower
+        )
 
-    def _compute_tail_rates(self, n_errors: float, own: float = 0.0) -> list[Floats]:
-        """Correct and wrong guesses of upper and of lower events, a run, and by how much the errors lower them."""
+    def _compute_tail_rates(self, n_errors: float, own_errors: float = 0.0) -> list[Floats]:
+        """Return the rates of correct and wrong guesses of the upper and of the lower events, before they are lowered.
+
+        The third row of each array is the amount by which the standard errors lower the rate of correct guesses.
+        """
         found = []
         for guesses, odds, error, single in self._tail_estimates:
-            right, fall = guesses * expit(odds), np.maximum(n_errors * error, own * single)
+            right, fall = guesses * expit(odds), np.maximum(n_errors * error, own_errors * single)
             rates = np.array([right, guesses - right, right - guesses * expit(odds - fall)]) / self.size
-            found.append(np.append(rates, np.zeros((3, 1)), axis=1))  # the last is no event
+            # The last column stands for no event; index -1 selects it.
+            found.append(np.append(rates, np.zeros((3, 1)), axis=1))
         return found
 
     @functools.cached_property
     def _tail_estimates(self) -> list[tuple[Floats, Floats, Floats, Floats]]:
-        """Guesses, log odds of a correct one, their standard error, and that of their own counts, of both tails."""
+        """For upper and lower events: guesses, log odds, their standard error, and that of the own counts."""
         found = []
         for tails, (odds, error) in zip((self.upper, self.lower[::-1]), self._smoothed_tails, strict=True):
             guesses, seen = tails.sum(axis=0), tails + 0.5
-            own, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
+            own_odds, noise = np.log(seen[0] / seen[1]), (1.0 / seen).sum(axis=0)
             deviance = 2.0 * rel_entr(tails, guesses * expit([odds, -odds])).sum(axis=0)
-            believed = (own > odds) & (deviance > OWN_COUNTS_SD**2)
-            single = np.where(seen.min(axis=0) == 0.5, compute_one_sided_variance(own, guesses + 1.0), noise)
-            found.append((guesses, *np.where(believed, [own, np.sqrt(noise)], [odds, error]), np.sqrt(single)))
+            believed = (own_odds > odds) & (deviance > OWN_COUNTS_SD**2)
+            single = np.where(seen.min(axis=0) == 0.5, compute_one_sided_variance(own_odds, guesses + 1.0), noise)
+            found.append((guesses, *np.where(believed, [own_odds, np.sqrt(noise)], [odds, error]), np.sqrt(single)))
         return found
 
     @functools.cached_property
     def mirrored(self) -> CandidateScore:
-        """The candidate of a feature's other sign, whose events guess the other side."""
+        """The candidate of the negative feature, whose upper events are the lower events of this one."""
         score, thresholds = replace(self.score, sign=-self.score.sign), -self.thresholds[::-1]  # type: ignore[type-var,attr-defined]  # `Monotone`
         found = replace(self, score=score, thresholds=thresholds, upper=self.lower[:, ::-1], lower=self.upper[:, ::-1])
         vars(found)["mirrored"] = self
@@ -163,14 +204,15 @@ class CandidateScore:
 
     @functools.cached_property
     def _smoothed_tails(self) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        if "_smoothed_tails" in vars(vars(self).get("mirrored", self)):  # of the same counts
+        """The smoothed log odds and standard errors of the upper and of the lower events."""
+        if "_smoothed_tails" in vars(vars(self).get("mirrored", self)):  # the mirrored candidate has the same counts
             upper, lower = ((-odds[::-1], error[::-1]) for odds, error in self.mirrored._smoothed_tails)
             return lower, upper
         odds, error = smooth_log_odds(self.upper[:, ::-1])
         return (odds[::-1], error[::-1]), smooth_log_odds(self.lower[::-1])
 
     def witness(self, upper: int, lower: int) -> Witness:
-        """Return the witness whose events are cut at the thresholds of these indices, -1 for no such event."""
+        """Return the witness whose events are cut at the thresholds with these indices; -1 stands for no event."""
         return Witness(
             None if upper < 0 else self.score.at_least(self.thresholds[upper].item()),
             None if lower < 0 else self.score.at_most(self.thresholds[lower].item()),
@@ -179,22 +221,28 @@ class CandidateScore:
 
 @functools.lru_cache(2 * MAX_THRESHOLDS)
 def _list_events(levels: int) -> tuple[tuple[Codes, Codes], ...]:
-    """Indices of the thresholds of upper events alone, of lower ones alone, and of both; -1 for none."""
+    """Return threshold indices of all upper events, all lower events and all disjoint pairs; -1 is no event."""
     every, none = np.arange(levels), np.full(levels, -1)
     return (every, none), (none, every), np.tril_indices(levels, -1)
 
 
 def _add_tails(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:
+    """Return the rates of correct and of wrong guesses of events that consist of an upper and a lower tail.
+
+    The errors of the two tails are independent, since the tails contain different outputs.
+    """
     right, wrong, _ = found[0][:, upper] + found[1][:, lower]
     falls = found[0][2, upper], found[1][2, lower]
-    fall = np.copysign(np.hypot(*falls), sum(falls))  # other outputs, whose errors are their own
+    # the two tails contain different outputs, so that their errors are independent
+    fall = np.copysign(np.hypot(*falls), sum(falls))
     return right - fall, wrong + fall
 
 
 def _sort_and_count(values: Floats, group: NDArray[np.int8], weight: Floats) -> tuple[Floats, Floats]:
-    """Scores in order, and how many outputs of x and of x' lie below each place, shape (2, entries + 1)."""
-    order = np.argsort(values)  # whose speed is four times that of a stable one; equal values count together
-    order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN sorts last
+    """Return the sorted scores, and the counts of x and of x' below each position, shape (2, entries + 1)."""
+    # An unstable sort is four times as fast as a stable one, and suffices because equal values are counted together.
+    order = np.argsort(values)
+    order = order[: len(order) - np.count_nonzero(np.isnan(values))]  # NaN is sorted last
     counts = np.zeros((2, len(order) + 1))
     prime, seen = group[order] % 2 == 1, weight[order]
     np.cumsum(np.where(prime, 0.0, seen), out=counts[0, 1:])
@@ -203,6 +251,6 @@ def _sort_and_count(values: Floats, group: NDArray[np.int8], weight: Floats) -> 
 
 
 def _find_quantile_places(counts: Floats, ranks: Floats) -> NDArray[np.int64]:
-    """Places of quantiles among scores in order."""
+    """Return the positions of quantiles among sorted scores."""
     below = counts.sum(axis=0)
     return np.asarray(np.clip(np.searchsorted(below, ranks * below[-1], "left") - 1, 0, len(below) - 2))

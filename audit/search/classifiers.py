@@ -1,4 +1,4 @@
-"""DOC"""
+"""Scores that combine several features: additive scores, and trees for interactions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from epsaudit.witnesses.feature import Feature
 
 @dataclass(frozen=True)
 class Classifiers(TableFamily):
-    """Scores learnt on groups of features: all coordinates, increments, releases, and combinations that tell most.
+    """Scores learnt from groups of features: all coordinates, increments, first and last numbers, and combinations.
 
-    Logistic regression on piecewise linear functions of each feature, with coefficients of their own or shared among
-    coordinates (`COEFFICIENT_SHAPES`), whatever judges the held-out folds best. Of a group of more features than ``curves`` each
-    has a line, and those that tell most a curve. Boosted ``trees`` find interactions; they are distilled to one tree,
-    which is faster to apply and fits into JSON. Of vectors of more than `MAX_PARTS` coordinates they are not learnt:
-    products of two that tell are features.
+    Additive scores are logistic regressions on piecewise linear functions of each feature. In a group of more than
+    ``curves`` features, every feature has a straight line, and the features that differ most have a curve. If ``trees``
+    is true, boosted trees search for interactions. They are not learnt from groups of more than `MAX_PARTS` features;
+    for such vectors, products of two correlated coordinates are features.
     """
 
     trees: bool = True
@@ -39,15 +38,15 @@ class Classifiers(TableFamily):
             return
         sums, best = [], []
         for number, group in enumerate(data.features.groups):
-            few, alike = group, number < data.features.n_ordered
+            few, ordered = group, number < data.features.n_ordered
             if len(group) > self.curves:
-                best += fit_sums(data, group, alike, lines=True)
+                best += fit_sums(data, group, ordered, lines=True)
                 few = (
                     tuple(select_most_different(group, *data.sides, self.curves))
                     if len(group) <= MAX_COORDINATES
                     else ()
                 )
-            sums += fit_sums(data, few, alike)
+            sums += fit_sums(data, few, ordered)
         for _, entries, score, out_of_fold in [*best, *sorted(sums, key=itemgetter(0), reverse=True)[:2]]:
             yield from evaluate_out_of_fold(data, entries, score, out_of_fold)
         lengths = [len(group) for group in data.features.groups if len(group) <= MAX_COORDINATES]
@@ -63,7 +62,7 @@ def learn_interactions(
 ) -> Iterator[CandidateScore]:
     """Yield candidates that find interactions of features, by default of all groups of features.
 
-    This is the only place from which `epsaudit.search.boosted_trees` is called; the arguments are explained there. To
-    audit without boosted trees, return an empty iterator here.
+    This is the only function that uses `epsaudit.search.boosted_trees`, where its arguments are explained. To audit
+    without boosted trees, return an empty iterator here.
     """
     yield from distil_boosted_trees(data, features, odds)

@@ -1,4 +1,7 @@
-"""DOC"""
+"""Tables of two fields, for events that need two conditions at once.
+
+A table is useful if its cells differ between the sides by more than both fields explain separately.
+"""
 
 from __future__ import annotations
 
@@ -31,20 +34,36 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import CategoryCode, Coordinate, NumberAt
 
 N_CROSS_TABLE_LEVELS = 8
-"""[memory] Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a
-table, the square of that. What has more values than that and is no number is read, as text, time, or by a checksum."""
+"""[memory] Number of quantile cells of a field in a table of two fields, if it has more than `MAX_LEVELS` values."""
 MAX_CROSS_TABLE_CELLS = 16_384
-"""[memory] Quantile cells of a field in a table of two, different values up to which each has a cell, and cells of a
-table, the square of that. What has more values than that and is no number is read, as text, time, or by a checksum."""
+"""[memory] Maximum number of cells of a table of two fields: the square of `MAX_LEVELS`."""
 MAX_CROSS_TABLES = 4
-"""[time] Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
+"""[time] Maximum number of tables of two fields whose cells are candidate events."""
 MAX_UNTESTED_CROSS_TABLES = 3
-"""[time] Tables of two fields that are looked at; and how many there may be at most for all to be, telling or not."""
+"""[time] Maximum number of possible tables for which all tables are kept if none of them is significant."""
 
 
 @dataclass(frozen=True)
 class BinnedField:
-    """A field in cells from 0, of ``single`` values where few, one more for what is missing; ``odds`` of each."""
+    """A field whose numbers were divided into cells.
+
+    Attributes
+    ----------
+    feature : Feature
+        The field itself.
+    numbers : array of shape (outputs,)
+        Its numbers on both sides, x's outputs first.
+    codes : array of shape (outputs,)
+        The cell of every output, numbered from 0. The last cell is for missing numbers.
+    edges : array
+        The edges between the cells.
+    single : bool
+        Whether every value has a cell of its own.
+    levels : int
+        Number of cells without the one for missing numbers.
+    odds : array of shape (levels + 1,)
+        Log odds of x in every cell, as `shrink_log_ratios` estimates them.
+    """
 
     feature: Feature
     numbers: Floats
@@ -55,7 +74,7 @@ class BinnedField:
     odds: Floats
 
     @classmethod
-    def all_of(cls, features: Sequence[Feature], sides: Sequence[Outputs], most: int) -> list[BinnedField]:
+    def bin_all(cls, features: Sequence[Feature], sides: Sequence[Outputs], max_cells: int) -> list[BinnedField]:
         """Cut the features that vary, into a cell for each value, or quantile cells where these are too many."""
         found = []
         for feature in features:
@@ -63,7 +82,7 @@ class BinnedField:
             ordered = np.sort(numbers)
             edges = find_cell_edges(ordered, MAX_LEVELS)
             single = isinstance(feature, CategoryCode) or len(edges) < MAX_LEVELS - 1
-            edges = edges if single else find_cell_edges(ordered, most)
+            edges = edges if single else find_cell_edges(ordered, max_cells)
             if len(edges):
                 codes = np.searchsorted(edges, numbers)
                 codes[np.isnan(numbers)] = len(edges) + 1
@@ -73,7 +92,7 @@ class BinnedField:
 
     @functools.cached_property
     def exact(self) -> tuple[Feature, tuple[float, ...]]:
-        """The feature and the edges of its cells; of a few values, all of which repeat, their numbers among them."""
+        """The feature and the edges of its cells; for a few repeated values, a feature that numbers these values."""
         values, seen = np.unique(self.numbers[~np.isnan(self.numbers)], return_counts=True)
         if (
             len(values) <= MAX_LEVELS
@@ -86,17 +105,20 @@ class BinnedField:
 
 
 def list_cross_tables(fields: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs) -> list[Feature]:
-    """Tables of two fields that tell more together than each alone; of few fields all tables."""
+    """Return the tables of two fields that differ significantly more than both fields separately.
+
+    If no table is significant and there are only a few possible ones, all tables are returned.
+    """
     sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
     size = len(sides[0])
     found: list[tuple[float, Feature]] = []
-    for first, second in itertools.combinations(BinnedField.all_of(fields, sides, N_CROSS_TABLE_LEVELS), 2):
+    for first, second in itertools.combinations(BinnedField.bin_all(fields, sides, N_CROSS_TABLE_LEVELS), 2):
         if first.levels * second.levels <= MAX_CROSS_TABLE_CELLS:
-            more, freedom = compute_pearson(first.codes * (second.levels + 1) + second.codes, size)
-            for univariate in (first, second):
-                told, own = compute_pearson(univariate.codes, size)
-                more, freedom = more - told, freedom - own
+            excess, freedom = compute_pearson(first.codes * (second.levels + 1) + second.codes, size)
+            for single in (first, second):
+                statistic, own = compute_pearson(single.codes, size)
+                excess, freedom = excess - statistic, freedom - own
             (one, edges), (other, edges_other) = first.exact, second.exact
-            found.append((log_p_value(more, freedom), CrossTable(one, other, edges, edges_other)))
+            found.append((log_p_value(excess, freedom), CrossTable(one, other, edges, edges_other)))
     best = keep_significant(found, MAX_CROSS_TABLES)
     return best if best or len(found) > MAX_UNTESTED_CROSS_TABLES else [table for _, table in found]

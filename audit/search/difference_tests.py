@@ -1,4 +1,9 @@
-"""DOC"""
+"""Two-sample tests that show which features differ between the outputs of x and of x'.
+
+Most tests compare counts in cells by Pearson's chi-square statistic. The coordinates of long arrays are all tested at
+once by the means of a few functions of each coordinate. The tests only select features for the search; they do not
+support any certified bound, so their p-values need not be exact.
+"""
 
 from __future__ import annotations
 
@@ -19,76 +24,95 @@ from epsaudit.outputs.normal_form import (
 from epsaudit.witnesses.feature import Feature
 
 MAX_SCREENING_OUTPUTS = 16_000
-"""[time] Outputs of each side that the first test of a feature reads, and objects that are read at all: so few that
-what is chosen by them hardly biases the rest."""
+"""[time] Maximum number of outputs of each side that the first test of a feature reads, and maximum number of objects
+that are parsed at all. It is small compared with the number of training outputs, so that selecting features by these
+outputs hardly biases what is learnt from all of them."""
 N_TEST_CELLS = 24
-"""[chosen] Quantile cells whose counts the first test of a feature compares."""
+"""[chosen] Number of quantile cells whose counts the first test of a feature compares."""
 EXPECTED_FALSE_FEATURES = 1e-3
-"""[chosen] Features that tell nothing and are looked at all the same, in one audit, of those that need to be sure; what
-each has to show follows by Bonferroni."""
+"""[chosen] Expected number of features without any difference that pass a test of significance, in one audit. The
+threshold for each p-value follows by Bonferroni's correction."""
 N_COORDINATES_PER_BLOCK = 512
-"""[memory] Coordinates that are looked at at once, which bounds the memory."""
+"""[memory] Number of coordinates of a long array that are tested at once. It bounds the memory that the test needs."""
 
 
 def read_both_sides(feature: Feature, sides: Sequence[Outputs]) -> Floats:
-    """Read a feature off the outputs of both sides, x's first."""
+    """Return the numbers of a feature for the outputs of both sides in one array, x's outputs first."""
     return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
 
 
-def assign_cells(numbers: Floats, most: int) -> tuple[Codes, Floats]:
-    """Cells of numbers, -1 for NaN, and the edges between them: single values if few, else quantiles."""
-    edges = find_cell_edges(np.sort(numbers), most)
+def assign_cells(numbers: Floats, max_cells: int) -> tuple[Codes, Floats]:
+    """Return the cell of every number, -1 for NaN, and the edges between the cells.
+
+    Every distinct value is a cell of its own if there are at most ``max_cells`` of them; otherwise the cells are
+    bounded by quantiles.
+    """
+    edges = find_cell_edges(np.sort(numbers), max_cells)
     return np.where(np.isnan(numbers), -1, np.searchsorted(edges, numbers)), edges
 
 
-def find_cell_edges(ordered: Floats, most: int) -> Floats:
-    """Edges between cells of numbers in order, NaN last, which has no cell."""
+def find_cell_edges(ordered: Floats, max_cells: int) -> Floats:
+    """Return the edges between at most ``max_cells`` cells of sorted numbers.
+
+    NaN must come last; it belongs to no cell.
+    """
     ordered = ordered[: np.searchsorted(ordered, np.nan)]
     levels = unique_of_sorted(ordered)
-    if len(levels) > most:
-        return unique_of_sorted(ordered[np.arange(most + 1) * (len(ordered) - 1) // most])[1:-1]
+    if len(levels) > max_cells:
+        return unique_of_sorted(ordered[np.arange(max_cells + 1) * (len(ordered) - 1) // max_cells])[1:-1]
     with np.errstate(invalid="ignore"):
         middle = (levels[1:] + levels[:-1]) / 2.0
     return np.where(np.isfinite(middle), middle, levels[:-1])
 
 
 def unique_of_sorted(ordered: Floats) -> Floats:
-    """The different ones of numbers in order, as `numpy.unique` gives them."""
+    """Return the distinct values of sorted numbers, as `numpy.unique` does, without sorting again."""
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]])
 
 
 def count_cells(codes: Codes, size: int, cells: int = 0) -> NDArray[np.int64]:
-    """How many of two samples fall into each cell, by codes from 0 of which so many are x's; shape (2, cells)."""
+    """Return how many outputs of x and of x' fall into each cell, shape (2, cells).
+
+    ``codes`` are the cells of all outputs, numbered from 0; the first ``size`` of them belong to x. ``cells`` is the
+    minimum number of cells.
+    """
     cells = max(cells, int(codes.max(initial=0)) + 1)
     return np.array([np.bincount(codes[:size], minlength=cells), np.bincount(codes[size:], minlength=cells)])
 
 
 def compute_pearson(codes: Codes, size: int) -> tuple[float, int]:
-    """Pearson's statistic of the cells of two samples of one size, and its degrees of freedom.
+    """Return Pearson's chi-square statistic for the cells of two samples of equal size, and its degrees of freedom.
 
-    Its mean is exact however few fall into a cell.
+    ``codes`` are the cells of all outputs; the first ``size`` of them belong to x. The mean of the statistic equals its
+    degrees of freedom (up to a factor near 1) even where a cell contains only a few outputs.
     """
     return compute_pearson_of_counts(count_cells(codes - codes.min(initial=0), size))
 
 
 def compute_pearson_of_counts(counts: NDArray[np.int64]) -> tuple[float, int]:
-    """The same of their counts, shape (2, cells)."""
+    """Return Pearson's statistic and its degrees of freedom for counts of shape (2, cells)."""
     first, second = counts[:, counts.any(axis=0)]
     return float(np.sum((first - second) ** 2 / (first + second))), len(first) - 1
 
 
 def log_p_value(statistic: Any, freedom: int) -> Any:
-    """Log of the upper tail of a chi-square distribution; tails too small for a float are those of their first term."""
+    """Return the logarithm of the upper tail probability of a chi-square distribution.
+
+    Where the probability is too small for a float, the first term of its asymptotic expansion is used.
+    """
     half, order = np.maximum(statistic, 0.0) / 2.0, max(freedom, 0) / 2.0
     if freedom <= 0:
         return 0.0 * half
-    with np.errstate(divide="ignore", invalid="ignore"):  # of a statistic of 0
+    with np.errstate(divide="ignore", invalid="ignore"):  # the logarithm of a statistic of 0
         tail = np.log(gammaincc(order, half))
         return np.where(np.isinf(tail), (order - 1.0) * np.log(half) - half - gammaln(order), tail)[()]
 
 
 def compute_statistic(feature: Feature, sides: Sequence[Outputs]) -> tuple[float, int]:
-    """Pearson's statistic of a feature in cells, of two samples of one size, and its degrees of freedom."""
+    """Return Pearson's statistic of a feature in `N_TEST_CELLS` cells, and its degrees of freedom.
+
+    Both sides must have equally many outputs.
+    """
     numbers = read_both_sides(feature, sides)
     ordered, first = np.sort(numbers), np.sort(numbers[: len(sides[0])])
     ends = np.append(find_cell_edges(ordered, N_TEST_CELLS), [np.inf, np.nan])
@@ -99,13 +123,15 @@ def compute_statistic(feature: Feature, sides: Sequence[Outputs]) -> tuple[float
 
 
 def select_most_different(
-    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, most: int
+    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, limit: int
 ) -> list[Feature]:
-    """Return the ``most`` features that tell most, in their order: by deviations of their statistic above its mean.
+    """Return the ``limit`` features that differ most between the sides, in their original order.
 
-    Of features that surely tell, one of few cells comes before a finer one that tells the same, unlike by `log_p_value`.
+    Features are ranked by how many standard deviations their statistic lies above its mean. Among features that clearly
+    differ, this ranking prefers one with few cells to a finer one with the same information; a ranking by `log_p_value`
+    would not.
     """
-    if len(features) <= most:
+    if len(features) <= limit:
         return list(features)
     statistic, freedom = np.array(
         [
@@ -113,47 +139,57 @@ def select_most_different(
             for one in features
         ]
     ).T
-    told = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
-    return [features[place] for place in find_smallest(-told, most)]
+    excess = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
+    return [features[place] for place in find_smallest(-excess, limit)]
 
 
-def find_smallest(chances: Floats, most: int) -> list[int]:
-    """Return the places of the ``most`` smallest, in their order."""
-    return sorted(np.argsort(chances, kind="stable")[:most].tolist())
+def find_smallest(values: Floats, limit: int) -> list[int]:
+    """Return the indices of the ``limit`` smallest values, in increasing order of the indices."""
+    return sorted(np.argsort(values, kind="stable")[:limit].tolist())
 
 
-def keep_significant(found: Sequence[tuple[float, Feature]], most: int) -> list[Feature]:
-    """Return the features that are least likely by chance, if fewer than `EXPECTED_FALSE_FEATURES` of so many would be."""
-    kept, limit = [], math.log(EXPECTED_FALSE_FEATURES / max(len(found), 1))
-    for chance, feature in sorted(found, key=itemgetter(0))[:most]:
-        if chance < limit:
-            kept.append(feature)
-    return kept
+def keep_significant(found: Sequence[tuple[float, Feature]], limit: int) -> list[Feature]:
+    """Return at most ``limit`` features whose differences are significant, the most significant first.
+
+    ``found`` contains pairs of log p-value and feature. The threshold is chosen such that at most
+    `EXPECTED_FALSE_FEATURES` of these features are expected to pass it if none of them differs.
+    """
+    threshold = math.log(EXPECTED_FALSE_FEATURES / max(len(found), 1))
+    best = sorted(found, key=itemgetter(0))[:limit]
+    return [feature for log_p, feature in best if log_p < threshold]
 
 
 def shrink_log_ratios(seen: NDArray[Any]) -> Floats:
-    """Log ratios of counts, moved towards 0 by a standard error of each: one variance for all would drown the few."""
+    """Return log ratios of counts of shape (cells, 2), each moved towards 0 by one standard error of its own.
+
+    A common standard error for all cells would hide the cells with few outputs.
+    """
     raw, noise = np.log((seen[:, 0] + 0.5) / (seen[:, 1] + 0.5)), np.sum(1.0 / (seen + 0.5), axis=1)
     return np.asarray(np.sign(raw) * np.maximum(np.abs(raw) - np.sqrt(noise), 0.0))
 
 
 def compute_coordinate_log_p_values(outputs: Outputs, outputs_prime: Outputs) -> Floats:
-    """Log of how likely by chance each coordinate differs as it does, by means of a few functions, and by repeats."""
+    """Return the log p-value of the difference of each coordinate of long arrays.
+
+    Each coordinate is tested by the means of five functions of it (being finite, value, absolute value, sign, and
+    remainder modulo 2) and by how many of its numbers occur again. The strongest of these tests counts.
+    """
     sides, found = [side.reshape(len(side), -1)[:MAX_SCREENING_OUTPUTS] for side in (outputs, outputs_prime)], []
     for start in range(0, sides[0].shape[1], N_COORDINATES_PER_BLOCK):
         blocks = [side[:, start : start + N_COORDINATES_PER_BLOCK] for side in sides]
-        rows, known = blocks[0], np.isfinite(blocks[0])
-        centre = np.where(known, rows, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        rows, finite_mask = blocks[0], np.isfinite(blocks[0])
+        centre = np.where(finite_mask, rows, 0.0).sum(axis=0) / np.maximum(finite_mask.sum(axis=0), 1)
         centre = np.where(np.isfinite(centre), centre, 0.0)
-        spread = np.abs(np.where(known, rows - centre, 0.0)).mean(axis=0) + 1e-300
-        seen = []  # of each side, how many numbers are there again, and means and their variances
+        spread = np.abs(np.where(finite_mask, rows - centre, 0.0)).mean(axis=0) + 1e-300
+        # For each side: the number of repeated numbers, and the means of the functions with their variances.
+        seen = []
         for side in blocks:
             ordered = np.sort(np.ascontiguousarray(side.T), axis=1)
             again = np.count_nonzero(ordered[:, 1:] == ordered[:, :-1], axis=1)
             moved, finite, moments = np.clip((side - centre) / spread, -6.0, 6.0), np.isfinite(side), []
             for values in (finite, moved, np.abs(moved), np.sign(moved), compute_remainders(side, 2)):
-                known = np.where(finite, values, 0.0)
-                moments.append((known.mean(axis=0), known.var(axis=0) / len(side)))
+                finite_mask = np.where(finite, values, 0.0)
+                moments.append((finite_mask.mean(axis=0), finite_mask.var(axis=0) / len(side)))
             seen.append((again, *np.swapaxes(moments, 0, 1)))
         (again, mean, error), (again_prime, mean_prime, error_prime) = seen
         gaps = np.abs(mean - mean_prime) / np.sqrt(error + error_prime + 1e-12)
@@ -163,6 +199,7 @@ def compute_coordinate_log_p_values(outputs: Outputs, outputs_prime: Outputs) ->
 
 
 def compute_remainders(numbers: Floats, modulus: int) -> Floats:
+    """Return the remainders of the rounded-down numbers modulo ``modulus``."""
     with np.errstate(invalid="ignore"):
         floors = np.floor(numbers)
         return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long

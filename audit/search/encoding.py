@@ -1,4 +1,4 @@
-"""DOC"""
+"""The table of training outputs that all families of scores share."""
 
 from __future__ import annotations
 
@@ -17,18 +17,38 @@ from epsaudit.search.readers import Features, find_features
 from epsaudit.witnesses.feature import Feature
 
 MAX_ATOMS = 4096
-"""[memory] Atoms that are counted one by one, commonest first; each may stand in a file."""
+"""[memory] Maximum number of atoms that are counted one by one. The most common ones are kept. Each of them may be
+written to a file."""
 MIN_NUMBER_COUNT = 4
-"""[chosen] How often an atom must be seen, and a number, for continuous ones coincide in single precision."""
+"""[chosen] Minimum number of times that a number must occur to be counted as an atom. It is larger than
+`MIN_ATOM_COUNT` because continuous numbers coincide by chance in single precision."""
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Training outputs of both sides, ``size`` each, and their features.
+    """Training outputs of both sides as a table of distinct outputs, with the features that are read off them.
 
-    Rows are the different ``outputs``, or all where few repeat; ``atoms``, of shape (rows,), numbers those that are
-    atoms, the commonest first, -1 for none. An entry is an output as one side and fold showed it: ``row``, ``group``
-    and ``weight``, of shape (entries,), are its row, twice its fold and 1 more for x', and how often it was seen.
+    Equal outputs share a row if many outputs repeat; otherwise every output has a row. An entry of the table says how
+    often one side showed one row in one fold.
+
+    Attributes
+    ----------
+    sides : tuple of Outputs
+        The outputs of x and of x'.
+    size : int
+        Number of outputs of each side.
+    outputs : Outputs
+        The output of each row.
+    row : array of shape (entries,)
+        Row of each entry.
+    group : array of shape (entries,)
+        Twice the fold of each entry, plus 1 if the entry belongs to x'.
+    weight : array of shape (entries,)
+        How often the output of the entry occurred.
+    atoms : array of shape (rows,)
+        Number of the atom of each row, the most common atom first; -1 for outputs that are no atoms.
+    features : Features
+        The features of the outputs.
     """
 
     sides: tuple[Outputs, Outputs]
@@ -42,7 +62,7 @@ class Encoding:
     _known: dict[Feature, Floats] = field(default_factory=dict)
 
     def numbers(self, feature: Feature) -> Floats:
-        """Read a feature off every row."""
+        """Return the number that a feature reads off every row. The numbers are cached."""
         if feature not in self._known:
             self._known[feature] = np.asarray(feature(self.outputs), float)
         return self._known[feature]
@@ -56,20 +76,29 @@ def encode(
     merge_repeats: bool = True,
     only_groups: bool = False,
 ) -> Encoding:
-    """Put outputs in normal form, as many of x' as of x, into a table; by default of all `Features` that are found.
+    """Put outputs of x and x' in normal form into a table.
 
-    Outputs that repeat are read if ``merge_repeats``, unless features tell equal ones apart, as 0.0 and -0.0. Of vectors, if
-    ``only_groups``, only those are looked for that sums are learnt from.
+    Parameters
+    ----------
+    outputs, outputs_prime : Outputs
+        Outputs of x and of x', equally many.
+    features : Features, optional
+        Features to use. By default they are found by `epsaudit.search.readers.find_features`.
+    merge_repeats : bool
+        Whether equal outputs share a row. It must be false if a feature distinguishes equal outputs, as 0.0 and -0.0.
+    only_groups : bool
+        Whether only the features are found from which scores of several features are learnt.
     """
     both, size = np.concatenate([outputs, outputs_prime]), len(outputs)
-    sides = both[:size], both[size:]  # columns are read of both at once
+    # Both sides are views of one array, so that their columns are parsed together.
+    sides = both[:size], both[size:]
     features = features or find_features(*sides, only_groups=only_groups)
     fold = np.arange(size) % N_FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
     first, place = distinct(both)
     plain = both.dtype == np.float64
     if not plain:
-        both = both.astype(object)  # what is read of objects is read once
+        both = both.astype(object)  # an array of objects caches what is parsed from it
     seen = np.bincount(place)
     common = np.argsort(-seen, kind="stable")[:MAX_ATOMS]
     common = common[seen[common] >= (MIN_NUMBER_COUNT if plain else MIN_ATOM_COUNT)]

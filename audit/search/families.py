@@ -1,4 +1,4 @@
-"""DOC"""
+"""The families that an audit uses, and the one place where their candidates are listed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,19 @@ from epsaudit.search.messages import Messages
 from epsaudit.search.tails import Tails
 
 DEFAULT_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio(), Classifiers())
-"""What 'auto' stands for: everything that treats floating-point numbers as the real numbers that proofs speak of."""
+"""The families of `witnesses='auto'`. They treat floating-point numbers as the real numbers that proofs speak of."""
 ALL_FAMILIES = (*DEFAULT_FAMILIES, FloatBits(), Messages())
-"""What 'all' stands for: an implementation audited to the last bit, and to the text of its error messages."""
+"""The families of `witnesses='all'`. They audit an implementation to the last bit, and to the text of its error
+messages."""
 
 
 def candidate_scores(
     families: Sequence[Family], outputs: Outputs, outputs_prime: Outputs, data: Encoding | None = None
 ) -> Iterator[CandidateScore]:
-    """Yield the candidates of all families, simpler ones first; ``data`` is the outputs' table, if there is one."""
+    """Yield the candidates of all families, simpler ones first.
+
+    ``data`` is the table of the outputs, if it exists already.
+    """
     data = data or encode(outputs, outputs_prime)
     for family in families:
         if isinstance(family, TableFamily):

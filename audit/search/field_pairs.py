@@ -1,4 +1,4 @@
-"""DOC"""
+"""Combinations of two numbers of an output: all pairs of a few numbers, and the correlated pairs of many."""
 
 from __future__ import annotations
 
@@ -26,26 +26,30 @@ from epsaudit.witnesses.feature import Feature, Path
 from epsaudit.witnesses.parts import Coordinate, NumberAt
 
 MAX_COORDINATES_ALL_PAIRS = 12
-"""[time] Coordinates of a vector up to which all their pairs are tried, 66 of them; of more, neighbours alone."""
+"""[time] Maximum number of coordinates of a vector for which all pairs are tried, 66 for 12 coordinates. With more
+coordinates, only neighbouring pairs and correlated pairs are tried."""
 MAX_CORRELATED_COORDINATES = 4096
-"""[memory] Coordinates of a long array of which all pairs are screened: 128 MB."""
+"""[memory] Maximum number of coordinates of a long array whose pairs are all screened for correlation. The matrix of
+4,096 coordinates takes 128 MB."""
 MIN_NEAR_COPY_CORRELATION = 0.9
-"""[chosen] Correlation of signs above which two features are taken for nearly one number. Two sums with the same noise
-have about 0.9 if their difference varies by a tenth of the noise; a leak in wider differences shows in each sum."""
+"""[chosen] Correlation of signs above which two features are treated as near copies of one number. Two sums with the
+same noise have a correlation of about 0.9 if their difference varies by a tenth of the noise. If their difference
+varies by more, a leak shows in each sum alone."""
 MAX_CORRELATION_PRODUCTS = 15_000_000_000
-"""[time] Products of two numbers of one side that correlations are computed from: two seconds. Of 1,000 coordinates
-15,000 outputs, of 4,096 coordinates 894, in which two signs that are always equal are 21 standard errors apart."""
+"""[time] Maximum number of products of two numbers of one side from which correlations are computed; it takes two
+seconds. For 1,000 coordinates this allows 15,000 outputs, for 4,096 coordinates 894. With 894 outputs, two signs that
+are always equal are 21 standard errors apart from two independent ones."""
 FeaturePairs = list[tuple[Feature, Feature]]
 
 
 def find_correlated_pairs(
     features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs
 ) -> tuple[FeaturePairs, FeaturePairs]:
-    """Return the pairs of features whose correlation differs beyond chance, and the pairs that are nearly one number.
+    """Return the pairs of features whose correlation differs between the sides, and the pairs that are near copies.
 
-    Features are seen as signs: above or below their medians. Two features are nearly one number where their signs
-    agree, or are opposite, in almost all outputs of both sides: the difference of two sums with the same wide noise is
-    then far narrower than each sum.
+    Each feature is reduced to a sign: above or below its median. Two features are near copies if their signs agree, or
+    are opposite, in almost all outputs of both sides. The difference of two sums with the same wide noise, for example,
+    varies much less than each sum, so that it may reveal a leak that neither sum shows.
     """
     chosen = features[:MAX_CORRELATED_COORDINATES]
     if len(chosen) < 2:
@@ -59,14 +63,14 @@ def find_correlated_pairs(
             signs[known, place] = np.sign(numbers[known] - np.median(numbers[known]))
     on_x, on_x_prime = signs[:size].T @ signs[:size], signs[size:].T @ signs[size:]
     gap = np.triu(np.abs(on_x - on_x_prime) / size, 1).ravel()
-    most = min(MAX_COORDINATES_ALL_PAIRS // 4, gap.size)
-    differing = _find_largest(gap, most)
-    chances = log_p_value(size / 2.0 * gap[differing] ** 2, 1)  # a sign has variance 1
+    limit = min(MAX_COORDINATES_ALL_PAIRS // 4, gap.size)
+    differing = _find_largest(gap, limit)
+    chances = log_p_value(size / 2.0 * gap[differing] ** 2, 1)  # a sign has the variance 1
     differing = differing[chances < math.log(EXPECTED_FALSE_FEATURES / gap.size)]
     np.abs(np.add(on_x, on_x_prime, out=on_x), out=on_x)
     agreement = np.triu(on_x / (2 * size), 1).ravel()
-    del on_x, on_x_prime  # 128 MB of 4,096 features
-    nearly_one = _find_largest(agreement, most)
+    del on_x, on_x_prime  # they take 128 MB for 4,096 features
+    nearly_one = _find_largest(agreement, limit)
     nearly_one = nearly_one[agreement[nearly_one] > MIN_NEAR_COPY_CORRELATION]
     first, second = (
         [(chosen[place // len(chosen)], chosen[place % len(chosen)]) for place in places.tolist()]
@@ -75,14 +79,14 @@ def find_correlated_pairs(
     return first, second
 
 
-def _find_largest(numbers: Floats, most: int) -> NDArray[np.int64]:
-    """Return the places of the ``most`` greatest numbers, the greatest first."""
-    best = np.argpartition(-numbers, most - 1)[:most]
+def _find_largest(numbers: Floats, limit: int) -> NDArray[np.int64]:
+    """Return the indices of the ``limit`` largest numbers, the largest first."""
+    best = np.argpartition(-numbers, limit - 1)[:limit]
     return best[np.argsort(-numbers[best], kind="stable")]
 
 
 def list_combinations(size: int) -> list[Feature]:
-    """List statistics of ``size`` coordinates, and the differences, sums and equalities of two of them."""
+    """Return the statistics of ``size`` coordinates, and the differences, sums and equalities of two of them."""
     features: list[Feature] = [
         CoordinateStatistic(name, size) for name in STATISTICS if size > 2 or name not in ("lead", "argmin")
     ]
@@ -90,10 +94,11 @@ def list_combinations(size: int) -> list[Feature]:
 
 
 def combine_pairs(numbers: Sequence[Coordinate | NumberAt]) -> list[Feature]:
-    """List the difference, the sum and the equality of two numbers: of few numbers all pairs, of many the neighbours.
+    """Return the difference, the sum and the equality of pairs of numbers.
 
-    Neighbours are numbers that follow one another in the output, and numbers at the same place of two parts that
-    follow one another, such as one row of two columns.
+    All pairs of at most `MAX_COORDINATES_ALL_PAIRS` numbers are combined. Of more numbers, only neighbours are: numbers
+    that follow one another in the output, and numbers at the same position of two parts that follow one another, such
+    as one row of two columns.
     """
     pairs: list[tuple[Feature, Feature]]
     if len(numbers) <= MAX_COORDINATES_ALL_PAIRS:

@@ -1,4 +1,4 @@
-"""DOC"""
+"""The low bits of floating-point numbers, for audits of an implementation to the last bit."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ from epsaudit.witnesses.parts import Coordinate, Value
 
 @dataclass(frozen=True)
 class FloatBits(TableFamily):
-    """Low bits of floating-point numbers, and the sign of zero: what an implementation leaks and real numbers do not.
+    """Low bits of floating-point numbers, and the sign of zero.
 
-    Mironov (2012). Not among the default families: almost every sampler in double precision, numpy's own included,
-    fails this test, while proofs speak of real numbers. Ask for it to audit an implementation to the last bit.
+    They may reveal differences that real numbers cannot have (Mironov 2012).
+
+    This family is not used by default: almost every sampler in double precision, including numpy's, fails this test,
+    while privacy proofs speak of real numbers. Use it to audit an implementation to the last bit.
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidates of low bits, for each feature whose low bits reveal more than its exponent does."""
         data = encode(*data.sides, data.features, merge_repeats=False)
         rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1
         chosen = find_smallest(compute_coordinate_log_p_values(*data.sides), MAX_COORDINATES) if rows else []
@@ -54,8 +57,8 @@ class FloatBits(TableFamily):
             known = np.asarray(feature(data.sides[0]), float)
             known = known[np.isfinite(known)]
             if len(known) and np.all(known == np.floor(known)) and np.ptp(known) > 2:
-                continue  # whole numbers
-            # the lowest bit must tell more than the exponent alone, which noise of any kind may move
+                continue  # whole numbers have no low bits to test
+            # The lowest bit must differ more than the exponent alone, which any noise may change.
             exponents, edges = assign_cells(read_both_sides(Exponent(feature), data.sides), N_TEST_CELLS)
             bit, _ = assign_cells(read_both_sides(LowestBit(feature), data.sides), N_TEST_CELLS)
             joint, freedom = compute_pearson((bit + 1) * (len(edges) + 2) + exponents + 1, data.size)

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Likelihood ratios in tables: of repeated outputs one by one, and of the cells of every feature."""
 
 from __future__ import annotations
 
@@ -25,30 +25,27 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import CategoryCode, Value
 
 N_RATIO_CELLS = 96
-"""[chosen] Cells of a number: half of them in geometric steps towards the ends."""
+"""[chosen] Number of cells into which the values of a feature are divided. Half of them have sizes that decrease
+geometrically towards the ends."""
 N_EVEN_KNOTS = 16
-"""[measured] Knots of a likelihood ratio in cells that lie in even steps of rank, and the ridge penalty on the steps
-between knots, in outputs. Two audits each of four laws whose best events are two windows (NonDPLaplace2, NonDPGaussian2
-at epsilon 0.01 and 0.1), a million runs: shares of an oracle's bound are 0.27 to 0.50 without such knots, 0.90 to 0.99
-with 8 of them, 0.91 to 1.01 with 16. Laplace by 5,000 runs, 40 seeds: the lowest decile is 0.844, and 0.823 if the
-penalty is 3."""
+"""[measured] Number of knots of a smoothed likelihood ratio that have equal distances in rank, in addition to the knots
+that crowd towards the ends. Two audits each were made of four laws whose best events are two windows (NonDPLaplace2 and
+NonDPGaussian2 at epsilon 0.01 and 0.1) with a million runs. Shares of an oracle's bound are 0.27 to 0.50 without such
+knots, 0.90 to 0.99 with 8 of them, and 0.91 to 1.01 with 16."""
 STEP_PENALTY = 30.0
-"""[measured] Knots of a likelihood ratio in cells that lie in even steps of rank, and the ridge penalty on the steps
-between knots, in outputs. Two audits each of four laws whose best events are two windows (NonDPLaplace2, NonDPGaussian2
-at epsilon 0.01 and 0.1), a million runs: shares of an oracle's bound are 0.27 to 0.50 without such knots, 0.90 to 0.99
-with 8 of them, 0.91 to 1.01 with 16. Laplace by 5,000 runs, 40 seeds: the lowest decile is 0.844, and 0.823 if the
-penalty is 3."""
+"""[measured] Ridge penalty on the steps of a likelihood ratio between knots, in outputs. With Laplace noise and 5,000
+runs, 40 seeds, the lowest decile is 0.844, and 0.823 if the penalty is 3."""
 
 
 @dataclass(frozen=True)
 class LikelihoodRatio(TableFamily):
-    """The likelihood ratio in a table: of outputs that repeat, counted one by one, and in cells of every feature.
+    """The likelihood ratio in a table of counts, for single outputs that repeat and for the cells of every feature.
 
-    Its events are sets of atoms and unions of intervals.
+    The events of this family are sets of atoms and unions of intervals.
     """
 
     def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
-        """Yield a candidate of the atoms, with the cells of numbers that are none, and of the features' cells."""
+        """Yield a candidate for the atoms and all other numbers, and one for the cells of every feature."""
         known, repeats, kinds = data.features, bool(np.any(data.atoms >= 0)), 2 * N_FOLDS
         tables: list[tuple[Feature, float]] = [(Value(), DEFAULT_SD)] if repeats else []
         for feature in known.univariate if features is None else features:
@@ -59,7 +56,8 @@ class LikelihoodRatio(TableFamily):
             elif not repeats:
                 tables.append((feature, DEFAULT_SD))
         for feature, n_errors in tables:
-            # atoms, and infinite numbers, are cells of their own, others follow; every fold is judged by the rest
+            # Atoms and infinite numbers are cells of their own; the cells of other numbers follow. Every fold is
+            # evaluated by the ratios of the other folds.
             cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
             single, coded = int(cell.max()) + 1, isinstance(feature, CategoryCode | CrossTable)
             numbers = data.numbers(feature)
@@ -70,7 +68,7 @@ class LikelihoodRatio(TableFamily):
                 edges = np.arange(0.5, feature.number - 1)
             elif len(told) >= MAX_DISTINCT_KNOTS and len(values) <= N_RATIO_CELLS:
                 edges = (values[1:] + values[:-1]) / 2.0
-            elif len(told) >= MAX_DISTINCT_KNOTS:  # quantiles that crowd towards the ends
+            elif len(told) >= MAX_DISTINCT_KNOTS:  # the quantiles crowd towards the ends
                 tail = np.geomspace(10.0 / len(told), 0.5, N_RATIO_CELLS // 4)
                 ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, N_RATIO_CELLS // 2)])
                 edges = np.unique(told[np.rint(ranks * (len(told) - 1)).astype(int)])
@@ -101,7 +99,8 @@ class LikelihoodRatio(TableFamily):
             row, folds, side = np.nonzero(seen)
             atoms = tuple(values_of(data.outputs[first]))
             ratios = final[single + len(infinite) :]
-            for end, ratio in zip(infinite, final[single:], strict=False):  # beyond the greatest finite number
+            # Infinite numbers become intervals beyond the largest finite number.
+            for end, ratio in zip(infinite, final[single:], strict=False):
                 place = 0 if end < 0.0 else len(edges)
                 edges = np.insert(edges, place, math.copysign(np.finfo(float).max, end))
                 ratios = np.insert(ratios, place + (end > 0.0), ratio)
@@ -115,9 +114,11 @@ class LikelihoodRatio(TableFamily):
 
 
 def _estimate_log_ratios(seen: Floats, single: int) -> Floats:
-    """Log ratios of counts of shape (cells, 2): those of atoms shrunk; of many cells in order a piecewise linear curve.
+    """Return estimated log likelihood ratios for counts of shape (cells, 2).
 
-    Its knots crowd towards the ends, and some are everywhere.
+    The first ``single`` cells are atoms, whose ratios are shrunk one by one. The other cells have an order. If there
+    are many of them, their ratios follow a piecewise linear curve, some of whose knots crowd towards the ends while
+    others have equal distances.
     """
     atoms, cells = seen[:single], seen[single:]
     number = len(cells)

@@ -1,4 +1,4 @@
-"""DOC"""
+"""The messages of exceptions that a mechanism raises."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from epsaudit.search.tails import Tails
 
 @dataclass(frozen=True)
 class Messages(TableFamily):
-    """What exceptions say, read as text. By default they count by type alone, as most callers only see that one was
-    raised: ask for it where messages are passed on, as in logs and error pages.
+    """The messages of exceptions, parsed as text.
+
+    By default, exceptions are distinguished by their type only, because most callers see only that an exception was
+    raised. Use this family if messages are passed on, for example to logs or error pages.
     """
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        """Yield candidates of numbers and symbols in messages; outputs of one type of exception are kept apart."""
+        """Yield candidates of numbers and symbols in messages, separately for each type of exception."""
         if not any("raised" in kinds_of(side) for side in data.sides):
             return
         fields = OutputFields.find(*data.sides, (Reading("message"),))

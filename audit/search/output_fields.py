@@ -1,4 +1,8 @@
-"""DOC"""
+"""The fields of structured outputs: all places at which outputs hold numbers, symbols, lengths or rankings.
+
+Records, text, nested sequences and mixtures of kinds are searched at every depth. The features of all fields follow
+from this list of places.
+"""
 
 from __future__ import annotations
 
@@ -38,32 +42,54 @@ from epsaudit.witnesses.feature import Feature, Path
 from epsaudit.witnesses.parts import CategoryCode, Coordinate, Length, NumberAt
 
 MAX_FIELDS = 512
-"""[time] Places inside outputs that are records, text or sequences that are looked at closely."""
+"""[time] Maximum number of places inside structured outputs that become fields. The places that differ most are
+kept."""
 MAX_SCREENED_PLACES = 100_000
-"""[time] Places of such outputs that are screened."""
+"""[time] Maximum number of places inside structured outputs that the screening test examines."""
 MAX_NAMED_VALUES = 64
-"""[time] Values of a field of numbers that hardly ever repeat, up to which those that do get a feature; and texts, up
-to which they are named and not how long they are."""
+"""[time] Maximum number of repeated values of a field of otherwise distinct numbers that get a feature; also the
+maximum number of distinct texts for which the text itself is a feature and its length is not."""
 N_PLACES_FROM_END = 8
-"""[time] Places counted from the end, of text and sequences whose lengths differ."""
+"""[time] Number of places counted from the end that are examined in text and sequences of different lengths."""
 MAX_STORED_NUMBERS = 12_000_000
-"""[memory] Numbers of each side that are kept to learn from: 100 MB at 8 bytes each."""
+"""[memory] Maximum number of numbers of each side that are stored for learning: 100 MB at 8 bytes each."""
 NUMBER_TYPES = (float, int, Decimal, Fraction)
+"""Types whose values are read as numbers."""
 DESCRIPTIVE_READINGS = frozenset({"characters", "text", "checksum", "bytes", "keys", "kind", "shape"})
-"""[chosen] Readings whose numbers describe an output and are no quantities that a mechanism adds noise to."""
+"""[chosen] Readings whose numbers describe an output. Mechanisms add no noise to such numbers, so that their sums and
+differences are not tried."""
 ATOM_KINDS = ("None", "raised", "timeout")
-"""Kinds whose few values are atoms, which say all that the kind would."""
+"""Kinds with only a few values, all of which are counted as atoms. A feature for the kind itself would add nothing."""
 
 
 @dataclass
 class OutputFields:
-    """Places inside outputs: where numbers lie, where symbols, what has a length, what may be a ranking.
+    """The places inside outputs that hold numbers or symbols, have a length, or hold rankings.
 
-    Every place is a field, at any depth, also of text that reads as a record (`epsaudit.outputs.readings`).
-    ``collections`` are places of sets and sequences whose elements repeat from output to output. ``places``
-    of numbers and symbols were screened, of which ``left_out`` are none of those listed here; and ``n_unscreened`` places, or
-    more that lie inside of these, were not even screened. Where places are left out, ``significant`` are those that tell more
-    than chance explains.
+    A place may be at any depth, also inside text that can be parsed as a record (`epsaudit.outputs.readings`).
+
+    Attributes
+    ----------
+    numbers : list of Coordinate or NumberAt
+        Places that hold numbers.
+    symbols : list of CategoryCode
+        Places that hold one of a few symbols, such as words.
+    lengths : list of Feature
+        Lengths of texts and collections, where lengths differ.
+    texts : list of path
+        Places that hold free text.
+    rankings : list of path
+        Places that hold permutations of the same items.
+    collections : list of path
+        Places that hold sets and sequences whose elements occur again in other outputs.
+    significant : set of Feature
+        The fields that differ significantly. It is filled only if there are more than `MAX_FIELDS` fields.
+    places : int
+        Number of places of numbers and symbols that were screened.
+    left_out : int
+        Number of these places that are not listed above, because others differ more.
+    n_unscreened : int
+        Number of places that were not screened at all. There may be more places inside of them.
     """
 
     numbers: list[Coordinate | NumberAt] = field(default_factory=list)
@@ -79,21 +105,22 @@ class OutputFields:
 
     @classmethod
     def find(cls, outputs: Outputs, outputs_prime: Outputs, start: Path = ()) -> OutputFields:
-        """Find the fields of outputs; of more than `MAX_FIELDS` those that tell most.
+        """Find the fields of the outputs of x and x', at most `MAX_FIELDS` of them.
 
-        With ``start`` only those of what lies there.
+        With ``start``, only places below this path are searched.
         """
         look = min(
             MAX_SCREENING_OUTPUTS, max(estimate_outputs_holding(outputs, MAX_STORED_NUMBERS), MIN_OUTPUTS_TO_LEARN)
-        )  # large documents take memory
+        )  # large documents need much memory
         sides = outputs[:look], outputs_prime[:look]
-        if look < MAX_SCREENING_OUTPUTS:  # what is read of all places is forgotten with the copies
+        # The caches of parsed values are released together with these copies.
+        if look < MAX_SCREENING_OUTPUTS:
             sides = sides[0].copy(), sides[1].copy()
         found, seen = cls(), 0
         fields: list[Feature] = []
         sized: list[Feature] = []
         level: list[Path] = [start]
-        while level:  # breadth first, so that no part hides what lies beside it
+        while level:  # breadth first, so that no part hides a place beside it
             room = max(MAX_SCREENED_PLACES - seen, 0)
             found.n_unscreened += max(len(level) - room, 0)
             seen += len(level)
@@ -115,7 +142,10 @@ class OutputFields:
         return found
 
     def _inspect(self, parts: list[Outputs], path: Path, fields: list[Feature], sized: list[Feature]) -> list[Hashable]:
-        """Add the fields that lie at a path, and its length if lengths differ; return the steps that lead further."""
+        """Add the fields at ``path`` to ``fields`` and ``sized``, and return the steps to places further inside.
+
+        ``parts`` are the parts of both sides' outputs at this path.
+        """
         numeric = all(one.dtype == np.float64 for one in parts)
         if numeric and parts[0].ndim == parts[1].ndim == 1:
             fields.append(_number_feature(path))
@@ -137,7 +167,8 @@ class OutputFields:
         seen = Counter(symbols)
         lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
         named = len(symbols) == len(values) and len(seen) <= MAX_NAMED_VALUES and set(map(type, seen)) == {str}
-        if len(lengths) > 1 and not named and path[-1:] != (Reading("characters"),):  # as many as the text is long
+        # The number of characters is already the length of the text.
+        if len(lengths) > 1 and not named and path[-1:] != (Reading("characters"),):
             sized.append(Length(path))
         often = [value for value, times in seen.most_common(MAX_LEVELS) if times >= MIN_OCCURRENCES]
         if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
@@ -145,13 +176,16 @@ class OutputFields:
         keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
         steps = [key for key, times in keys.most_common() if times >= MIN_OCCURRENCES]
         kinds = {kind_of(value) for value in {type(value): value for value in values}.values()}
-        if path and len(kinds - {*ATOM_KINDS}) > 1:  # `list_structure_features` reads the kinds of whole outputs
+        # The kinds of whole outputs are features in `list_structure_features`.
+        if path and len(kinds - {*ATOM_KINDS}) > 1:
             steps.append(Reading("kind"))
         if len({value.shape for value in tuples if isinstance(value, Array)}) > 1:
             steps.append(Reading("shape"))
         lengths = set(map(len, tuples))
         steps += [*range(max(lengths, default=0)), *(range(-1, -N_PLACES_FROM_END - 1, -1) if len(lengths) > 1 else ())]
-        if len(seen) > MAX_LEVELS:  # symbols are read: none twice, and characters only of the first few words
+        # Symbols with many values are parsed. No reading is applied twice, and single characters are read only from the
+        # first few words.
+        if len(seen) > MAX_LEVELS:
             before, readings = [step.name for step in path if isinstance(step, Reading)], []
             if before in ([], ["json"], ["xml"]) and any(value is not None for value in seen):
                 readings.append("checksum")
@@ -163,36 +197,40 @@ class OutputFields:
             for name in ("bytes", "time", "duration"):
                 if sum(isinstance(value, READINGS[name][0]) for value in seen) >= MIN_OCCURRENCES:
                     readings.append(name)
-            if {"checksum", "text"} <= {*readings}:  # no part of another text
+            if {"checksum", "text"} <= {*readings}:  # this text is not a part of another text
                 self.texts.append(path)
             steps += map(Reading, readings)
         orders = {(value.order, value.keys) for value in records}
         if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
-            steps.append(Reading("keys"))  # mappings of the same keys hold them in different orders
+            # Some mappings with the same keys hold them in different orders.
+            steps.append(Reading("keys"))
         return steps
 
 
 def _number_feature(path: Path) -> Coordinate | NumberAt:
+    """Return the feature of the number at a path: a coordinate if the path is one position, else a general place."""
     first = path[0] if len(path) == 1 else None
     return (
         Coordinate(first) if isinstance(first, int) and abs(first) < MAX_FIELDS else NumberAt(path)
-    )  # others are keys
+    )  # larger numbers are keys of mappings
 
 
 def path_of(field: Coordinate | NumberAt) -> Path:
+    """Return the path of a field of numbers."""
     return (field.index,) if isinstance(field, Coordinate) else field.path
 
 
 def _repeats_elements(collections: Sequence[tuple[Any, ...] | frozenset[Any]]) -> bool:
-    """Whether the first of these sets and sequences have elements in common, so that an element may tell a dataset."""
+    """Say whether the first collections have elements in common, so that an element may distinguish the datasets."""
     elements = list(itertools.chain.from_iterable(collections[:MAX_PARTS]))
     return len(elements) > 0 and len(set(elements)) < len(elements)
 
 
 def is_quantity(field: Feature) -> bool:
-    """Whether a field is a number of an output itself, at a place that is counted from the start.
+    """Say whether a field is a number that the output itself holds, at a position counted from the start.
 
-    Keys of mappings that are numbers are floats in normal form, so that a negative int is a position.
+    Numbers that describe an output, such as a number of characters, are not quantities. In normal form, numeric keys of
+    mappings are floats, so a negative int in a path is always a position counted from the end.
     """
     if not isinstance(field, Coordinate | NumberAt):
         return False
@@ -201,7 +239,7 @@ def is_quantity(field: Feature) -> bool:
     return not described and not any(type(step) is int and step < 0 for step in steps)
 
 
-def estimate_outputs_holding(outputs: Outputs, most: int) -> int:
-    """How many outputs like the first ones hold ``most`` numbers, symbols and characters together."""
+def estimate_outputs_holding(outputs: Outputs, n_values: int) -> int:
+    """Return how many outputs like the first ones hold ``n_values`` numbers, symbols and characters in total."""
     sample = outputs[:MAX_PARTS].tolist()
-    return most * len(sample) // max(sum(map(size_inside, sample)), 1)
+    return n_values * len(sample) // max(sum(map(size_inside, sample)), 1)

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Features of rankings: outputs that are permutations of the same items."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from epsaudit.witnesses.parts import PositionOf
 
 
 def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Path = ()) -> list[Feature]:
-    """List places of items, and differences of two places, that tell something, of rankings at a path."""
+    """Return features of the rankings at ``path`` that differ between the sides.
+
+    The features are positions of single items, and differences of the positions of two items. A pair of items is tested
+    by how often the first one stands before the second one, and how often directly before it. The list is empty if the
+    outputs hold no rankings at this path.
+    """
     size = min(len(outputs), MAX_SCREENING_OUTPUTS)
     ranked = parse_rankings(np.concatenate(alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))))
     if ranked is None:
@@ -36,7 +41,8 @@ def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Path =
     for i, item in enumerate(items):
         own = places[:, i : i + 1]
         ahead = (own < places) & (own >= 0)
-        for before in (ahead, ahead & (places == own + 1)):  # how often it stands before another, and right before it
+        # Test how often the item stands before another, and how often directly before it.
+        for before in (ahead, ahead & (places == own + 1)):
             seen = np.array([before[:size].sum(axis=0), before[size:].sum(axis=0)])
             share = seen.sum(axis=0) / (2 * size)
             gaps = (seen[0] - seen[1]) ** 2 / (2 * size * share * (1 - share) + 1e-9)
@@ -49,7 +55,11 @@ def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Path =
 
 
 def parse_rankings(outputs: Outputs) -> tuple[list[Any], NDArray[np.int64]] | None:
-    """The items of rankings of one length, and each ranking as their numbers; None for what is no ranking."""
+    """Return the items of rankings, and each ranking as item numbers; None if the outputs are no rankings.
+
+    Outputs are rankings if all of them are permutations of the same three or more items. The item numbers have the
+    shape (outputs, items).
+    """
     rows = rows_of(outputs) if len(outputs) else None
     values: list[Any] = values_of(outputs) if rows is None else [tuple(row) for row in rows[:64].tolist()]
     if set(map(type, values)) != {tuple} or len(set(map(len, values))) != 1 or len(values[0]) < 3:

@@ -50,7 +50,7 @@ from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, NumberA
 MAX_REMAINDERS = 2
 """[time] Maximum number of remainders (`epsaudit.search.remainders`) that become features."""
 MAX_LEARNT_COMBINATIONS = 8
-"""[time] Maximum number of combinations of coordinates that a score is learnt from. The most different ones are kept."""
+"""[time] Maximum number of combinations of coordinates from which a score is learnt: the most different ones."""
 MAX_LINEAR_COORDINATES = 1024
 """[time] Maximum number of coordinates of a long vector that a linear score is learnt from. The coordinates whose means
 differ most are kept."""
@@ -163,7 +163,7 @@ class Inventory:
     @functools.cached_property
     def cross_table_fields(self) -> list[Feature]:
         """The features from which tables of two are formed: correlated pairs first, then the most different ones."""
-        # in long vectors only the correlated pairs are worth a table
+        # In long vectors, only the correlated pairs are worth a table.
         few = self.length is None or len(self.pair_sources) <= MAX_COORDINATES_ALL_PAIRS
         eligible = {*self.learning_group, *self.fields.symbols}
         single = [one for one in self.pair_sources if one in eligible] if few else []
@@ -371,7 +371,7 @@ def take_inventory_of_vectors(sides: Sides, length: int) -> Inventory:
     if long:
         places = find_smallest(log_p_values, MAX_LINEAR_COORDINATES)
         if length > MAX_LINEAR_COORDINATES:
-            # the best of 100,000 coordinates without any difference would look different in every fold
+            # The best of 100,000 coordinates without any difference would look different in every fold.
             threshold = math.log(EXPECTED_FALSE_FEATURES / length)
             places = [place for place in places if log_p_values[place] < threshold] or places
         linear_group = [Coordinate(place) for place in places]

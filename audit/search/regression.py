@@ -1,4 +1,4 @@
-"""DOC"""
+"""Ridge logistic regression, fitted once for several penalties and once without each fold."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from epsaudit.outputs.normal_form import (
 )
 
 N_NEWTON_STEPS = 3
-"""[time] Steps of Newton's method with the information at 0: exact for weak scores, and strong ones need no care."""
+"""[time] Number of steps of Newton's method with the information matrix at 0. Few steps suffice: the method is exact
+for weak scores, and strong scores need no exact coefficients."""
 MIN_ENTRIES_PER_COLUMN = 64
-"""[time] Entries for each column that are enough for all steps but the last, and of how many at most one is taken."""
+"""[time] Number of entries for each column that is enough for all steps but the last one. If there are more entries,
+these steps use only a part of them."""
 MAX_THINNING = 8
-"""[time] Entries for each column that are enough for all steps but the last, and of how many at most one is taken."""
+"""[time] Maximum factor by which the number of entries is reduced in these steps."""
 ROUNDING_RIDGE = 1e-5
-"""[measured] Share of the trace of a matrix of information that is added where rounding to single precision made it
-indefinite: ten times the error that 700,000 rows of sparse vector 3 showed."""
+"""[measured] Share of the trace of an information matrix that is added to its diagonal if rounding to single precision
+made it indefinite. It is ten times the error that 700,000 rows of sparse vector 3 showed."""
 
 
 def fit_logistic_ridge(
@@ -34,40 +36,61 @@ def fit_logistic_ridge(
     penalties: Sequence[Floats],
     steps: int = N_NEWTON_STEPS,
 ) -> tuple[Floats, Singles]:
-    """Ridge logistic regressions of the side that an output came from, for every penalty, and without each fold.
+    """Fit logistic regressions of the side of each output, for every penalty, and once more without each fold.
 
-    They share one matrix of information, that at coefficients of 0, which bounds it everywhere, so that Newton's method
-    with it never overshoots (Boehning and Lindsay 1988); where outputs tell little, it is the true one.
+    All fits share the information matrix at coefficients of 0. It bounds the information matrix everywhere, so that
+    Newton's method with it never overshoots (Boehning and Lindsay 1988). If outputs reveal little, it is close to the
+    true information matrix.
 
-    ``design`` has shape (entries, columns), ``side`` (1 for x, 0 for x'), ``weight`` (how often it was seen) and
-    ``folds`` (increasing) have shape (entries,); penalties are twice the quadratic forms, of shape (columns, columns),
-    that are taken from the log likelihood. Returns coefficients learnt from all entries, shape (penalties, columns),
-    and the log odds of x of every entry, learnt without its fold, shape (penalties, entries).
+    Parameters
+    ----------
+    design : array of shape (entries, columns)
+        Regressors of every entry.
+    side : array of shape (entries,)
+        1 for entries of x, 0 for entries of x'.
+    weight : array of shape (entries,)
+        How often every entry occurred.
+    folds : array of shape (entries,)
+        Fold of every entry, in increasing order.
+    penalties : sequence of arrays of shape (columns, columns)
+        Matrices of quadratic forms. Half of each form is subtracted from the log likelihood.
+    steps : int
+        Number of Newton steps.
+
+    Returns
+    -------
+    array of shape (penalties, columns)
+        Coefficients learnt from all entries.
+    array of shape (penalties, entries)
+        Log odds of x for every entry, learnt without the fold of the entry.
     """
     cuts = np.searchsorted(folds, np.arange(1, int(folds.max(initial=0)) + 1))
     sides, weights = np.split(side[:, None], cuts), np.split(weight[:, None], cuts)
     parts = list(zip(np.split(design, cuts), sides, weights, strict=True))
     eye, factors = np.eye(design.shape[1]), []
-    grams = np.zeros((len(parts) + 1, *eye.shape))  # the last is of what is left out of all: nothing
+    # The last matrix belongs to the fit on all entries, from which no fold is left out.
+    grams = np.zeros((len(parts) + 1, *eye.shape))
     for fold, (part, _, seen) in enumerate(parts):
         scaled = part if np.all(seen == 1.0) else part * np.sqrt(seen)
-        grams[fold] = scaled.T @ scaled  # of one matrix, in half the time
+        grams[fold] = scaled.T @ scaled  # the product of a matrix with itself takes half the time
     total = grams.sum(axis=0) / 4.0 + 1e-3 * eye
     for gram, penalty in itertools.product(grams, penalties):
         information = total - gram / 4.0 + penalty
         factor, failed = dpotrf(information)
-        if failed:  # columns that all but depend on one another, summed in single precision
+        # The columns are nearly dependent, and the sums were made in single precision.
+        if failed:
             factor, _ = dpotrf(information + ROUNDING_RIDGE * np.trace(information) * eye)
         factors.append(factor)
     found = np.zeros((len(grams), len(penalties), design.shape[1]))
-    same = bool(np.all(weight == weight[:1]))  # of entries unlike in weight a few may be half of all
+    # If weights differ, a few entries may carry half of the weight; then none may be left out.
+    same = bool(np.all(weight == weight[:1]))
     thin = min(max(len(design) // (MIN_ENTRIES_PER_COLUMN * design.shape[1]), 1), MAX_THINNING) if same else 1
     few = [(part[::thin].copy(), own[::thin], thin * seen[::thin]) for part, own, seen in parts] if thin > 1 else parts
     for step in range(steps + (thin > 1)):
         slopes = np.zeros_like(found)
         flat = found.reshape(-1, design.shape[1]).T.astype(np.float32)
         for fold, (part, own, seen) in enumerate(few if step < steps else parts):
-            wrong = own - 0.5 - 0.5 * np.tanh(part @ (flat / 2.0))  # which is faster than expit
+            wrong = own - 0.5 - 0.5 * np.tanh(part @ (flat / 2.0))  # the hyperbolic tangent is faster than expit
             slope = ((seen * wrong).T @ part).reshape(found.shape)
             slopes += slope
             slopes[fold] -= slope[fold]

@@ -1,4 +1,7 @@
-"""DOC"""
+"""Scores: one number for each output, which is larger where x is more likely.
+
+The events of a score are its tails.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,12 @@ from epsaudit.witnesses.feature import Feature
 class Score(Protocol):
     """A fitted score.
 
-    One with an attribute ``learnt`` that is true was fitted so closely that the outputs it was fitted on overstate it.
+    A score whose attribute ``learnt`` is true was fitted so closely that it looks better on its training outputs than
+    it is.
     """
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        """Return shape (size,), larger where x is likelier, NaN where the score has no opinion."""
+        """Return one number for each output, larger where x is more likely; NaN if the score does not apply."""
 
     def at_least(self, threshold: float) -> Event:
         """Return the event that the score is at least ``threshold``."""
@@ -37,7 +41,7 @@ class Score(Protocol):
 
 @dataclass(frozen=True)
 class Monotone:
-    """A feature itself, or its negative, as the score: its events are tails."""
+    """A score that is a feature (``sign`` 1) or its negative (``sign`` -1). Its events are tails of the feature."""
 
     feature: Feature
     sign: int
@@ -56,7 +60,11 @@ class Monotone:
 
 @dataclass(frozen=True)
 class PiecewiseRatio:
-    """A log-likelihood ratio that is constant on single outputs (atoms) and on intervals of a feature."""
+    """A log-likelihood ratio that is constant on each of some single outputs (atoms) and intervals of a feature.
+
+    ``atom_values`` and ``interval_values`` are the log ratios of the ``atoms`` and of the intervals between the
+    ``edges``.
+    """
 
     feature: Feature
     atoms: tuple[Hashable, ...]

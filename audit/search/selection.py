@@ -1,4 +1,7 @@
-"""DOC"""
+"""The choice of an event: the objectives of audits, and one rule that compares all candidates.
+
+Only training outputs are used here, so that the choice costs no confidence.
+"""
 
 from __future__ import annotations
 
@@ -22,26 +25,39 @@ from epsaudit.witnesses.events import Interval, Region
 from epsaudit.witnesses.witness import Witness
 
 OPTIMISTIC_SD = 0.25
-"""[measured] Standard errors by which an optimistic bound is lowered, and of an event's own counts, if that is more,
-those by which a cautious one is. Gaussian noise audited as Gaussian DP, a million runs, 60 seeds: where bounds are
-taken for known that are not cautious, 4 end with 0, as pooled log odds of rare outputs were too high; else none."""
+"""[measured] Number of standard errors by which log odds are lowered for an optimistic bound. See `CAUTIOUS_SD` for the
+measurement."""
 CAUTIOUS_SD = 1.0
-"""[measured] Standard errors by which an optimistic bound is lowered, and of an event's own counts, if that is more,
-those by which a cautious one is. Gaussian noise audited as Gaussian DP, a million runs, 60 seeds: where bounds are
-taken for known that are not cautious, 4 end with 0, as pooled log odds of rare outputs were too high; else none."""
+"""[measured] Number of standard errors of an event's own counts by which log odds are lowered for a cautious bound, if
+that is more than usual. Gaussian noise was audited as Gaussian DP with a million runs and 60 seeds. If bounds are
+treated as known without this caution, 4 audits end with a bound of 0, because pooled log odds of rare outputs were too
+high; with it, none does."""
 N_TANGENTS = 24
-"""[time] Points of a claim's privacy profile that are compared, in proportion to which it takes time."""
+"""[time] Number of points of a claim's privacy profile that are compared. The time is proportional to it."""
 FALLBACK_WITNESS = Witness(Region(intervals=(Interval(),)), None)
-"""For outputs on which no family has an opinion."""
+"""The witness for outputs to which no family applies. Its event contains every number."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A witness, the certificate to use with it, and the bound that training predicts for the two.
+    """A witness, the certificate to use with it, and the bound that training predicts for both.
 
-    The significance compares choices of which no bound above 0 is predicted: correct less wrong guesses, a run.
-    ``learnt`` says whether the witness cuts a learnt score; ``optimistic`` is the bound if log odds are lowered less,
-    ``cautious`` that if they are lowered by the error of the event's own counts, if it is more.
+    Attributes
+    ----------
+    witness : Witness
+        The chosen events.
+    certificate : Certificate
+        The certificate that turns the counts of these events into a bound.
+    predicted : float
+        The bound that training predicts.
+    significance : float
+        Rate of correct minus wrong guesses. It compares choices for which no bound above 0 is predicted.
+    learnt : bool
+        Whether the events are tails of a learnt score.
+    optimistic : float
+        The predicted bound if log odds are lowered less.
+    cautious : float
+        The predicted bound if log odds are lowered by the standard error of the event's own counts, where that is more.
     """
 
     witness: Witness
@@ -54,23 +70,28 @@ class Choice:
 
 
 choice_rank = attrgetter("predicted", "significance")
-"""What choices are compared by."""
+"""Key by which choices are compared: the predicted bound first, then the significance."""
 NO_CHOICE = Choice(FALLBACK_WITNESS, Box(), 0.0)
+"""The choice if there is no candidate."""
 
 
 class Objective(Protocol):
-    """What events are chosen for."""
+    """The quantity for which events are chosen."""
 
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> Sequence[Choice]:
-        """Return the best events of a candidate, its log odds lowered by so many errors, by default its own."""
+        """Return the best events of a candidate.
+
+        Log odds are lowered by ``n_errors`` standard errors, by default by the candidate's own number.
+        """
 
 
 def best_of(
     candidates: Iterable[CandidateScore], objective: Objective, n_errors: float | None = None, parts: float = math.inf
 ) -> Choice:
-    """Return the best choice of all, or of events of at most so many ``parts``, which `count_parts` counts.
+    """Return the best choice among all candidates, restricted to events of at most ``parts`` parts (see `count_parts`).
 
-    Near ties go to the earlier and simpler one.
+    A later candidate must exceed the best bound so far by its margin, so that near ties go to the earlier and simpler
+    one.
     """
     best = NO_CHOICE
     for candidate in candidates:
@@ -85,9 +106,9 @@ def best_of(
 
 @dataclass(frozen=True)
 class Bound:
-    """The objective of an audit of fixed size: the bound that a certificate is predicted to give.
+    """The objective of an audit of fixed size: the bound that the certificate is predicted to give.
 
-    It is on the parameter of the ``claim``, after so many certification ``runs`` on both datasets together.
+    It bounds the parameter of ``claim`` after ``runs`` certification runs on both datasets together.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> from epsaudit.search import Tails, candidate_scores
@@ -104,7 +125,7 @@ class Bound:
     _known: dict[tuple[CandidateScore, float | None], list[Choice]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Choices of before: limits take most of the time."""
+    """Choices of earlier calls. Confidence limits take most of the time."""
 
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
         if (candidate, n_errors) in self._known:
@@ -113,15 +134,18 @@ class Bound:
         found: list[tuple[Certificate, Floats, Counts, Codes, Codes]] = []
         touched = []
         for upper, lower, correct, wrong in candidate.rates(n_errors):
-            # of events than which no other has more correct and fewer wrong guesses, for limits are slow to compute
+            # Keep only events for which no other event has more correct and fewer wrong guesses, because confidence
+            # limits are slow to compute.
             order = np.lexsort((-correct, wrong))
             most = np.maximum.accumulate(correct[order])
             worth = np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
             upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            none = np.zeros(1)  # all as guesses 'x': no certificate of one game tells these apart
+            # All guesses are counted as guesses 'x': certificates of one game make no difference between the sides.
+            none = np.zeros(1)
             counts = Counts(half, half, right, false, none, none, events=events)
-            small = right + false <= half  # of a larger event the box reads the complement, which is a candidate, too
+            # For a larger event, the box would use its complement, which is a candidate of its own.
+            small = right + false <= half
             if events == 1 and small.any():
                 bounds = np.where(small, Box().parameter(self.claim, counts, self.confidence), 0.0)
                 found.append((Box("x" if upper[0] >= 0 else "x_prime"), bounds, counts, upper, lower))
@@ -131,19 +155,20 @@ class Bound:
                 continue
             steepest = float(np.max(np.log((right + 0.5) / (false + 0.5))))
             tangents = np.linspace(0.0, max(steepest, 0.1), N_TANGENTS)
-            # at slope e^tangent the best event is the one that gains most over it
+            # At the slope e^tangent, the best event is the one with the largest gain over this slope.
             at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
             counts = Counts(half, half, right[at], false[at], none, none, events=events)
             deltas = MembershipGame().delta(counts, tangents, self.confidence)
             touched.append((tangents, deltas, counts, upper[at], lower[at]))
-        if touched:  # all at once: a curve is searched about as fast for many tangents as for one
+        # All tangents are computed at once: many take about as long as one.
+        if touched:
             together = (np.concatenate([one[part] for one in touched]) for part in (0, 1))
             smallest = np.split(self.claim.least_at(*together), len(touched))
             for (tangents, _, *rest), bounds in zip(touched, smallest, strict=True):
                 found.append((MembershipGame(float(tangents[int(np.argmax(bounds))])), bounds, *rest))
         best = []
         for certificate, bounds, counts, upper, lower in found:
-            # the largest bound; where none is above 0, the largest lead of correct over wrong guesses
+            # Take the largest bound, or, if no bound is above 0, the largest lead of correct over wrong guesses.
             lead = (counts.correct - counts.wrong) / counts.runs
             at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
             best.append((certificate, bounds[at], lead[at], counts.events, int(upper[at]), int(lower[at])))

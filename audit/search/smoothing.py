@@ -1,4 +1,9 @@
-"""DOC"""
+"""Smoothed estimates of how often an event is a correct guess.
+
+The log odds of a correct guess are estimated for all nested events of a score at once, so that rare events borrow
+information from common ones. The derivation is in docs/explanation/smoothing.md. The estimates decide which event is
+chosen; they cannot make a bound invalid.
+"""
 
 from __future__ import annotations
 
@@ -13,41 +18,42 @@ from epsaudit.outputs.normal_form import (
 )
 
 WALK_VARIANCES = tuple(np.geomspace(1e-6, 10.0, 7))
-"""[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
+"""[chosen] Variances of the change of the log odds for each logit of the rank, if the log odds are a random walk. The
+value with the largest marginal likelihood is taken."""
 BEND_VARIANCES = tuple(np.geomspace(1e-5, 1e-1, 4))
-"""[chosen] Variances of the log odds, and of their slope, along the logit of the rank; the likeliest is taken."""
+"""[chosen] Variances of the change of the slope of the log odds, if the log odds are a line that bends. The value with
+the largest marginal likelihood is taken."""
 LOGITS_PER_PROBIT = 1.7
-"""[formula] Logits in a probit of the rank at which the logistic and the normal distribution are nearest, within 0.01.
-Log odds may be a line along that, too, as those of Gaussian noise are. Without such lines 10 of the 60 audits above end
-with 0, and 4 with; prefix sums certify 0.810 on average of 24 seeds, and 0.827."""
+"""[formula] Number of logits in one probit of the rank for which the logistic and the normal distribution are closest,
+within 0.01. The log odds may be a line along the probit, as those of Gaussian noise are. In 60 audits of Gaussian noise
+as Gaussian DP with a million runs, 10 audits end with a bound of 0 without such lines, and 4 with them. The mean bound
+of prefix sums over 24 seeds is 0.810 without them, and 0.827 with them."""
 SINH_RATE = 0.15
-"""[measured] Log odds may be a line along the hyperbolic sine of so many times the logit of the rank, too: in the tails
-a power of the rank, as near the end of a support.
-Report noisy max 4, 4.3 million runs: the chosen events are worth 0.78 of an oracle's without such lines, 0.87 with, and
-0.85 with 0.25; no other row of the public benchmark changes by more than 0.006."""
+"""[measured] The log odds may also be a line along the hyperbolic sine of this number times the logit of the rank. In
+the tails this is a power of the rank, as near the end of a support. For report noisy max 4 and 4.3 million runs, the
+chosen events are worth 0.78 of an oracle's without such lines, 0.87 with them, and 0.85 if this number is 0.25. No
+other row of the public benchmark changes by more than 0.006."""
 PLATEAU_LOGITS = (1.0, 3.0, math.inf)
-"""[measured] Logits of the rank beyond which the log odds may be constant, as those of a pure mechanism are. Laplace
-learnt from 20,000 outputs a side: the lowest decile of what a million runs certify is 0.993, and 0.991 without."""
+"""[measured] Logits of the rank beyond which the log odds may be constant, as those of a pure mechanism are. If Laplace
+noise is learnt from 20,000 outputs of each side, the lowest decile of the bounds that a million runs certify is 0.993,
+and 0.991 without plateaus."""
 MAX_INDEPENDENT_LEVELS = 16
-"""[measured] Levels up to which the log odds of each are its own. A sequential audit of a function that raises on one
-side alone is over after 605 runs, and after 2,070 if this is 4."""
+"""[measured] Maximum number of thresholds for which the log odds of the cells are independent. A sequential audit of a
+function that raises on one side only ends after 605 runs, and after 2,070 if this number is 4."""
 N_LIKELIHOOD_STEPS = 2
-"""[measured] Newton's steps towards the likeliest log odds of counts, which tell more where none was seen of many.
-Report noisy max 4 at 4.3 million runs: a median of 0.57 of an oracle's without a step, and 0.67 with two."""
+"""[measured] Number of Newton steps towards the most likely log odds of the counts. They matter in cells in which one
+side was never seen. For report noisy max 4 with 4.3 million runs, the median share of an oracle's bound is 0.57 without
+a step, and 0.67 with two."""
 LEVEL_VARIANCE = 4.0
-"""[chosen] Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
+"""[chosen] Prior variance of the log odds at the median. It is wide."""
 LINE_VARIANCE = 0.01
-"""[chosen] Prior variances of the log odds at the median, and of their slope along the logit of the rank: wide."""
+"""[chosen] Prior variance of the slope of the log odds, if they are a line. It is wide."""
 
 
 def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
-    """Log odds of a correct guess, and their standard error, of nested events; both of shape (levels,).
+    """Return the log odds of a correct guess for nested events, and their standard errors, both of shape (levels,).
 
-    ``tails`` are counts of correct and of wrong guesses, increasing along axis 1. The log odds between neighbouring
-    events are a Gaussian process along the logit of their rank that leaves the median as a random walk, or as a line
-    that bends, there, along the probit, or along a power of the rank. Of some variances the likeliest is taken: one
-    that hardly moves, as where a loss is bounded, pools far tails with what is common; one that moves follows the
-    counts.
+    ``tails`` has shape (2, levels): the numbers of correct and of wrong guesses in each event, increasing along axis 1.
     """
     seen = np.diff(tails, axis=1, prepend=0.0) + 0.5
     guesses = seen.sum(axis=0)
@@ -61,7 +67,8 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
             guesses - 1.0,
             seen[0] - 0.5,
         )
-        prior = _select_covariance(place, raw, noise)  # for all steps; one that hardly moves would overshoot
+        # One covariance serves all steps: a new one that hardly moves would make a step overshoot.
+        prior = _select_covariance(place, raw, noise)
         for _ in range(N_LIKELIHOOD_STEPS):
             factor, _ = dpotrf(prior + np.diag(noise))
             odds = raw - noise * dpotrs(factor, raw)[0]
@@ -74,7 +81,7 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
     share = expit(raw - noise * (inverse @ raw))
     correct, weights = np.cumsum(guesses * share), guesses * share * (1.0 - share)
     weighed = weights * noise
-    explained = np.tril(weighed[:, None] * inverse * weighed)  # twice, but for what lies on the diagonal
+    explained = np.tril(weighed[:, None] * inverse * weighed)  # off-diagonal terms occur twice, the diagonal once
     explained = np.cumsum(2.0 * explained.sum(axis=1) - np.diagonal(explained))
     variance = np.cumsum(weights * weighed) - explained
     error = np.sqrt(np.maximum(variance, 0.0)) * total / (correct * (total - correct))
@@ -82,15 +89,22 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
 
 
 def compute_one_sided_variance(odds: Floats, seen: Floats) -> Floats:
-    """Variance of log odds where one side was never seen: the deviance from even odds tells it better than counts."""
+    """Return the variance of log odds where one of the two sides was never seen among ``seen`` outputs.
+
+    There the deviance from even odds describes the uncertainty better than the usual sum of inverse counts.
+    """
     return np.asarray(odds**2 / (2.0 * math.log(2.0) * seen))
 
 
 def _select_covariance(place: Floats, raw: Floats, noise: Floats) -> Floats:
-    """Covariance of the process under which ``raw``, seen at increasing places with these variances, is likeliest."""
+    """Return the prior covariance with the largest marginal likelihood of the observed log odds.
+
+    ``raw`` are the observed log odds with the variances ``noise``, at increasing logits of the rank ``place``.
+    """
     far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
     near = np.minimum(far[:, None], far)
-    # steps of walks away from the median, on both sides, are independent: their sums are one tridiagonal system
+    # The steps of a random walk away from the median are independent, on both sides. Differences of neighbours
+    # therefore lead to one tridiagonal system.
     order = np.lexsort((far, place >= 0.0))
     first = np.diff(place[order] >= 0.0, prepend=place[0] < 0.0)
 
@@ -104,7 +118,7 @@ def _select_covariance(place: Floats, raw: Floats, noise: Floats) -> Floats:
     pivots, ratios, _ = dpttrf((walks + own + steps(own)).ravel(), np.tile(-steps(own), len(walks))[1:])
     solved = dpttrs(pivots, ratios, np.tile(seen, len(walks)).T)[0].T.reshape(2, *walks.shape)
     (fit, both), (_, level) = np.einsum("avn,bn->abv", solved, seen)
-    gains = 1.0 + LEVEL_VARIANCE * level  # of a level that is the same on both sides
+    gains = 1.0 + LEVEL_VARIANCE * level  # the level at the median is common to both sides
     evidence = LEVEL_VARIANCE * both**2 / gains - fit - np.log(gains) - np.log(pivots).reshape(walks.shape).sum(axis=1)
     curves = []
     probit, steep = LOGITS_PER_PROBIT * ndtri(expit(place)), np.sinh(SINH_RATE * place) / SINH_RATE
@@ -114,7 +128,7 @@ def _select_covariance(place: Floats, raw: Floats, noise: Floats) -> Floats:
         bend, line = low**2 * (3.0 * high - low) / 6.0 * same, LEVEL_VARIANCE + LINE_VARIANCE * np.outer(along, along)
         curves.append(line + np.multiply.outer(bends, bend))
     bent = np.concatenate(curves)
-    # in a last row, the root of a covariance with what was seen holds that in units of chance
+    # The last row of the Cholesky factor contains the observations in units of standard deviations.
     roots = np.zeros((len(bent), len(raw) + 1, len(raw) + 1))
     roots[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
     roots[:, :-1, :-1] = bent

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Piecewise linear functions of one feature, as columns for a regression."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.learnt import Term
 
 KNOT_RANKS = (0.01, 0.1, 0.3, 0.47, 0.53, 0.7, 0.9, 0.99)
-"""[measured] Knots of hat functions, in ranks: far out, where events are cut, and close in the middle, where the
-likelihood ratio of two Laplace laws has a step: prefix sum has a share of 0.96, and of 0.90 with one knot there."""
+"""[measured] Ranks of the knots of hat functions. Some are far out, where events are cut. Others are close to the
+middle, where the likelihood ratio of two Laplace laws has a step: prefix sum has a share of 0.96, and of 0.90 with only
+one knot there."""
 
 
 def compute_hat_functions(numbers: Floats, knots: Floats) -> Singles:
-    """Hat functions at increasing knots, shape (size, knots); constant beyond the ends."""
+    """Return the values of the hat functions at increasing knots, shape (size, knots).
+
+    A hat function is 1 at its own knot, 0 at all other knots, and linear between knots. The first and the last hat
+    function stay constant beyond the ends.
+    """
     found, rest = np.empty((len(knots), len(numbers)), np.float32), 1.0
     for hat, knot, width in zip(found, knots, np.diff(knots), strict=False):
         ramp = np.clip((numbers - knot) / width, 0.0, 1.0)
@@ -34,12 +39,12 @@ def compute_hat_functions(numbers: Floats, knots: Floats) -> Singles:
 
 
 def mark_non_finite(numbers: Floats) -> NDArray[np.bool_]:
-    """Where numbers are -inf, inf and NaN, shape (3, size)."""
+    """Return where numbers are -inf, inf and NaN, shape (3, size)."""
     return np.array([numbers == -np.inf, numbers == np.inf, np.isnan(numbers)])
 
 
 def compute_quantiles(ordered: Floats, shares: Sequence[float]) -> Floats:
-    """What `numpy.quantile` gives, of numbers in order."""
+    """Return the quantiles of sorted numbers, as `numpy.quantile` does, without sorting again."""
     place = (len(ordered) - 1) * np.asarray(shares)
     below = place.astype(int)
     low, high, far = ordered[below], ordered[np.minimum(below + 1, len(ordered) - 1)], place - below
@@ -48,9 +53,18 @@ def compute_quantiles(ordered: Floats, shares: Sequence[float]) -> Floats:
 
 @dataclass(frozen=True)
 class FeatureBasis:
-    """Columns that describe one feature: hat functions at a few knots, and indicators of -inf, inf and NaN.
+    """The columns that describe one feature in a regression.
 
-    Of a ``linear`` one the first of two hats is left out: it is what the second leaves.
+    Attributes
+    ----------
+    feature : Feature
+        The feature.
+    knots : array
+        Increasing knots of the hat functions.
+    odd : array of shape (3,)
+        Whether there is an indicator column for -inf, for inf and for NaN.
+    linear : bool
+        Whether the basis is one straight line between two knots. It then has one column, the second hat function.
     """
 
     feature: Feature
@@ -60,9 +74,11 @@ class FeatureBasis:
 
     @property
     def width(self) -> int:
+        """Number of columns."""
         return max(len(self.knots) - self.linear, 0) + int(self.odd.sum())
 
     def columns(self, numbers: Floats) -> Singles:
+        """Return the columns for the given numbers, shape (size, width)."""
         finite = np.isfinite(numbers)
         if finite.all() and len(self.knots) and not self.odd.any():
             return compute_hat_functions(numbers, self.knots)[:, int(self.linear) :]
@@ -76,7 +92,7 @@ class FeatureBasis:
         return np.concatenate([found, indicators], axis=1, dtype=np.float32)
 
     def term(self, coefficients: Floats) -> Term:
-        """The term that these coefficients of the columns make."""
+        """Return the `Term` of a learnt score that the coefficients of the columns stand for."""
         of_hats = self.width - int(self.odd.sum())
         values = [*([0.0] if self.linear else []), *coefficients[:of_hats].tolist()]
         rest = iter(coefficients[of_hats:].tolist())
@@ -87,9 +103,11 @@ class FeatureBasis:
 def build_bases(
     group: Sequence[Feature], data: Encoding, rows: NDArray[np.int64], lines: bool = False
 ) -> tuple[list[FeatureBasis], list[FeatureBasis]]:
-    """The basis of each feature, and one of a line between ends if ``lines``, else the same.
+    """Return the spline basis of each feature and, if ``lines`` is true, a linear basis between its end points.
 
-    Knots are quantiles in these rows, or each number where few differ. Indicators are of what any feature often is.
+    If ``lines`` is false, the spline bases are returned twice. Knots are quantiles of the given rows, or all distinct
+    values if there are few. Indicator columns exist for those of -inf, inf and NaN that any feature of the group takes
+    often.
     """
     ordered, odd = [], np.zeros(3, bool)
     for one in (data.numbers(feature)[rows] for feature in group):

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Tails of single features, the simplest family: events such as {y <= t}."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ class Tails(TableFamily):
     def candidates(
         self, data: Encoding, features: Sequence[Feature] | None = None, n_errors: float | None = None
     ) -> Iterator[CandidateScore]:
-        """Yield two candidates a feature, which need no fitting; by default of those that tell most.
+        """Yield two candidates for each feature, by default for the univariate features of the table.
 
-        Log odds are lowered by so many ``n_errors``, by default for the best of all that were tried.
+        Log odds are lowered by ``n_errors`` standard errors, by default by the number that allows for choosing the best
+        of all features that were tried.
         """
         n_errors = compute_selection_sd(data.features.n_tried) if n_errors is None else n_errors
         for feature in data.features.univariate if features is None else features:
@@ -30,5 +31,6 @@ class Tails(TableFamily):
                 found = CandidateScore.of(Monotone(feature, 1), numbers, data.group, data.weight, n_errors=n_errors)
                 if found is not None and len(found.thresholds) > 1:
                     for one, other in ((found, found.mirrored), (found.mirrored, found)):
-                        if one.lead > 1.0 or other.lead <= 1.0:  # what guesses wrong throughout is no candidate
+                        # A candidate whose guesses are wrong throughout is left out.
+                        if one.lead > 1.0 or other.lead <= 1.0:
                             yield one

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Features that combine several parts of an output: two numbers, or all coordinates of a vector."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ OPERATIONS: dict[str, Callable[[Floats, Floats], Any]] = {
     "min": np.minimum,
     "==": lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, a == b),
 }
+"""Operations of two numbers. The result is NaN if one of them is."""
 STATISTICS = ("sum", "max", "min", "argmax", "argmin", "lead", "norm", "distinct", "numbers")
+"""Names of the statistics of all coordinates, as `CoordinateStatistic` explains them."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Combination:
 
     @property
     def phrases(self) -> tuple[str, str] | None:
+        """For '==', the conditions that the numbers are equal, and that they are not; otherwise None."""
         first, second = self.first.label, self.second.label
         return (f"{first} = {second}", f"{first} != {second}") if self.operation == "==" else None
 
@@ -60,11 +63,11 @@ class Combination:
 
 @dataclass(frozen=True)
 class CoordinateStatistic:
-    """One number that sums up so many coordinates; those that are NaN are left out, an output without any has none.
+    """A statistic of the first ``size`` coordinates. Coordinates that are NaN are left out.
 
-    The statistics are sum, max, min, argmax (the first; the size where all are equal), argmin, lead (greatest less
-    second greatest), norm (root of the sum of squares), distinct (how many different numbers) and numbers (how many
-    finite ones).
+    The statistics are sum, max, min, argmax (the first position of the maximum; ``size`` if all coordinates are equal),
+    argmin, lead (largest minus second largest), norm (root of the sum of squares), distinct (number of different
+    numbers) and numbers (number of finite numbers). An output without any number has the statistic NaN.
     """
 
     statistic: str
@@ -105,7 +108,10 @@ class CoordinateStatistic:
 
 @dataclass(frozen=True)
 class FirstOrLastPosition(FormattedLabel):
-    """The place of the first finite number of a vector, or the last; the size where none is, NaN without any number."""
+    """The position of the first or last finite number of a vector.
+
+    It is ``size`` if no number is finite, and NaN if the vector holds no number at all.
+    """
 
     size: int
     last: bool = False
@@ -113,6 +119,7 @@ class FirstOrLastPosition(FormattedLabel):
 
     @property
     def which(self) -> str:
+        """Either 'first' or 'last'."""
         return "last" if self.last else "first"
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -124,7 +131,7 @@ class FirstOrLastPosition(FormattedLabel):
 
 @dataclass(frozen=True)
 class FirstOrLastNumber(FirstOrLastPosition):
-    """The first finite number of a vector, or the last; NaN where there is none."""
+    """The first or last finite number of a vector; NaN if there is none."""
 
     form = "{0.which} number"
 
@@ -135,7 +142,7 @@ class FirstOrLastNumber(FirstOrLastPosition):
 
 
 def read_coordinates(outputs: Outputs, size: int) -> Floats:
-    """The coordinates of every output as a matrix of floats, shape (len(outputs), size); NaN where there is none."""
+    """Return the coordinates of every output, shape (len(outputs), size); NaN where there is none."""
     rows = rows_of(outputs)
     if rows is not None and rows.shape[1] == size:
         return rows
@@ -143,7 +150,7 @@ def read_coordinates(outputs: Outputs, size: int) -> Floats:
 
 
 def _mark_missing(columns: Floats, numbers: Floats) -> Floats:
-    """NaN for what holds no number, an exception or a vector of NaN, whatever else is in the block."""
+    """Set the numbers of outputs that hold no number at all to NaN, whatever other outputs hold."""
     missing = np.flatnonzero(np.isnan(columns[:, :1]).all(axis=1))
     numbers[missing[np.isnan(columns[missing]).all(axis=1)]] = np.nan
     return numbers

@@ -1,4 +1,8 @@
-"""DOC"""
+"""Events and datasets as Python expressions, for scripts that reproduce a finding without this package.
+
+The expressions use three helpers that the scripts define: ``number(y, ...)`` reads a number off an output, ``plain(y)``
+turns an output into plain values, and ``y`` is the output.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,15 @@ from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind
 from epsaudit.witnesses.witness import Witness
 
 MAX_SIMPLE_PARTS = 2
-"""[chosen] Thresholds and single outputs of an event that reads well, both events of a witness together."""
+"""[chosen] Maximum number of thresholds and single outputs, in both events of a witness together, that are easy to
+read."""
 
 
 def count_parts(witness: Witness) -> float:
-    """Count thresholds and single outputs of both events; infinity where one of them is no short condition."""
+    """Return the number of thresholds and single outputs of both events.
+
+    The number is infinity if an event has no short condition.
+    """
     parts = 0
     for event in (witness.guess_x, witness.guess_x_prime):
         if event is not None:
@@ -36,7 +44,7 @@ def count_parts(witness: Witness) -> float:
                 write_condition(event)
             except NoShortCondition:
                 return math.inf
-            assert isinstance(event, Region)  # of others there is no short condition
+            assert isinstance(event, Region)  # events of other classes have no short condition
             parts += len(event.included) + len(event.excluded)
             for one in event.intervals:
                 parts += math.isfinite(one.low) + math.isfinite(one.high)
@@ -44,35 +52,38 @@ def count_parts(witness: Witness) -> float:
 
 
 MAX_CONDITION_LENGTH = 300
-"""[chosen] Characters of a condition that a person reads; of anything longer the event's own text says more."""
+"""[chosen] Maximum number of characters of a condition. A longer condition is harder to read than the text of the
+event."""
 STATISTIC_EXPRESSIONS = {
     "sum": "sum({} or [math.nan])",
     "max": "max({}, default=math.nan)",
     "min": "min({}, default=math.nan)",
     "norm": "math.hypot(*{} or [math.nan])",
 }
+"""Expressions for statistics of a list of numbers."""
 KIND_EXPRESSIONS = {
     "raised": "isinstance(y, BaseException)",
     "string": "isinstance(y, str)",
     "mapping": "(isinstance(y, dict) or hasattr(y, 'columns'))",
     "set": "isinstance(y, (set, frozenset))",
 }
+"""Expressions that test the kind of an output."""
 
 
-class NoShortCondition(Exception):  # noqa: N818  # no error: the answer that there is no short condition
-    """Why an event cannot be written as a short condition, as the end of a sentence."""
+class NoShortCondition(Exception):  # noqa: N818  # it is an answer and not an error
+    """The reason why an event cannot be written as a short condition, in words that end a sentence."""
 
 
 def write_condition(event: Event) -> str:
-    """Write an event as a condition on ``y``; raises `NoShortCondition`.
+    """Return an event as a condition on ``y``. Raises `NoShortCondition` if there is no short one.
 
     >>> write_condition(Region(Coordinate(1), (Interval(low=0.5),), included=(None, Raised("ValueError"))))
     "number(y, 1) >= 0.5 or plain(y) in [None, {'raises': 'ValueError'}]"
     """
     if not isinstance(event, Region):
-        raise NoShortCondition(f"the event {event} is of a kind of its own")
+        raise NoShortCondition(f"the event {event} does not consist of intervals and single outputs")
     feature, parts = event.feature, []
-    phrases: tuple[str, str] | None = None  # what holds where the feature is 1, and where it is 0
+    phrases: tuple[str, str] | None = None  # the conditions that the feature is 1, and that it is 0
     match feature if event.intervals else None:
         case Contains(key, ()):
             elements = "getattr(getattr(y, 'flat', y), '__iter__', tuple)()"
@@ -91,7 +102,7 @@ def write_condition(event: Event) -> str:
         if phrases is not None:
             false, true = interval.contains(np.array([0.0, 1.0]))
             if true == false:
-                raise NoShortCondition(f"the event holds {feature.label} whether or not")
+                raise NoShortCondition(f"the event does not depend on whether {feature.label} is 0 or 1")
             parts.append(phrases[0] if true else phrases[1])
         elif interval.low == -math.inf and interval.high == math.inf:
             parts.append(f"not math.isnan({_write_number(feature)})")
@@ -109,6 +120,7 @@ def write_condition(event: Event) -> str:
 
 
 def _write_cell_condition(table: CrossTable, code: int) -> str:
+    """Return the condition that an output falls into one cell of a table."""
     fields = (table.first, table.edges), (table.second, table.edges_second)
     cells = []
     for (feature, edges), place in zip(fields, divmod(code, len(table.edges_second) + 1), strict=True):
@@ -124,7 +136,10 @@ def _write_cell_condition(table: CrossTable, code: int) -> str:
 
 
 def write_literal(value: Any) -> str:
-    """Write a dataset, or an output, as Python; raises `NoShortCondition` for what is not of plain values."""
+    """Return a dataset or an output as a Python expression.
+
+    Raises `NoShortCondition` if it does not consist of plain values.
+    """
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, str, bytes)):
@@ -141,13 +156,13 @@ def write_literal(value: Any) -> str:
     opens, closes, comma = ("[", "]", "") if isinstance(value, list) else ("(", ")", ",")
     parts = [write_literal(part) for part in value]
     runs = [(part, len(list(run))) for part, run in itertools.groupby(parts)]
-    if any(times >= 8 for _, times in runs):  # long runs of equal parts as products
+    if any(times >= 8 for _, times in runs):  # long runs of equal parts are written as products
         return " + ".join(f"{opens}{part}{comma}{closes}{f' * {times}' * (times > 1)}" for part, times in runs)
     return f"{opens}{', '.join(parts)}{comma if len(parts) == 1 else ''}{closes}"
 
 
 def _write_number(feature: Feature) -> str:
-    """Write a feature as a number."""
+    """Return the expression that computes the number of a feature."""
     match feature:
         case Value():
             return "number(y)"
@@ -178,18 +193,18 @@ def _write_number(feature: Feature) -> str:
         case CoordinateStatistic(statistic, size) if statistic in STATISTIC_EXPRESSIONS:
             known = f"[v for i in range({size}) if not math.isnan(v := number(y, i))]"
             return STATISTIC_EXPRESSIONS[statistic].format(known)
-    raise NoShortCondition(f"the event is one of {feature.label}, which is learnt or computed by more than a line")
+    raise NoShortCondition(f"the event depends on {feature.label}, which is learnt or takes more than one line of code")
 
 
 def _write_atoms(atoms: tuple[Hashable, ...]) -> str:
-    """Write outputs as the helper plain() gives them."""
+    """Return a list of outputs as an expression, in the form in which the helper plain() returns them."""
     parts = []
     for atom in atoms:
         if isinstance(atom, Raised):
             if not atom.exception.isidentifier():
                 raise NoShortCondition(f"the event names the exception {atom.exception}")
             parts.append(write_literal({"raises": atom.exception}))
-        elif isinstance(atom, Items) and len(atom) > 1:  # whose order counts
+        elif isinstance(atom, Items) and len(atom) > 1:  # the order of its keys would get lost
             raise NoShortCondition(f"the event names the output {written(atom)}")
         else:
             parts.append(write_literal(atom))

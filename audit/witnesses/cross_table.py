@@ -1,4 +1,4 @@
-"""DOC"""
+"""The cell of an output in a table of two features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from epsaudit.witnesses.parts import CategoryCode
 
 @dataclass(frozen=True)
 class CrossTable(FormattedLabel):
-    """The cell of a table of two features, with rows and columns cut at edges; NaN where one of the two is NaN."""
+    """The cell of a table of two features, whose rows and columns are cut at edges; NaN where a feature is NaN.
+
+    Cells are numbered row by row. ``edges`` cut the first feature into rows, ``edges_second`` the second into columns.
+    """
 
     first: Feature
     second: Feature
@@ -29,16 +32,17 @@ class CrossTable(FormattedLabel):
 
     @property
     def number(self) -> int:
+        """Number of cells."""
         return (len(self.edges) + 1) * (len(self.edges_second) + 1)
 
     def written(self, codes: Sequence[int]) -> str:
-        """Write that an output falls into one of these cells."""
+        """Return the condition that an output falls into one of the cells with the given numbers."""
         parts = []
         for code in codes[:8]:
             row, column = divmod(code, len(self.edges_second) + 1)
-            parts.append(
-                f"({_describe_cell(self.first, self.edges, row)} and {_describe_cell(self.second, self.edges_second, column)})"
-            )
+            first = _describe_cell(self.first, self.edges, row)
+            second = _describe_cell(self.second, self.edges_second, column)
+            parts.append(f"({first} and {second})")
         return " or ".join(parts) + (f" or ... {len(codes) - 8} more cells" if len(codes) > 8 else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
@@ -49,6 +53,7 @@ class CrossTable(FormattedLabel):
 
 
 def _describe_cell(feature: Feature, edges: Sequence[float], code: int) -> str:
+    """Return the condition that a feature falls into the cell ``code`` between ``edges``."""
     if isinstance(feature, CategoryCode | CrossTable):
         return feature.written([code])
     if phrases := getattr(feature, "phrases", None):

@@ -1,4 +1,4 @@
-"""DOC"""
+"""Events: fixed sets of outputs, defined by intervals of a feature and by single outputs."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ class Event(Protocol):
     """A fixed set of outputs."""
 
     def contains(self, outputs: Outputs) -> Mask:
-        """Say of each output whether it lies in the event, shape (size,)."""
+        """Return for each output whether it lies in the event, shape (size,)."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `event_from_dict` turns back into the event."""
+        """Return a JSON object from which `event_from_dict` rebuilds the event."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of the real line; infinite ends are open or closed alike."""
+    """An interval of the real line. It does not matter whether infinite ends are included."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -49,7 +49,7 @@ class Interval:
     includes_high: bool = True
 
     def contains(self, numbers: NDArray[Any]) -> Mask:
-        """Say which numbers lie in the interval; NaN never does."""
+        """Return which numbers lie in the interval. NaN never does."""
         below = numbers <= self.high if self.includes_high or self.high == math.inf else numbers < self.high
         if self.low == -math.inf:
             return np.asarray(below)
@@ -57,9 +57,12 @@ class Interval:
         return np.asarray(above if self.high == math.inf else above & below)
 
     def describe(self, label: str, write: Callable[[float], str] | None = None) -> str:
-        """Write the interval as a condition on ``label``, numbers as ``write`` does, in `find_distinguishing_digits` by default.
+        """Return the interval as a condition on ``label``.
 
-        >>> print(Interval(-sys.float_info.max, 2.5, includes_low=False).describe("y"))  # of finite numbers
+        ``write`` turns a number into text. By default, numbers have as few digits as `find_distinguishing_digits`
+        allows.
+
+        >>> print(Interval(-sys.float_info.max, 2.5, includes_low=False).describe("y"))  # finite numbers only
         -inf < y <= 2.5
         >>> print(Interval(1.0, 1.0 + 1e-9).describe("y"))
         1 <= y <= 1.000000001
@@ -67,7 +70,8 @@ class Interval:
         write = write or functools.partial(format_number, digits=find_distinguishing_digits([self.low, self.high]))
         above, below = ">=" if self.includes_low else ">", "<=" if self.includes_high else "<"
         low, high = write(float(self.low)), write(float(self.high))
-        if write is not repr:  # in a script every number is itself
+        # In a script, numbers are written exactly; in a sentence, the largest finite number means infinity.
+        if write is not repr:
             low = "-inf" if self.low == -sys.float_info.max and not self.includes_low else low
             high, below = ("inf", "<") if self.high == sys.float_info.max else (high, below)
         if self.high == math.inf:
@@ -76,14 +80,14 @@ class Interval:
 
 
 def codes_in(region: Region) -> list[int]:
-    """The values or cells that a region of a `CategoryCode` or of a table holds, by their numbers."""
+    """Return the numbers of the values or cells that a region of a `CategoryCode` or `CrossTable` contains."""
     codes = np.arange(region.feature.number)  # type: ignore[attr-defined]
     return [*np.flatnonzero(sum(interval.contains(codes) for interval in region.intervals)).tolist()]
 
 
 @dataclass(frozen=True)
 class Region:
-    """A union of intervals of one feature, with single outputs (atoms) put in or taken out.
+    """A union of intervals of one feature, to which single outputs (atoms) are added or from which they are removed.
 
     Examples
     --------
@@ -98,7 +102,10 @@ class Region:
     excluded: tuple[Hashable, ...] = ()
 
     def contains(self, outputs: Outputs, numbers: NDArray[Any] | None = None) -> Mask:
-        """Say of each output whether it lies in the event; ``numbers`` are the feature's, if they are known."""
+        """Return for each output whether it lies in the event.
+
+        ``numbers`` are the numbers of the feature, if they are known already.
+        """
         if self.intervals and numbers is None:
             numbers = self.feature(outputs)
         masks = [interval.contains(numbers) for interval in self.intervals]  # type: ignore[arg-type]  # read above
@@ -111,7 +118,7 @@ class Region:
 
     @property
     def numbers(self) -> list[float]:
-        """The ends of its intervals, and the single outputs that are numbers: what it prints."""
+        """All numbers that the text of the event contains: ends of intervals, and single outputs that are numbers."""
         ends = [end for one in self.intervals for end in (one.low, one.high)]
         return [*ends, *(atom for atom in (*self.included, *self.excluded) if type(atom) is float)]
 
@@ -119,23 +126,22 @@ class Region:
         return self.describe(find_distinguishing_digits(self.numbers))
 
     def describe(self, digits: int) -> str:
-        """Write the event as a person would, its numbers in so many significant digits."""
+        """Return the event as a readable condition, with ``digits`` significant digits for each number."""
         parts = []
-        if isinstance(self.feature, CategoryCode | CrossTable):  # it says which of its values or cells these are
+        if isinstance(self.feature, CategoryCode | CrossTable):  # the feature has its own text for values or cells
             parts = [self.feature.written(codes)] if (codes := codes_in(self)) else []
         else:
-            phrases: tuple[str, str] | None = getattr(
-                self.feature, "phrases", None
-            )  # better than a number that is 0 or 1
+            # For a feature that is 0 or 1, a condition reads better than a number.
+            phrases: tuple[str, str] | None = getattr(self.feature, "phrases", None)
             label, write = self.feature.label, functools.partial(format_number, digits=digits)
             if isinstance(self.feature, Deviation):
-                label = self.feature.within(end for one in self.intervals for end in (one.low, one.high))
+                label = self.feature.label_for(end for one in self.intervals for end in (one.low, one.high))
             for interval in self.intervals:
                 false, true = interval.contains(np.array([0.0, 1.0])) if phrases is not None else (False, False)
                 if phrases is not None and true != false:
                     parts.append(phrases[0] if true else phrases[1])
                 elif isinstance(self.feature, Deviation) and interval.low <= 0.0 == interval.high:
-                    parts.append(f"{self.feature.feature.label} = {self.feature.shown}")
+                    parts.append(f"{self.feature.feature.label} = {self.feature.shown_centre}")
                 else:
                     parts.append(interval.describe(label, write))
         if self.excluded:
@@ -147,7 +153,7 @@ class Region:
 
     def to_dict(self) -> dict[str, Any]:
         intervals = []
-        for one in self.intervals:  # JSON has no infinity, and numpy would write np.float64(inf)
+        for one in self.intervals:  # JSON has no infinity, and numpy's repr would be np.float64(inf)
             ends = [float(end) if math.isfinite(end) else repr(float(end)) for end in (one.low, one.high)]
             intervals.append([*ends, one.includes_low, one.includes_high])
         return {
@@ -161,7 +167,7 @@ class Region:
 
 
 def event_from_dict(data: dict[str, Any]) -> Event:
-    """Rebuild an event; raises `AuditError` for what is none."""
+    """Rebuild an event from its JSON object. Raises `AuditError` if the object is not an event."""
     try:
         if data["kind"] == "Region":
             return Region(

@@ -1,4 +1,7 @@
-"""DOC"""
+"""Learnt scores as plain numbers.
+
+They are applied without the library that learnt them, and can be written to JSON and read without running code.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,16 @@ from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.parts import Coordinate
 
 MAX_SHOWN_FEATURES = 5
-"""[chosen] Features of a learnt score that its text names."""
+"""[chosen] Maximum number of features of a learnt score that its text names."""
 
 
 @dataclass(frozen=True)
 class Term(FormattedLabel):
-    """A piecewise linear function of a feature: values at increasing knots, constant beyond; and at -inf, inf, NaN."""
+    """A piecewise linear function of one feature, given by its values at increasing knots.
+
+    Beyond the first and the last knot it is constant. ``below``, ``above`` and ``missing`` are its values at -inf, inf
+    and NaN.
+    """
 
     feature: Feature
     knots: tuple[float, ...]
@@ -43,7 +50,7 @@ class Term(FormattedLabel):
 
 @dataclass(frozen=True)
 class Additive:
-    """A sum of terms: what naive Bayes and logistic regression on piecewise linear functions learn.
+    """A sum of terms, as naive Bayes and logistic regression on piecewise linear functions learn it.
 
     The label names the features whose terms vary most.
     """
@@ -59,7 +66,8 @@ class Additive:
     def __call__(self, outputs: Outputs) -> Floats:
         total, rows = np.zeros(len(outputs)), rows_of(outputs) if len(outputs) else None
         width = max((index for index, _, _ in self._curves), default=-1)
-        if rows is not None and 0 <= width < rows.shape[1] and np.isfinite(rows).all():  # as most are
+        # most outputs are complete vectors
+        if rows is not None and 0 <= width < rows.shape[1] and np.isfinite(rows).all():
             for index, knots, values in self._curves:
                 total += np.interp(rows[:, index], knots, values)
             return total
@@ -69,7 +77,7 @@ class Additive:
 
     @functools.cached_property
     def _curves(self) -> list[tuple[int, Floats, Floats]]:
-        """Coordinate, knots and values of every term, if all terms are such."""
+        """Coordinate, knots and values of every term, or an empty list if some terms have no such form."""
         found = []
         for one in self.terms:
             if isinstance(one.feature, Coordinate) and one.feature.index >= 0 and one.knots:
@@ -79,9 +87,10 @@ class Additive:
 
 @dataclass(frozen=True)
 class Tree:
-    """A binary tree of thresholds on features: value of the leaf that an output falls into.
+    """A binary decision tree. Its value is that of the leaf into which an output falls.
 
-    Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` left, others, NaN too, right; leaves have -1.
+    Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` to node ``left[i]``, and all others, including
+    NaN, to node ``right[i]``. Leaves have the column -1; their values are in ``values``.
     """
 
     features: tuple[Feature, ...]

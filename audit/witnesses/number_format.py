@@ -1,4 +1,4 @@
-"""DOC"""
+"""How numbers are printed in events: with few digits, but different numbers differently."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from epsaudit.outputs.normal_form import (
 )
 
 N_PRINTED_DIGITS = 6
-"""[chosen] Significant digits of a printed number, and those with which all doubles print differently [formula]."""
+"""[chosen] Number of significant digits of a printed number."""
 MAX_PRINTED_DIGITS = 17
-"""[chosen] Significant digits of a printed number, and those with which all doubles print differently [formula]."""
+"""[formula] Number of significant digits with which all doubles are printed differently."""
 
 
 def format_number(number: float, digits: int = N_PRINTED_DIGITS) -> str:
-    """Write a number in so many significant digits, a whole number that would lose some of its own in full.
+    """Return a number as text with ``digits`` significant digits.
+
+    A whole number that would lose digits of its own is written in full.
 
     >>> format_number(0.1 + 0.2), format_number(1234567.0), format_number(1e15), format_number(1234567.8)
     ('0.3', '1234567', '1e+15', '1.23457e+06')
@@ -27,12 +29,14 @@ def format_number(number: float, digits: int = N_PRINTED_DIGITS) -> str:
 
 
 def find_distinguishing_digits(numbers: Iterable[float]) -> int:
-    """Return the fewest significant digits, `N_PRINTED_DIGITS` or more, in which numbers that differ print differently.
+    """Return the smallest number of significant digits with which different numbers are printed differently.
+
+    The result is at least `N_PRINTED_DIGITS`.
 
     >>> find_distinguishing_digits([1.0, 2.0]), find_distinguishing_digits([1.0, 1.0 + 1e-9, math.inf])
     (6, 10)
     """
-    different = {float(number) for number in numbers if number == number}  # NaN prints as it is
+    different = {float(number) for number in numbers if number == number}  # NaN is always printed as nan
     enough = (
         digits for digits in range(N_PRINTED_DIGITS, MAX_PRINTED_DIGITS) if are_distinguishable(different, digits)
     )
@@ -40,5 +44,5 @@ def find_distinguishing_digits(numbers: Iterable[float]) -> int:
 
 
 def are_distinguishable(different: Collection[float], digits: int) -> bool:
-    """Whether different numbers print differently in so many digits."""
+    """Say whether distinct numbers are printed differently with this number of digits."""
     return len({format_number(number, digits) for number in different}) == len(different)

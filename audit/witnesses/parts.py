@@ -1,4 +1,4 @@
-"""DOC"""
+"""Features of one output or of one part of it: its value, its length, its kind, or an element."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ class Value:
 
 
 VALUE = Value()
+"""The feature of outputs that are numbers themselves."""
 
 
 @dataclass(frozen=True)
 class Coordinate(FormattedLabel):
-    """One coordinate of an output that is a vector of numbers, or of a tuple."""
+    """One coordinate of an output that is a vector of numbers or a tuple."""
 
     index: int
     form = "y[{0.index}]"
@@ -61,7 +62,7 @@ class Coordinate(FormattedLabel):
 
 @dataclass(frozen=True)
 class NumberAt(FormattedLabel):
-    """The number at a place inside the output, given by positions and keys; NaN where there is none."""
+    """The number at a place inside the output, given by positions, keys and readings; NaN where there is none."""
 
     path: Path
     form = "{place}"
@@ -73,7 +74,7 @@ class NumberAt(FormattedLabel):
 
 @dataclass(frozen=True)
 class CategoryCode(FormattedLabel):
-    """Which of some values lies at a place, by its number among them; NaN for any other."""
+    """The number of the value at a place inside the output in a list of values; NaN for any other value."""
 
     path: Path
     values: tuple[Hashable, ...]
@@ -82,10 +83,11 @@ class CategoryCode(FormattedLabel):
 
     @property
     def number(self) -> int:
+        """Number of values."""
         return len(self.values)
 
     def written(self, codes: Sequence[int]) -> str:
-        """Write that the value is one of those with these numbers."""
+        """Return the condition that the value is one of those with the given numbers."""
         names, label = [written(self.values[code]) for code in codes], path_label(self.path)
         return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{listed(names)}}}"
 
@@ -96,7 +98,7 @@ class CategoryCode(FormattedLabel):
 
 @dataclass(frozen=True)
 class Length(FormattedLabel):
-    """Length of a string, tuple, list, set or mapping; NaN for what has none."""
+    """The length of a string, tuple, list, set or mapping; NaN for anything else."""
 
     path: Path = ()
     form = "len({place})"
@@ -114,14 +116,17 @@ class Length(FormattedLabel):
 
 @dataclass(frozen=True)
 class HasKind(FormattedLabel):
-    """1 where the output is of this kind, as `epsaudit.outputs.normal_form.kind_of` names it, else 0."""
+    """1 where the output is of this kind, else 0.
+
+    Kinds are named as `epsaudit.outputs.normal_form.kind_of` names them.
+    """
 
     name: str
     form = "[{0.phrases[0]}]"
 
     @property
     def phrases(self) -> tuple[str, str]:
-        """How a person says that it is 1, and that it is 0."""
+        """The conditions that this feature is 1, and that it is 0."""
         if self.name == "raised":
             return "raises", "does not raise"
         noun = self.name if self.name == "None" else with_article(self.name)
@@ -135,7 +140,7 @@ class HasKind(FormattedLabel):
 
 @dataclass(frozen=True)
 class Contains(FormattedLabel):
-    """1 where a set, tuple or list has the element, or a mapping the key, at a place inside the output; else 0."""
+    """1 where the collection at a place inside the output contains an element, or a mapping a key; else 0."""
 
     key: Hashable
     path: Path = field(default=(), metadata=OPTIONAL_FIELD)
@@ -143,6 +148,7 @@ class Contains(FormattedLabel):
 
     @property
     def phrases(self) -> tuple[str, str]:
+        """The conditions that this feature is 1, and that it is 0."""
         place, key = path_label(self.path), written(self.key)
         return f"{place} has {key}", f"{place} has no {key}"
 
@@ -151,7 +157,7 @@ class Contains(FormattedLabel):
         rows = rows_of(part) if len(part) else None
         if rows is not None and type(self.key) is float:
             return equals_number(rows, self.key).any(axis=1).astype(float)
-        key = normal(self.key)  # of NaN the one object that all outputs hold
+        key = normal(self.key)  # NaN becomes the one NaN object that all outputs share
         if columns := columns_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(key in columns.places))
@@ -162,7 +168,7 @@ class Contains(FormattedLabel):
 
 @dataclass(frozen=True)
 class PositionOf:
-    """Where an item stands in a sequence, from 0; NaN where it does not."""
+    """The position of an item in a sequence, counted from 0; NaN where the sequence does not contain the item."""
 
     item: Hashable
     path: Path = field(default=(), metadata=OPTIONAL_FIELD)
@@ -177,18 +183,18 @@ class PositionOf:
         if rows is not None and rows.shape[1] and type(self.item) is float:
             found = equals_number(rows, self.item)
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
-        item = normal(self.item)  # of NaN the one object that all outputs hold
+        item = normal(self.item)  # NaN becomes the one NaN object that all outputs share
         lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 
 
 def equals_number(rows: Floats, number: float) -> Mask:
-    """Where a number stands in rows; NaN is one number."""
+    """Return where rows equal a number. NaN equals NaN."""
     return np.isnan(rows) if number != number else rows == number
 
 
 def elements_of(value: Any) -> Any:
-    """The keys of a mapping, the parts of a sequence or set; nothing of all else."""
+    """Return the keys of a mapping or the elements of a sequence or set; an empty tuple for anything else."""
     if isinstance(value, Items):
         return value.keys
     return value if isinstance(value, (tuple, frozenset)) else ()

@@ -1,4 +1,8 @@
-"""DOC"""
+"""Features as JSON objects and back.
+
+Every class of features has a name that files use for it. The names never change, so that stored results stay readable
+if a class is renamed. Reading a feature constructs plain dataclasses and never runs code from a file.
+"""
 
 from __future__ import annotations
 
@@ -56,15 +60,19 @@ FEATURE_KINDS: dict[str, type] = {
     "Additive": Additive,
     "Tree": Tree,
 }
-"""Classes of features and readings by the name that files use for them. The names never change; classes may."""
+"""Classes of features and readings by the name that files use for them."""
 STORED_NAMES = {kind: name for name, kind in FEATURE_KINDS.items()}
-"""The same table from class to name."""
+"""The name in files for each of these classes."""
 JSON_TYPES: dict[str, tuple[type, ...]] = {"int": (int,), "float": (float, int), "str": (str,), "bool": (bool,)}
-"""What JSON must hold for a field with this annotation. Scripts contain these values as code."""
+"""Types that a JSON value must have for a field with this annotation. They are checked because reproducer scripts
+contain these values as code."""
 
 
 def feature_to_dict(feature: Feature) -> dict[str, Any]:
-    """Return a JSON object that `feature_from_dict` turns back into the feature; of one not `stored_feature`, its text."""
+    """Return a JSON object from which `feature_from_dict` rebuilds the feature.
+
+    For a feature of any other class, the object holds only its text.
+    """
     if type(feature) not in STORED_NAMES:
         return {"kind": type(feature).__name__, "text": feature.label}
     found = {"kind": STORED_NAMES[type(feature)]}
@@ -76,7 +84,7 @@ def feature_to_dict(feature: Feature) -> dict[str, Any]:
 
 
 def feature_from_dict(data: dict[str, Any]) -> Feature:
-    """Rebuild a feature; raises `AuditError` for what is none."""
+    """Rebuild a feature from its JSON object. Raises `AuditError` if the object is not a feature."""
     try:
         fields = {name: _decode_field(value) for name, value in data.items() if name != "kind"}
         kind = FEATURE_KINDS[data["kind"]]
@@ -84,13 +92,14 @@ def feature_from_dict(data: dict[str, Any]) -> Feature:
             if one.name in fields and not isinstance(fields[one.name], JSON_TYPES.get(str(one.type), object)):
                 raise TypeError(one.name)
         feature: Feature = kind(**fields)
-        hash(feature)  # fields of the wrong kind, as lists, are not accepted
+        hash(feature)  # fields of the wrong kind, such as lists, have no hash
         return feature
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise AuditError(f"{data!r} is not a feature of an output.") from None
 
 
 def _encode_field(value: Any) -> Any:
+    """Return a field of a feature as a JSON value."""
     if type(value) in STORED_NAMES:
         return feature_to_dict(value)
     if type(value) is tuple:
@@ -99,6 +108,7 @@ def _encode_field(value: Any) -> Any:
 
 
 def _decode_field(value: Any) -> Any:
+    """Return a field of a feature from its JSON value. Lists become tuples."""
     if isinstance(value, dict):
         return feature_from_dict(value) if "kind" in value else from_json(value)
     return tuple(map(_decode_field, value)) if isinstance(value, list) else value

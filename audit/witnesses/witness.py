@@ -1,4 +1,7 @@
-"""DOC"""
+"""A witness: the events that an audit counts.
+
+It is fixed before the certification runs, and does not depend on how it was found.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from epsaudit.witnesses.number_format import find_distinguishing_digits
 
 @dataclass(frozen=True)
 class Witness:
-    """What tells x from x': outputs in ``guess_x`` are guesses 'x', those in ``guess_x_prime`` guesses 'x''.
+    """The events by which an audit guesses the dataset of an output.
 
-    At least one of the two events is given; they are disjoint, and outputs in neither are abstentions.
+    Outputs in ``guess_x`` are guesses 'x', outputs in ``guess_x_prime`` are guesses 'x''. At least one of the two
+    events is given. They are disjoint; for outputs in neither event there is no guess.
     """
 
     guess_x: Event | None
@@ -40,18 +44,21 @@ class Witness:
         return (self.guess_x is not None) + (self.guess_x_prime is not None)
 
     def guesses(self, outputs: Outputs) -> tuple[Mask | None, Mask | None]:
-        """Say of each output whether it is a guess 'x', and whether it is a guess 'x''; None for an event not given.
+        """Return for each output whether it is a guess 'x', and whether it is a guess 'x''.
 
-        Raises `AuditError` if an output lies in both events: it would count for whichever side it came from.
+        The result for an event that is not given is None. Raises `AuditError` if an output lies in both events, because
+        it would count as a correct guess on both datasets.
         """
-        if outputs.dtype.kind in "biu":  # counted by hand: an audit's outputs are in normal form already
+        # An audit's outputs are in normal form already; arrays that a user counts may not be.
+        if outputs.dtype.kind in "biu":
             outputs = normal_array(outputs)
         first, second = self.guess_x, self.guess_x_prime
         if first is None or second is None:
             guesses = None if first is None else first.contains(outputs)
             return guesses, None if second is None else second.contains(outputs)
         if isinstance(first, Region) and isinstance(second, Region) and first.feature == second.feature:
-            numbers = first.feature(outputs) if first.intervals or second.intervals else None  # which may take its time
+            # Computing the feature may take long, so both events share its numbers.
+            numbers = first.feature(outputs) if first.intervals or second.intervals else None
             found = first.contains(outputs, numbers), second.contains(outputs, numbers)
         else:
             found = first.contains(outputs), second.contains(outputs)
@@ -64,13 +71,13 @@ class Witness:
         return found
 
     def count(self, outputs: Outputs) -> tuple[int, int]:
-        """Count the outputs in each of the two events; raises `AuditError` for one in both."""
+        """Return the number of outputs in each of the two events. Raises `AuditError` if an output lies in both."""
         first, second = self.guesses(outputs)
         guesses = 0 if first is None else int(np.count_nonzero(first))
         return guesses, 0 if second is None else int(np.count_nonzero(second))
 
     def describe(self, counts: Counts) -> str:
-        """Write what was counted of this witness as a person would check it."""
+        """Return the counts of this witness as a sentence."""
         seen = (self.guess_x, counts.guess_x_on_x, counts.guess_x_on_x_prime)
         seen_prime = (self.guess_x_prime, counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime)
         said = []
@@ -80,7 +87,7 @@ class Witness:
         return "; ".join(said)
 
     def __str__(self) -> str:
-        """Write both events, numbers of either in so many digits that different ones differ."""
+        """Return the text of both events. Numbers are printed with so many digits that different numbers differ."""
         events = (self.guess_x, self.guess_x_prime)
         digits = find_distinguishing_digits(
             number for event in events if isinstance(event, Region) for number in event.numbers
@@ -92,7 +99,7 @@ class Witness:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Witness:
-        """Rebuild what `to_dict` wrote; raises `AuditError` for what is none."""
+        """Rebuild a witness from its JSON object. Raises `AuditError` if the object is not a witness."""
         names = ("guess_x", "guess_x_prime")
         try:
             events = [None if data[name] is None else event_from_dict(data[name]) for name in names]
@@ -101,9 +108,10 @@ class Witness:
         return cls(*events)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `from_dict` turns back into the witness."""
+        """Return a JSON object from which `from_dict` rebuilds the witness."""
         events = {"guess_x": self.guess_x, "guess_x_prime": self.guess_x_prime}
         return {name: None if event is None else event.to_dict() for name, event in events.items()}
 
 
 witness_from_dict = Witness.from_dict
+"""Rebuild a witness from its JSON object, as `Witness.from_dict` does."""
