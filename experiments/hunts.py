@@ -117,7 +117,8 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
             short = sum(row["records"] <= max(FEW, row["needs"]) and row["parts"] <= MAX_SIMPLE_PARTS for row in known)
             said[-1] += (
                 f", in {seconds:.0f} seconds of processor time at the median; {short} of them are shrunk to at most "
-                f"{FEW} records, or as many as the bug needs, and events of at most {MAX_SIMPLE_PARTS} thresholds or outputs"
+                f"{FEW} records, or as many as the bug needs, and events of at most {MAX_SIMPLE_PARTS} thresholds or "
+                "outputs"
             )
         said[-1] += "."
         if scripts := [row["script"] is not None for row in tried if "script" in row]:  # results from before have none

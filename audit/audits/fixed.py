@@ -636,7 +636,7 @@ def _learnt(
 
 
 def _read(outputs: Outputs) -> int:
-    """How many objects, slow to read, are: `MAX_SCREENING_OUTPUTS` of long ones, of short ones as many as take no longer."""
+    """Return how many outputs to parse: `MAX_SCREENING_OUTPUTS`, or more short ones that take the same time."""
     return max(MAX_SCREENING_OUTPUTS, estimate_outputs_holding(outputs, MAX_SCREENING_OUTPUTS * MAX_PARTS))
 
 

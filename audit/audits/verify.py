@@ -34,9 +34,8 @@ from epsaudit.running.functions import exact_parameter
 from epsaudit.running.independence import CopyTest
 from epsaudit.running.registry import Entry
 from epsaudit.text import lower, percent, visible
-from epsaudit.witnesses.events import Region
+from epsaudit.witnesses.events import Region, Witness
 from epsaudit.witnesses.parts import VALUE
-from epsaudit.witnesses.witness import Witness
 
 Kind = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right. With 15 and 240

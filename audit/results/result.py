@@ -18,7 +18,7 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, needs
 from epsaudit.running.provenance import digest, execution, write_whole
 from epsaudit.text import lower, notebook, percent
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
     import pandas as pd

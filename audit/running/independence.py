@@ -46,7 +46,7 @@ from epsaudit.outputs.normal_form import NAN, Items, Outputs, Raised, TimedOut, 
 from epsaudit.running.external import CommandMechanism, ends, in_a_new_process, working_for
 from epsaudit.running.functions import FunctionMechanism, Mechanism, OutputLaws, draw, move_on, wrong_call
 from epsaudit.running.provenance import stream
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 LEVEL = 1e-9  # probability that independent runs are refused, over everything that is tested in an audit
 LAGS = (1, 2, 3, 4, 8, 16, 64)  # how far apart runs are paired. Set by hand; no measurement is recorded

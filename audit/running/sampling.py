@@ -25,7 +25,7 @@ from epsaudit.outputs.normal_form import Outputs, alike, block_from_json, block_
 from epsaudit.running.functions import OutputLaws, draw, draw_reproducibly, move_on
 from epsaudit.running.independence import LEVEL, Rates, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.running.provenance import STAGES, Stage
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
     from epsaudit.running.checkpoint import Checkpoint

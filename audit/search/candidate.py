@@ -20,7 +20,7 @@ from epsaudit.outputs.normal_form import (
 )
 from epsaudit.search.scores import Score
 from epsaudit.search.smoothing import compute_one_sided_variance, smooth_log_odds
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 OWN_COUNTS_SD = 4.0
 """[measured] Number of standard deviations beyond which an event's own counts replace the smoothed estimate. 'No noise

@@ -21,8 +21,7 @@ from epsaudit.outputs.normal_form import (
 )
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.witnesses.conditions import count_parts
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Interval, Region, Witness
 
 OPTIMISTIC_SD = 0.25
 """[measured] Number of standard errors by which log odds are lowered for an optimistic bound. See `CAUTIOUS_SD` for the

@@ -22,10 +22,9 @@ from epsaudit.outputs.normal_form import (
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.cross_table import CrossTable
 from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
-from epsaudit.witnesses.events import Event, Interval, Region, codes_in
+from epsaudit.witnesses.events import Event, Interval, Region, Witness, codes_in
 from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, Value
-from epsaudit.witnesses.witness import Witness
 
 MAX_SIMPLE_PARTS = 2
 """[chosen] Maximum number of thresholds and single outputs, in both events of a witness together, that are easy to

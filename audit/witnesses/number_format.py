@@ -33,7 +33,7 @@ def find_distinguishing_digits(numbers: Iterable[float]) -> int:
 
     The result is at least `N_PRINTED_DIGITS`.
 
-    >>> find_distinguishing_digits([1.0, 2.0]), find_distinguishing_digits([1.0, 1.0 + 1e-9, math.inf])
+    >>> find_distinguishing_digits([1.0, 2.0]), find_distinguishing_digits([1.0, 1.0 + 1e-9, float("inf")])
     (6, 10)
     """
     different = {float(number) for number in numbers if number == number}  # NaN is always printed as nan

@@ -21,11 +21,10 @@ from epsaudit.witnesses.digits import (
     Scaled,
     TrailingZeros,
 )
-from epsaudit.witnesses.events import Interval, Region, event_from_dict
+from epsaudit.witnesses.events import Interval, Region, Witness, event_from_dict
 from epsaudit.witnesses.learnt import Additive, Term, Tree
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, PositionOf, Value
 from epsaudit.witnesses.serialisation import feature_from_dict, feature_to_dict
-from epsaudit.witnesses.witness import Witness
 
 NAN = np.nan
 Y = Value()

@@ -19,10 +19,9 @@ from epsaudit.tools.cli.main import main
 from epsaudit.tools.reporting.reproducer import Function, Reproducer
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
-from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.parts import Coordinate, Length, NumberAt, Value
 from epsaudit.witnesses.serialisation import feature_from_dict
-from epsaudit.witnesses.witness import Witness
 
 MARK = """
 from pathlib import Path

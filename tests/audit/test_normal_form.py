@@ -30,8 +30,7 @@ from epsaudit.outputs.normal_form import (
     values_of,
 )
 from epsaudit.search import ALL_FAMILIES
-from epsaudit.witnesses.events import event_from_dict
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness, event_from_dict
 
 FAMILIES = {type(family).__name__: family for family in ALL_FAMILIES}
 

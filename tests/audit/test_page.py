@@ -16,8 +16,7 @@ from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.running.registry import Entry
 from epsaudit.text import lower
 from epsaudit.tools.reporting import page
-from epsaudit.witnesses.events import Region
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Region, Witness
 
 SWITCHES = [
     "--headless",

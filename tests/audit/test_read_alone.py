@@ -53,7 +53,8 @@ def feature(rng, depth=0):
     made = (
         Value, lambda: Coordinate(rng.choice([0, 1, 5, -1, -7])), lambda: NumberAt(path), lambda: Length(path),
         lambda: Contains(rng.choice(ITEMS)), lambda: PositionOf(rng.choice(ITEMS)),
-        lambda: CategoryCode(path, tuple(rng.sample(ITEMS, 3))), lambda: CoordinateStatistic(rng.choice(["sum", "max", "argmin"]), 3),
+        lambda: CategoryCode(path, tuple(rng.sample(ITEMS, 3))),
+        lambda: CoordinateStatistic(rng.choice(["sum", "max", "argmin"]), 3),
         lambda: Scaled(feature(rng, 1), 1), lambda: CrossTable(feature(rng, 1), feature(rng, 1), (0.5, 1.5), (1.0,)),
         lambda: Combination(rng.choice("+-*"), feature(rng, 1), feature(rng, 1)),
     )  # fmt: skip

@@ -24,9 +24,8 @@ from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.conditions import write_condition, write_literal
 from epsaudit.witnesses.cross_table import CrossTable
 from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
-from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, Value
-from epsaudit.witnesses.witness import Witness
 
 OWN = """
 import random

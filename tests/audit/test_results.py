@@ -15,8 +15,7 @@ from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.results.result import save
 from epsaudit.running.provenance import write_whole
 from epsaudit.tools.cli.main import main
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Interval, Region, Witness
 
 
 def result(claim=None, **changes):

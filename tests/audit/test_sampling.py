@@ -11,8 +11,7 @@ from scipy.stats import binom
 from epsaudit import PureDP, audit, black_box, vectorized
 from epsaudit.running.provenance import STAGES, stream
 from epsaudit.running.sampling import Progress, Workers, certification_counts, training_outputs
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
 

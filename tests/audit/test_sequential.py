@@ -33,8 +33,7 @@ from epsaudit.bounds.betting import Accounts, point
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.witnesses.events import Interval, Region
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Interval, Region, Witness
 
 CURVES = [ZCDP(0.3), GaussianDP(0.7), RenyiDP(2.0, 0.4), ApproxZCDP(0.3, 0.01), TradeOff(((0.0, 0.3), (1.0, 0.1)))]
 CLAIMS = [PureDP(1.0), ApproxDP(1.0, 0.05), *CURVES]

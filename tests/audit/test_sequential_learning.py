@@ -9,8 +9,8 @@ from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectoriz
 from epsaudit.audits.sequential.learning import SUMS, table_of
 from epsaudit.search.scores import Monotone
 from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Witness
 from epsaudit.witnesses.parts import Value
-from epsaudit.witnesses.witness import Witness
 
 LENGTH = 20
 

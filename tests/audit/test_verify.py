@@ -34,9 +34,8 @@ from epsaudit.results.result import save
 from epsaudit.running.registry import Entry, registered
 from epsaudit.tools.cli.main import main
 from epsaudit.witnesses.digits import Deviation
-from epsaudit.witnesses.events import Interval, Region
+from epsaudit.witnesses.events import Interval, Region, Witness
 from epsaudit.witnesses.parts import Coordinate, Value
-from epsaudit.witnesses.witness import Witness
 
 PAIRS = [DatasetPair(0, 1)]
 

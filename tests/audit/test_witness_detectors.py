@@ -9,7 +9,7 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
 from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, LikelihoodRatio
-from epsaudit.witnesses.witness import witness_from_dict
+from epsaudit.witnesses.events import witness_from_dict
 
 PAIR = DatasetPair(0, 1)
 

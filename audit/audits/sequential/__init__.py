@@ -47,7 +47,7 @@ from epsaudit.running.provenance import STAGES, digest, stream
 from epsaudit.running.sampling import AuditRecord, Chunk, Progress, ProgressCallback, changed, draw_by_coins, learn
 from epsaudit.search import Family
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 STRATEGIES = 2
 """A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""

@@ -42,8 +42,8 @@ from epsaudit.search.readers import find_features
 from epsaudit.witnesses.combinations import Combination
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS
 from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Witness
 from epsaudit.witnesses.parts import Coordinate, Value
-from epsaudit.witnesses.witness import Witness
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ class Middles(TableFamily):
 
 
 NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
-"""Numbers of either side by which features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen, and outputs at least."""
+"""Numbers of either side by which features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen, and outputs
+at least."""
 FEW_TO_LOOK_AT = 4
 """Features of such vectors that are looked at one by one; more cost power against what sums and products tell."""
 CORRELATED = 0.3
@@ -78,8 +79,8 @@ def table_of(
 ) -> Encoding:
     """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
 
-    If ``only_groups``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
-    found by so many outputs are ``known``, and do for up to twice as many.
+    If ``only_groups``, the latter are only such that sums are learnt from, which are found in half the time. Those that
+    were found by so many outputs are ``known``, and do for up to twice as many.
     """
     length, known = length_of(outputs), {} if known is None else known
     part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), LEAST_TO_SCREEN), len(outputs))

@@ -23,7 +23,7 @@ from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.errors import needs
 from epsaudit.results.result import PairResult
-from epsaudit.witnesses.witness import Witness
+from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
