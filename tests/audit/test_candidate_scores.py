@@ -1,4 +1,7 @@
-"""Candidate scores and their expected rates: outputs that did not teach them only, both sides alike."""
+"""Candidate scores and their expected rates.
+
+The rates use only outputs that a score was not learnt from, and treat both sides alike.
+"""
 
 import numpy as np
 import pytest
@@ -37,7 +40,7 @@ def test_fresh_outputs_are_added_to_the_counts():
 
 
 def test_what_a_score_was_learnt_on_does_not_judge_it():
-    """The score memorised its outputs; models that have not seen them tell nothing."""
+    """A score memorised its training outputs. Models that have not seen these outputs show that it reveals nothing."""
     final, out_of_fold = normal(3.0, 1), normal(0.0, 0)
     odds = []
     for one in (candidate(final), candidate(final, out_of_fold)):
@@ -48,7 +51,10 @@ def test_what_a_score_was_learnt_on_does_not_judge_it():
 
 
 def test_tails_of_gaussian_noise_are_not_overrated():
-    """Their log odds grow as the probit of the rank, and a line along its logit would lie 0.1 to 0.2 above them."""
+    """The log odds of Gaussian noise grow as the probit of the rank.
+
+    A line along the logit of the rank would be 0.1 to 0.2 too high.
+    """
     shares = np.geomspace(2e-5, 0.5, 30)
     cuts, off = stats.norm.ppf(np.concatenate([shares, 1.0 - shares[-2::-1]])), []
     for seed in range(20):
@@ -60,7 +66,10 @@ def test_tails_of_gaussian_noise_are_not_overrated():
 
 
 def test_log_odds_near_the_end_of_a_support_are_followed():
-    """The greatest of five exponentials: they grow as a power of the rank, and were 0.63 and 0.28 too low."""
+    """The log odds of the maximum of five exponential variables grow as a power of the rank.
+
+    Without lines along the hyperbolic sine, the estimates near the end of the support were 0.63 and 0.28 too low.
+    """
     shares, off = np.geomspace(2e-6, 0.5, 30), []
     ends = stats.expon.ppf(np.concatenate([shares, 1.0 - shares[-2::-1]]) ** 0.2, scale=20.0)
     log_chance = 5.0 * stats.expon.logcdf([ends, ends - 1.0], scale=20.0)
@@ -88,7 +97,10 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
-    """Of 5,000 outputs 75 are beyond a value, e^3 of x for one of x'; none says so alone."""
+    """Of 5,000 outputs, 75 lie beyond a value, e^3 of x for each of x'.
+
+    No single threshold has enough of these outputs alone.
+    """
     rng = np.random.default_rng(seed)
     masses = np.concatenate([np.geomspace(2e-4, 0.015, 20), [0.5]])
     bins, odds = np.diff(masses, prepend=0.0) * 5_000, np.append(np.full(20, 3.0), 0.0)
@@ -101,7 +113,7 @@ def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
 @pytest.mark.parametrize("size", [300, 50_000, 10**8])
 @pytest.mark.parametrize("apart", [1, 12, 24])
 def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart):
-    """All of x is in the first levels and nothing of x', which is in the others."""
+    """All outputs of x are in the first levels, and all outputs of x' in the other levels."""
     weights = np.random.default_rng(0).dirichlet(np.ones(25))
     shares = np.array([weights * (np.arange(25) < apart), weights * (np.arange(25) >= apart)])
     tails = np.cumsum(np.rint(size * shares / shares.sum(axis=1, keepdims=True)), axis=1)
@@ -112,7 +124,10 @@ def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart)
 
 
 def test_an_event_of_nearly_everything_promises_nothing():
-    """Estimated rates of the two sides need not add up there, and the box would read their complements."""
+    """In an event of nearly all outputs, the estimated rates of the two sides need not add up to 1.
+
+    The box certificate would use their complements, and promise too much.
+    """
     rng = np.random.default_rng(1)
     outputs = np.where(rng.random((2, MANY)) < [[0.001], [0.0005]], 1.0, 2.0)
     choice = best_of(candidate_scores([Tails()], *outputs), Bound(PureDP(0.3), 20_000, 0.95))
@@ -121,13 +136,13 @@ def test_an_event_of_nearly_everything_promises_nothing():
 
 def test_many_scores_without_a_difference_promise_nothing():
     rng = np.random.default_rng(3)
-    noise = rng.normal(size=(10, 2, 20_000))  # one law for x and x': all differences are chance
+    noise = rng.normal(size=(10, 2, 20_000))  # x and x' have the same law, so that all differences are chance
     objective = Bound(PureDP(1.0), 1_000_000, 0.95)
     assert max(best_of(candidate_scores([Tails()], *pair), objective).predicted for pair in noise) < 0.02
 
 
 def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
-    """One of twenty values tells by how much it has in common with seven scattered ones."""
+    """Seven scattered values of twenty leak together. A single value leaks only a little."""
     rng = np.random.default_rng(4)
     told = np.isin(np.arange(20), [1, 4, 5, 9, 11, 16, 18])
     outputs = [rng.choice(20, MANY, p=odds / odds.sum()) for odds in (1.0 + 2.0 * told, 3.0 - 2.0 * told)]

@@ -1,4 +1,4 @@
-"""Features and readings: what each reads off outputs of its kind, and how its event names it."""
+"""Features and readings: the numbers that each returns for outputs of its kind, and the text of its event."""
 
 import datetime
 
@@ -214,5 +214,5 @@ CLOSE = 1.0 + 1e-9
     ],
 )
 def test_a_witness_prints_so_many_digits_that_different_numbers_differ(guess_x, guess_x_prime, text):
-    """And six where these suffice; whole numbers in full."""
+    """Numbers have six digits, and more if different numbers would look equal. Whole numbers are in full."""
     assert str(Witness(guess_x, guess_x_prime)).startswith(text)

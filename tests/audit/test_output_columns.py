@@ -1,4 +1,4 @@
-"""What is read of outputs of one shape, column by column, is what is read of each output by itself."""
+"""Reading outputs of one shape column by column gives the same numbers as reading each output by itself."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_columns_say_what_outputs_say(values):
 
 @pytest.mark.parametrize("feature", [*(CoordinateStatistic(name, 2) for name in STATISTICS), FirstOrLastPosition(2)])
 def test_vectors_of_nan_are_read_alike_beside_what_is_no_vector(feature):
-    """If one exception in a block changed what is read of the others, guesses would not be fair bets."""
+    """If one exception in a block changed the numbers of the other outputs, the guesses would not be fair bets."""
     empty = (float("nan"), float("nan"))
     alone, among = (feature(pack(outputs))[0] for outputs in ([empty], [empty, None]))
     assert np.array_equal(alone, among, equal_nan=True)

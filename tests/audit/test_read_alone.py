@@ -1,4 +1,7 @@
-"""What is read off an output depends on nothing else: not on its block, how that is stored, or what was read before."""
+"""The number that a feature reads off an output depends on this output only.
+
+It does not depend on the block of the output, on how the block is stored, or on what was read before.
+"""
 
 import datetime
 import json
@@ -84,7 +87,7 @@ def test_an_output_is_read_alike_alone_and_among_others(seed):
 
 
 def test_odd_outputs_in_certification_stop_nothing():
-    """A letter that is a number to some, and keys of NaN, in few runs."""
+    """A few certification runs return a letter that some parsers take for a number, or mappings with the key NaN."""
 
     def area(data, rng):
         return f"area {rng.integers(50) + 60 * data}" + ("m²" if rng.random() < 0.002 else "")
