@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.outputs.normal_form import (
     Floats,
@@ -46,71 +47,134 @@ class LikelihoodRatio(TableFamily):
 
     def candidates(self, data: Encoding, features: Sequence[Feature] | None = None) -> Iterator[CandidateScore]:
         """Yield a candidate for the atoms and all other numbers, and one for the cells of every feature."""
-        known, repeats, kinds = data.features, bool(np.any(data.atoms >= 0)), 2 * N_FOLDS
-        tables: list[tuple[Feature, float]] = [(Value(), DEFAULT_SD)] if repeats else []
-        for feature in known.univariate if features is None else features:
-            if not isinstance(feature, Value):
-                tables.append(
-                    (feature, compute_selection_sd(known.n_scanned if feature in known.rare_tables else known.n_tried))
-                )
-            elif not repeats:
-                tables.append((feature, DEFAULT_SD))
-        for feature, n_errors in tables:
-            # Atoms and infinite numbers are cells of their own; the cells of other numbers follow. Every fold is
-            # evaluated by the ratios of the other folds.
-            cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
-            single, coded = int(cell.max()) + 1, isinstance(feature, CategoryCode | CrossTable)
-            numbers = data.numbers(feature)
-            free = np.isfinite(numbers) & (cell < 0)
-            told = np.sort(numbers[data.row[free[data.row]]])
-            values, edges = told[np.diff(told, prepend=-np.inf) > 0.0], np.empty(0)
-            if isinstance(feature, CategoryCode | CrossTable):
-                edges = np.arange(0.5, feature.number - 1)
-            elif len(told) >= MAX_DISTINCT_KNOTS and len(values) <= N_RATIO_CELLS:
-                edges = (values[1:] + values[:-1]) / 2.0
-            elif len(told) >= MAX_DISTINCT_KNOTS:  # the quantiles crowd towards the ends
-                tail = np.geomspace(10.0 / len(told), 0.5, N_RATIO_CELLS // 4)
-                ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, N_RATIO_CELLS // 2)])
-                edges = np.unique(told[np.rint(ranks * (len(told) - 1)).astype(int)])
-            first = np.zeros(single, np.int64)
-            rows = np.flatnonzero(cell >= 0)
-            first[cell[rows]] = rows
-            cells, infinite = single, list[float]()
-            if len(edges) or coded:
-                for end, there in zip((-np.inf, np.inf), mark_non_finite(numbers)[:2] & (cell < 0), strict=True):
-                    if np.any(there):
-                        infinite.append(end)
-                        cell[there] = cells
-                        cells += 1
-                cell[free] = cells + np.searchsorted(edges, numbers[free], side="left")
-                cells += len(edges) + 1
-            if cell.min() == cell.max():
-                continue
-            places = cell[data.row]
-            within = places >= 0
-            places = places[within] * kinds + data.group[within]
-            seen: Floats = (
-                np.bincount(places, data.weight[within], cells * kinds).reshape(cells, N_FOLDS, 2).astype(float)
-            )
-            total, counted = seen.sum(axis=1), cells if coded else single + len(infinite)
-            final, out_of_fold = _estimate_log_ratios(total, counted), np.empty((N_FOLDS, cells))
-            for fold in range(N_FOLDS):
-                out_of_fold[fold] = _estimate_log_ratios(total - seen[:, fold], counted)
-            row, folds, side = np.nonzero(seen)
-            atoms = tuple(values_of(data.outputs[first]))
-            ratios = final[single + len(infinite) :]
-            # Infinite numbers become intervals beyond the largest finite number.
-            for end, ratio in zip(infinite, final[single:], strict=False):
-                place = 0 if end < 0.0 else len(edges)
-                edges = np.insert(edges, place, math.copysign(np.finfo(float).max, end))
-                ratios = np.insert(ratios, place + (end > 0.0), ratio)
-            score = PiecewiseRatio(feature, atoms, final[:single], edges, ratios)
-            group, weight = (2 * folds + side).astype(np.int8), seen[row, folds, side]
-            margin = SIMPLE_EVENT_MARGIN if coded or single else COMPLEX_EVENT_MARGIN
-            options = {"n_errors": n_errors, "margin": margin, "size": float(data.size)}
-            candidate = CandidateScore.of(score, final[row], group, weight, out_of_fold[folds, row], **options)
-            if candidate is not None:
-                yield candidate
+        for feature, n_errors in _list_tables(data, features):
+            table = RatioTable.divide(feature, data)
+            if table.n_cells:
+                candidate = table.evaluate(data, n_errors)
+                if candidate is not None:
+                    yield candidate
+
+
+def _list_tables(data: Encoding, features: Sequence[Feature] | None) -> list[tuple[Feature, float]]:
+    """Return the features to make tables of, each with the number of standard errors for its candidate.
+
+    By default, these are the univariate features. If outputs repeat, the first table is that of the output itself.
+    """
+    known, repeats = data.features, bool(np.any(data.atoms >= 0))
+    tables: list[tuple[Feature, float]] = [(Value(), DEFAULT_SD)] if repeats else []
+    for feature in known.univariate if features is None else features:
+        if not isinstance(feature, Value):
+            n_tried = known.n_scanned if feature in known.rare_tables else known.n_tried
+            tables.append((feature, compute_selection_sd(n_tried)))
+        elif not repeats:
+            tables.append((feature, DEFAULT_SD))
+    return tables
+
+
+@dataclass(frozen=True)
+class RatioTable:
+    """The outputs divided into cells: first the atoms, then infinite numbers, then intervals of finite numbers.
+
+    Attributes
+    ----------
+    feature : Feature
+        The feature whose numbers are divided.
+    cell : array of shape (rows,)
+        The cell of every row of the encoding; -1 for rows in no cell.
+    n_cells : int
+        Number of cells; 0 if all rows lie in the same cell, so that the table reveals nothing.
+    n_atoms : int
+        Number of atoms.
+    infinite : tuple of float
+        The infinite numbers that have a cell: -inf, inf or both.
+    edges : array
+        The edges between the intervals of finite numbers.
+    """
+
+    feature: Feature
+    cell: NDArray[np.int64]
+    n_cells: int
+    n_atoms: int
+    infinite: tuple[float, ...]
+    edges: Floats
+
+    @classmethod
+    def divide(cls, feature: Feature, data: Encoding) -> RatioTable:
+        """Divide the outputs of a table into cells. Only the output itself has atoms."""
+        cell = data.atoms.copy() if isinstance(feature, Value) else np.full(len(data.outputs), -1)
+        n_atoms = n_cells = int(cell.max()) + 1
+        numbers = data.numbers(feature)
+        free = np.isfinite(numbers) & (cell < 0)
+        edges = _find_edges(feature, np.sort(numbers[data.row[free[data.row]]]))
+        infinite = []
+        if len(edges) or isinstance(feature, CategoryCode | CrossTable):
+            for end, rows in zip((-np.inf, np.inf), mark_non_finite(numbers)[:2] & (cell < 0), strict=True):
+                if np.any(rows):
+                    infinite.append(end)
+                    cell[rows] = n_cells
+                    n_cells += 1
+            cell[free] = n_cells + np.searchsorted(edges, numbers[free], side="left")
+            n_cells += len(edges) + 1
+        if cell.min() == cell.max():
+            n_cells = 0
+        return cls(feature, cell, n_cells, n_atoms, tuple(infinite), edges)
+
+    def evaluate(self, data: Encoding, n_errors: float) -> CandidateScore | None:
+        """Return the candidate of the log ratios, in which every fold is evaluated by the ratios of the other folds."""
+        coded = isinstance(self.feature, CategoryCode | CrossTable)
+        counts = self._count(data)
+        total = counts.sum(axis=1)
+        n_single = self.n_cells if coded else self.n_atoms + len(self.infinite)
+        final, out_of_fold = _estimate_log_ratios(total, n_single), np.empty((N_FOLDS, self.n_cells))
+        for fold in range(N_FOLDS):
+            out_of_fold[fold] = _estimate_log_ratios(total - counts[:, fold], n_single)
+        cell, fold_of, side = np.nonzero(counts)
+        return CandidateScore.of(
+            self._make_score(final, data),
+            final[cell],
+            (2 * fold_of + side).astype(np.int8),
+            counts[cell, fold_of, side],
+            out_of_fold[fold_of, cell],
+            n_errors=n_errors,
+            margin=SIMPLE_EVENT_MARGIN if coded or self.n_atoms else COMPLEX_EVENT_MARGIN,
+            size=float(data.size),
+        )
+
+    def _count(self, data: Encoding) -> Floats:
+        """Return the number of outputs in each cell by fold and side, shape (cells, folds, 2)."""
+        cell = self.cell[data.row]
+        within = cell >= 0
+        codes = cell[within] * 2 * N_FOLDS + data.group[within]
+        counts = np.bincount(codes, data.weight[within], self.n_cells * 2 * N_FOLDS)
+        return np.asarray(counts.reshape(self.n_cells, N_FOLDS, 2), float)
+
+    def _make_score(self, ratios: Floats, data: Encoding) -> PiecewiseRatio:
+        """Return the score with these log ratios of the cells."""
+        first = np.zeros(self.n_atoms, np.int64)
+        rows = np.flatnonzero((self.cell >= 0) & (self.cell < self.n_atoms))
+        first[self.cell[rows]] = rows
+        of_intervals, edges = ratios[self.n_atoms + len(self.infinite) :], self.edges
+        # Infinite numbers become intervals beyond the largest finite number.
+        for end, ratio in zip(self.infinite, ratios[self.n_atoms :], strict=False):
+            place = 0 if end < 0.0 else len(edges)
+            edges = np.insert(edges, place, math.copysign(np.finfo(float).max, end))
+            of_intervals = np.insert(of_intervals, place + (end > 0.0), ratio)
+        atoms = tuple(values_of(data.outputs[first]))
+        return PiecewiseRatio(self.feature, atoms, ratios[: self.n_atoms], edges, of_intervals)
+
+
+def _find_edges(feature: Feature, ordered: Floats) -> Floats:
+    """Return the edges between the cells of sorted finite numbers; none if there are too few numbers."""
+    if isinstance(feature, CategoryCode | CrossTable):
+        return np.arange(0.5, feature.number - 1)
+    if len(ordered) < MAX_DISTINCT_KNOTS:
+        return np.empty(0)
+    values = ordered[np.diff(ordered, prepend=-np.inf) > 0.0]
+    if len(values) <= N_RATIO_CELLS:
+        return np.asarray((values[1:] + values[:-1]) / 2.0)
+    tail = np.geomspace(10.0 / len(ordered), 0.5, N_RATIO_CELLS // 4)  # the quantiles crowd towards the ends
+    ranks = np.concatenate([tail, 1.0 - tail, np.linspace(0.02, 0.98, N_RATIO_CELLS // 2)])
+    return np.unique(ordered[np.rint(ranks * (len(ordered) - 1)).astype(int)])
 
 
 def _estimate_log_ratios(seen: Floats, single: int) -> Floats:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -127,59 +127,104 @@ class Bound:
     """Choices of earlier calls. Confidence limits take most of the time."""
 
     def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
-        if (candidate, n_errors) in self._known:
-            return self._known[candidate, n_errors]
-        half, point = self.runs / 2.0, self.claim.claimed_point
-        found: list[tuple[Certificate, Floats, Counts, Codes, Codes]] = []
-        touched = []
-        for upper, lower, correct, wrong in candidate.rates(n_errors):
-            # Keep only events for which no other event has more correct and fewer wrong guesses, because confidence
-            # limits are slow to compute.
-            order = np.lexsort((-correct, wrong))
-            most = np.maximum.accumulate(correct[order])
-            worth = np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
-            upper, lower, right, false = upper[worth], lower[worth], half * correct[worth], half * wrong[worth]
-            events = int(upper[0] >= 0) + int(lower[0] >= 0)
-            # All guesses are counted as guesses 'x': certificates of one game make no difference between the sides.
-            none = np.zeros(1)
-            counts = Counts(half, half, right, false, none, none, events=events)
-            # For a larger event, the box would use its complement, which is a candidate of its own.
-            small = right + false <= half
-            if events == 1 and small.any():
+        if (candidate, n_errors) not in self._known:
+            bounded = self._bound_events(candidate.rates(n_errors))
+            self._known[candidate, n_errors] = self._choose(candidate, bounded, n_errors)
+        return self._known[candidate, n_errors]
+
+    def _bound_events(self, rates: Iterable[tuple[Codes, Codes, Floats, Floats]]) -> list[BoundedEvents]:
+        """Return the predicted bounds of events with the given rates, once for each certificate that applies."""
+        half, found, along_profile = self.runs / 2.0, list[BoundedEvents](), list[tuple[Floats, BoundedEvents]]()
+        for upper, lower, correct, wrong in rates:
+            kept = _find_undominated(correct, wrong)
+            upper, lower, correct, wrong = upper[kept], lower[kept], half * correct[kept], half * wrong[kept]
+            n_events = int(upper[0] >= 0) + int(lower[0] >= 0)
+            counts = self._expect(correct, wrong, n_events)
+            # For an event of more than half of the runs, the box would use its complement, which is a candidate of its
+            # own.
+            small = correct + wrong <= half
+            if n_events == 1 and small.any():
                 bounds = np.where(small, Box().parameter(self.claim, counts, self.confidence), 0.0)
-                found.append((Box("x" if upper[0] >= 0 else "x_prime"), bounds, counts, upper, lower))
-            if point is not None:
+                found.append(BoundedEvents(Box("x" if upper[0] >= 0 else "x_prime"), bounds, counts, upper, lower))
+            if self.claim.claimed_point is not None:
                 bounds = MembershipGame().parameter(self.claim, counts, self.confidence)
-                found.append((MembershipGame(), bounds, counts, upper, lower))
+                found.append(BoundedEvents(MembershipGame(), bounds, counts, upper, lower))
                 continue
-            steepest = float(np.max(np.log((right + 0.5) / (false + 0.5))))
+            steepest = float(np.max(np.log((correct + 0.5) / (wrong + 0.5))))
             tangents = np.linspace(0.0, max(steepest, 0.1), N_TANGENTS)
             # At the slope e^tangent, the best event is the one with the largest gain over this slope.
-            at = np.argmax(right - np.exp(tangents)[:, None] * false, axis=1)
-            counts = Counts(half, half, right[at], false[at], none, none, events=events)
+            at = np.argmax(correct - np.exp(tangents)[:, None] * wrong, axis=1)
+            counts = self._expect(correct[at], wrong[at], n_events)
             deltas = MembershipGame().delta(counts, tangents, self.confidence)
-            touched.append((tangents, deltas, counts, upper[at], lower[at]))
-        # All tangents are computed at once: many take about as long as one.
-        if touched:
-            together = (np.concatenate([one[part] for one in touched]) for part in (0, 1))
-            smallest = np.split(self.claim.least_at(*together), len(touched))
-            for (tangents, _, *rest), bounds in zip(touched, smallest, strict=True):
-                found.append((MembershipGame(float(tangents[int(np.argmax(bounds))])), bounds, *rest))
-        best = []
-        for certificate, bounds, counts, upper, lower in found:
-            # Take the largest bound, or, if no bound is above 0, the largest lead of correct over wrong guesses.
-            lead = (counts.correct - counts.wrong) / counts.runs
-            at = int(np.argmax(bounds if np.max(bounds) > 0.0 else lead))
-            best.append((certificate, bounds[at], lead[at], counts.events, int(upper[at]), int(lower[at])))
-        uppers, lowers = np.array([one[-2:] for one in best]).T
-        chosen, learnt = [], bool(getattr(candidate.score, "learnt", False))
-        likely = candidate.rates_of(uppers, lowers, OPTIMISTIC_SD)
-        careful = candidate.rates_of(uppers, lowers, n_errors, CAUTIOUS_SD)
-        for one, *rates in zip(best, *likely, *careful, strict=True):
-            certificate, bound, lead, events, *cut = one
-            correct, wrong = half * np.reshape(rates, (2, 2)).T
-            expected = Counts(half, half, correct, wrong, np.zeros(2), np.zeros(2), events=events)
-            others = certificate.parameter(self.claim, expected, self.confidence).tolist()
-            chosen.append(Choice(candidate.witness(*cut), certificate, float(bound), float(lead), learnt, *others))
-        self._known[candidate, n_errors] = chosen
+            along_profile.append((tangents, BoundedEvents(MembershipGame(), deltas, counts, upper[at], lower[at])))
+        if along_profile:
+            # The parameters of all tangents are computed at once: many take about as long as one.
+            tangents = np.concatenate([one for one, _ in along_profile])
+            deltas = np.concatenate([events.bounds for _, events in along_profile])
+            parts = np.split(self.claim.least_at(tangents, deltas), len(along_profile))
+            for (tangents, events), bounds in zip(along_profile, parts, strict=True):
+                certificate = MembershipGame(float(tangents[int(np.argmax(bounds))]))
+                found.append(events._replace(certificate=certificate, bounds=bounds))
+        return found
+
+    def _choose(
+        self, candidate: CandidateScore, bounded: Sequence[BoundedEvents], n_errors: float | None
+    ) -> list[Choice]:
+        """Return the best event for each certificate, with its optimistic and its cautious bound."""
+        best = [events.find_best() for events in bounded]
+        upper = np.array([events.upper[at] for events, at in zip(bounded, best, strict=True)])
+        lower = np.array([events.lower[at] for events, at in zip(bounded, best, strict=True)])
+        optimistic = np.transpose(candidate.rates_of(upper, lower, OPTIMISTIC_SD))
+        cautious = np.transpose(candidate.rates_of(upper, lower, n_errors, CAUTIOUS_SD))
+        chosen, half = [], self.runs / 2.0
+        for number, (events, at) in enumerate(zip(bounded, best, strict=True)):
+            correct, wrong = half * np.transpose([optimistic[number], cautious[number]])
+            counts = self._expect(correct, wrong, events.counts.events)
+            others = events.certificate.parameter(self.claim, counts, self.confidence).tolist()
+            choice = Choice(
+                candidate.witness(int(upper[number]), int(lower[number])),
+                events.certificate,
+                float(events.bounds[at]),
+                float(events.lead[at]),
+                bool(getattr(candidate.score, "learnt", False)),
+                *others,
+            )
+            chosen.append(choice)
         return chosen
+
+    def _expect(self, correct: Floats, wrong: Floats, n_events: int) -> Counts:
+        """Return expected counts. All guesses are counted as guesses 'x', which certificates of one game allow."""
+        none = np.zeros(len(correct))
+        return Counts(self.runs / 2.0, self.runs / 2.0, correct, wrong, none, none, events=n_events)
+
+
+class BoundedEvents(NamedTuple):
+    """Some events of a candidate, with the bounds that one certificate is predicted to give for them.
+
+    ``upper`` and ``lower`` are the threshold indices of the events, as `CandidateScore.rates` returns them.
+    """
+
+    certificate: Certificate
+    bounds: Floats
+    counts: Counts
+    upper: Codes
+    lower: Codes
+
+    @property
+    def lead(self) -> Floats:
+        """The rate of correct minus wrong guesses of every event."""
+        return np.asarray((self.counts.correct - self.counts.wrong) / self.counts.runs)
+
+    def find_best(self) -> int:
+        """Return the index of the largest bound or, if no bound is above 0, of the largest lead."""
+        return int(np.argmax(self.bounds if np.max(self.bounds) > 0.0 else self.lead))
+
+
+def _find_undominated(correct: Floats, wrong: Floats) -> Codes:
+    """Return the events for which no other event has more correct and fewer wrong guesses.
+
+    Only these are bounded, because confidence limits are slow to compute.
+    """
+    order = np.lexsort((-correct, wrong))
+    most = np.maximum.accumulate(correct[order])
+    return np.sort(order[np.diff(most, prepend=-1.0) > 0.0])
