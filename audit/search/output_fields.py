@@ -109,32 +109,29 @@ class OutputFields:
 
         With ``start``, only places below this path are searched.
         """
-        look = min(
-            MAX_SCREENING_OUTPUTS, max(estimate_outputs_holding(outputs, MAX_STORED_NUMBERS), MIN_OUTPUTS_TO_LEARN)
-        )  # large documents need much memory
-        sides = outputs[:look], outputs_prime[:look]
-        # The caches of parsed values are released together with these copies.
-        if look < MAX_SCREENING_OUTPUTS:
-            sides = sides[0].copy(), sides[1].copy()
-        found, seen = cls(), 0
-        fields: list[Feature] = []
-        sized: list[Feature] = []
+        # large documents need much memory
+        limit = max(estimate_outputs_holding(outputs, MAX_STORED_NUMBERS), MIN_OUTPUTS_TO_LEARN)
+        sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+        if limit < MAX_SCREENING_OUTPUTS:
+            # The caches of parsed values are released together with these copies.
+            sides = outputs[:limit].copy(), outputs_prime[:limit].copy()
+        found, n_visited = cls(), 0
+        fields, sized = list[Feature](), list[Feature]()
         level: list[Path] = [start]
         while level:  # breadth first, so that no part hides a place beside it
-            room = max(MAX_SCREENED_PLACES - seen, 0)
+            room = max(MAX_SCREENED_PLACES - n_visited, 0)
             found.n_unscreened += max(len(level) - room, 0)
-            seen += len(level)
+            n_visited += len(level)
             paths, level = level[:room], []
             for path in paths:
                 parts = [inside(side, path) for side in sides]
                 level += [(*path, step) for step in found._inspect(parts, path, fields, sized)]
         kept = fields
         if len(fields) > MAX_FIELDS:
-            told = np.array([log_p_value(*compute_statistic(one, sides)) for one in fields])
-            found.significant = {
-                fields[place] for place in np.flatnonzero(told < math.log(EXPECTED_FALSE_FEATURES / len(fields)))
-            }
-            kept = [fields[place] for place in find_smallest(told, MAX_FIELDS)]
+            log_p = np.array([log_p_value(*compute_statistic(one, sides)) for one in fields])
+            threshold = math.log(EXPECTED_FALSE_FEATURES / len(fields))
+            found.significant = {fields[place] for place in np.flatnonzero(log_p < threshold)}
+            kept = [fields[place] for place in find_smallest(log_p, MAX_FIELDS)]
         found.places, found.left_out = len(fields), len(fields) - len(kept)
         found.numbers = [one for one in kept if isinstance(one, (Coordinate, NumberAt))]
         found.symbols = [one for one in kept if isinstance(one, CategoryCode)]
@@ -156,55 +153,67 @@ class OutputFields:
             fields += [_number_feature((*path, place)) for place in range(parts[0][0].size)]
             return []
         values = [value for part in parts for value in values_of(part)]
-        tuples = [value for value in values if isinstance(value, tuple)]
         if path and _repeats_elements([value for value in values if type(value) in (tuple, frozenset)]):
             self.collections.append(path)
-        records = [value for value in values if isinstance(value, Items)]
-        numbers = [value for value in values if type(value) in NUMBER_TYPES]
-        if path and len(numbers) >= MIN_OCCURRENCES:
+        if path and sum(type(value) in NUMBER_TYPES for value in values) >= MIN_OCCURRENCES:
             fields.append(_number_feature(path))
-        symbols = [value for value in values if not isinstance(value, (*NUMBER_TYPES, tuple, frozenset, Items))]
-        seen = Counter(symbols)
+        symbols = Counter(value for value in values if not isinstance(value, (*NUMBER_TYPES, tuple, frozenset, Items)))
         lengths = {len(value) for value in values if isinstance(value, (str, bytes, tuple, frozenset, Items))}
-        named = len(symbols) == len(values) and len(seen) <= MAX_NAMED_VALUES and set(map(type, seen)) == {str}
+        few_texts = len(symbols) <= MAX_NAMED_VALUES and set(map(type, symbols)) == {str}
+        named = few_texts and symbols.total() == len(values)
         # The number of characters is already the length of the text.
         if len(lengths) > 1 and not named and path[-1:] != (Reading("characters"),):
             sized.append(Length(path))
-        often = [value for value, times in seen.most_common(MAX_LEVELS) if times >= MIN_OCCURRENCES]
-        if path and len(often) > 1 and sum(seen[value] for value in often) > len(symbols) / 2:
+        often = [value for value, times in symbols.most_common(MAX_LEVELS) if times >= MIN_OCCURRENCES]
+        if path and len(often) > 1 and sum(symbols[value] for value in often) > symbols.total() / 2:
             fields.append(CategoryCode(path, tuple(sorted(often, key=order_key))))
-        keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
-        steps = [key for key, times in keys.most_common() if times >= MIN_OCCURRENCES]
-        kinds = {kind_of(value) for value in {type(value): value for value in values}.values()}
-        # The kinds of whole outputs are features in `list_structure_features`.
-        if path and len(kinds - {*ATOM_KINDS}) > 1:
-            steps.append(Reading("kind"))
-        if len({value.shape for value in tuples if isinstance(value, Array)}) > 1:
-            steps.append(Reading("shape"))
-        lengths = set(map(len, tuples))
-        steps += [*range(max(lengths, default=0)), *(range(-1, -N_PLACES_FROM_END - 1, -1) if len(lengths) > 1 else ())]
-        # Symbols with many values are parsed. No reading is applied twice, and single characters are read only from the
-        # first few words.
-        if len(seen) > MAX_LEVELS:
-            before, readings = [step.name for step in path if isinstance(step, Reading)], []
-            if before in ([], ["json"], ["xml"]) and any(value is not None for value in seen):
-                readings.append("checksum")
-            texts = [value for value in seen if isinstance(value, str)][:MAX_PARTS]
-            if texts and "words" not in before:
-                readings += readings_of(texts, before, N_PLACES_FROM_END)
-            elif texts and path[-1] in range(N_PLACES_FROM_END):
-                readings.append("characters")
-            for name in ("bytes", "time", "duration"):
-                if sum(isinstance(value, READINGS[name][0]) for value in seen) >= MIN_OCCURRENCES:
-                    readings.append(name)
-            if {"checksum", "text"} <= {*readings}:  # this text is not a part of another text
-                self.texts.append(path)
-            steps += map(Reading, readings)
-        orders = {(value.order, value.keys) for value in records}
-        if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
-            # Some mappings with the same keys hold them in different orders.
-            steps.append(Reading("keys"))
-        return steps
+        readings = _list_readings(path, symbols) if len(symbols) > MAX_LEVELS else []
+        if {"checksum", "text"} <= {*readings}:  # this text is not a part of another text
+            self.texts.append(path)
+        return _list_steps(path, values, readings)
+
+
+def _list_steps(path: Path, values: Sequence[Any], readings: Sequence[str]) -> list[Hashable]:
+    """Return the keys, positions and readings that lead from these values at ``path`` to places further inside."""
+    records = [value for value in values if isinstance(value, Items)]
+    tuples = [value for value in values if isinstance(value, tuple)]
+    keys = Counter(itertools.chain.from_iterable(value.keys for value in records))
+    steps: list[Hashable] = [key for key, times in keys.most_common() if times >= MIN_OCCURRENCES]
+    kinds = {kind_of(value) for value in {type(value): value for value in values}.values()}
+    # The kinds of whole outputs are features in `list_structure_features`.
+    if path and len(kinds - {*ATOM_KINDS}) > 1:
+        steps.append(Reading("kind"))
+    if len({value.shape for value in tuples if isinstance(value, Array)}) > 1:
+        steps.append(Reading("shape"))
+    lengths = set(map(len, tuples))
+    steps += range(max(lengths, default=0))
+    if len(lengths) > 1:
+        steps += range(-1, -N_PLACES_FROM_END - 1, -1)
+    steps += map(Reading, readings)
+    orders = {(value.order, value.keys) for value in records}
+    if any(order is not None for order, _ in orders) and len({keys for _, keys in orders}) < len(orders):
+        # Some mappings with the same keys hold them in different orders.
+        steps.append(Reading("keys"))
+    return steps
+
+
+def _list_readings(path: Path, symbols: Counter[Any]) -> list[str]:
+    """Return the names of the readings by which symbols with many values at ``path`` are parsed.
+
+    No reading is applied twice, and single characters are read only from the first few words.
+    """
+    before, readings = [step.name for step in path if isinstance(step, Reading)], []
+    if before in ([], ["json"], ["xml"]) and any(value is not None for value in symbols):
+        readings.append("checksum")
+    texts = [value for value in symbols if isinstance(value, str)][:MAX_PARTS]
+    if texts and "words" not in before:
+        readings += readings_of(texts, before, N_PLACES_FROM_END)
+    elif texts and path[-1] in range(N_PLACES_FROM_END):
+        readings.append("characters")
+    for name in ("bytes", "time", "duration"):
+        if sum(isinstance(value, READINGS[name][0]) for value in symbols) >= MIN_OCCURRENCES:
+            readings.append(name)
+    return readings
 
 
 def _number_feature(path: Path) -> Coordinate | NumberAt:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epsaudit.outputs.normal_form import (
     WHOLE_IN_FLOATS,
+    Floats,
     Outputs,
 )
 from epsaudit.search.difference_tests import (
@@ -50,64 +51,78 @@ def list_remainders(
     """
     found: list[tuple[float, Feature]] = []
     sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
-    size, limit = len(sides[0]), math.log(EXPECTED_FALSE_FEATURES)
+    size, threshold = len(sides[0]), math.log(EXPECTED_FALSE_FEATURES)
     for feature in sources:
         numbers = read_both_sides(feature, sides)
-        known = numbers[np.isfinite(numbers)]
-        if len(known) < MAX_DISTINCT_KNOTS or np.ptp(known) == 0:
+        finite = numbers[np.isfinite(numbers)]
+        if len(finite) < MAX_DISTINCT_KNOTS or np.ptp(finite) == 0:
             continue
-        # Whether an output is a number at all is a difference of its own, which is subtracted.
-        odd, odd_freedom = compute_pearson(np.isfinite(numbers).astype(int), size)
-        scale = None  # the smallest number of decimals with which all numbers are written
-        for decimals in range(7):
-            for some, off in ((known[:64], 1e-6), (known, 1e-5)):
-                scaled = some * 10.0**decimals
-                if np.any(np.abs(scaled - np.rint(scaled)) >= off):
-                    break
-            else:
-                scale = decimals
-                break
-        own: float | None = 0.0 if scale == 0 else None
-        width = np.ptp(known) if scale == 0 else float(np.subtract(*np.quantile(known, [0.95, 0.05])))
-        if scale is None and len(known) == len(numbers) and np.abs(known).max() * 10.0**N_DECIMALS < WHOLE_IN_FLOATS:
-            shifted = np.array([Scaled(feature, decimals).transform(numbers) for decimals in range(N_DECIMALS + 1)])
-            codes = compute_remainders(shifted, 10).astype(np.int64) + 10 * np.arange(N_DECIMALS + 1)[:, None]
-            halves = np.split(codes, 2, axis=1)
-            tens = np.array([np.bincount(half.ravel(), minlength=10 * len(codes)) for half in halves])
-            twos = tens.reshape(2, len(codes), 5, 2).sum(axis=2)
-            if (
-                min(_smallest_log_p_value(tens.reshape(2, -1, 10)), _smallest_log_p_value(twos)) >= limit
-            ):  # most features end here, after one test of all digits
-                residues = itertools.product(range(N_DECIMALS + 1), (2, 10))
-                found += [(0.0, Residue(Scaled(feature, a), b)) for a, b in residues if width * 10.0**a > b]
-                continue
-        for decimals in range(N_DECIMALS + 1) if scale is None else (scale,):
-            whole = feature if scale == 0 else Scaled(feature, decimals)
-            floors = numbers if scale == 0 else Scaled(feature, decimals).transform(numbers)
-            span, most = width * 10.0**decimals, np.abs(known).max() * 10.0**decimals
-            for modulus in MODULI if scale is not None else (2, 10):
-                if span <= max(modulus, 2):
+        decimals = _count_decimals(finite)
+        width = np.ptp(finite) if decimals == 0 else float(np.subtract(*np.quantile(finite, [0.95, 0.05])))
+        largest, complete = np.abs(finite).max(), len(finite) == len(numbers)
+        testable = decimals is None and complete and largest * 10.0**N_DECIMALS < WHOLE_IN_FLOATS
+        if testable and _test_all_digits(feature, numbers) >= threshold:
+            # Most features end here, after one test of all digits.
+            moduli = itertools.product(range(N_DECIMALS + 1), (2, 10))
+            found += [(0.0, Residue(Scaled(feature, a), b)) for a, b in moduli if width * 10.0**a > b]
+            continue
+        # Whether an output is a finite number at all is a difference of its own, which is subtracted.
+        statistic_finite, freedom_finite = compute_pearson(np.isfinite(numbers).astype(int), size)
+        # The log p-value that a remainder must exceed. For whole numbers, every difference counts.
+        log_p_number: float | None = 0.0 if decimals == 0 else None
+        for scale in range(N_DECIMALS + 1) if decimals is None else (decimals,):
+            whole = feature if decimals == 0 else Scaled(feature, scale)
+            floors = numbers if decimals == 0 else Scaled(feature, scale).transform(numbers)
+            for modulus in MODULI if decimals is not None else (2, 10):
+                if width * 10.0**scale <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
-                if most >= WHOLE_IN_FLOATS:  # ints may be more exact than floats
+                if largest * 10.0**scale >= WHOLE_IN_FLOATS:  # ints may be more exact than floats
                     floors = read_both_sides(residue, sides)
                 remainders = compute_remainders(floors, modulus)
-                told, freedom = compute_pearson(np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64), size)
-                chance = log_p_value(told - odd, freedom - odd_freedom)
-                # An insignificant remainder needs no comparison with the number itself.
-                if own is None and chance < limit:
-                    seen, seen_prime = count_cells(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
-                    both, gap = seen + seen_prime, (seen - seen_prime) ** 2
-                    # The strongest difference of one value against all other values.
-                    single = np.max(gap / both + gap / np.maximum(len(numbers) - both, 1))
-                    cells = assign_cells(numbers, N_TEST_CELLS)[0]
-                    own = min(log_p_value(float(single), 1), log_p_value(*compute_pearson(cells, size)))
-                found.append((chance if own is not None and chance < own else 0.0, residue))
+                codes = np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64)
+                statistic, freedom = compute_pearson(codes, size)
+                log_p = log_p_value(statistic - statistic_finite, freedom - freedom_finite)
+                if log_p_number is None and log_p < threshold:
+                    log_p_number = _test_number(numbers, size)
+                found.append((log_p if log_p_number is not None and log_p < log_p_number else 0.0, residue))
     return found
+
+
+def _count_decimals(numbers: Floats) -> int | None:
+    """Return the smallest number of decimals with which all numbers can be written; None if it exceeds 6."""
+    for decimals in range(7):
+        for some, tolerance in ((numbers[:64], 1e-6), (numbers, 1e-5)):
+            scaled = some * 10.0**decimals
+            if np.any(np.abs(scaled - np.rint(scaled)) >= tolerance):
+                break
+        else:
+            return decimals
+    return None
+
+
+def _test_all_digits(feature: Feature, numbers: Floats) -> float:
+    """Return the smallest log p-value of the first decimals modulo 2 and modulo 10. All numbers must be finite."""
+    shifted = np.array([Scaled(feature, decimals).transform(numbers) for decimals in range(N_DECIMALS + 1)])
+    codes = compute_remainders(shifted, 10).astype(np.int64) + 10 * np.arange(N_DECIMALS + 1)[:, None]
+    halves = np.split(codes, 2, axis=1)
+    tens = np.array([np.bincount(half.ravel(), minlength=10 * len(codes)) for half in halves])
+    twos = tens.reshape(2, len(codes), 5, 2).sum(axis=2)
+    return min(_smallest_log_p_value(tens.reshape(2, -1, 10)), _smallest_log_p_value(twos))
+
+
+def _test_number(numbers: Floats, size: int) -> float:
+    """Return the log p-value of the difference of the numbers themselves, as a whole or at one single value."""
+    counts, counts_prime = count_cells(np.unique(numbers, return_inverse=True, equal_nan=True)[1], size)
+    both, gap = counts + counts_prime, (counts - counts_prime) ** 2
+    # The strongest difference of one value against all other values.
+    single = np.max(gap / both + gap / np.maximum(len(numbers) - both, 1))
+    cells = assign_cells(numbers, N_TEST_CELLS)[0]
+    return float(min(log_p_value(float(single), 1), log_p_value(*compute_pearson(cells, size))))
 
 
 def _smallest_log_p_value(counts: NDArray[np.int64]) -> float:
     """Return the smallest log p-value of several tables of counts, shape (2, tables, cells)."""
     both = counts.sum(axis=0)
-    told = np.sum((counts[0] - counts[1]) ** 2 / np.maximum(both, 1), axis=1)
-    return float(log_p_value(np.max(told), int(np.min((both > 0).sum(axis=1))) - 1))
+    statistics = np.sum((counts[0] - counts[1]) ** 2 / np.maximum(both, 1), axis=1)
+    return float(log_p_value(np.max(statistics), int(np.min((both > 0).sum(axis=1))) - 1))
