@@ -1,6 +1,6 @@
 """How functions of any environment are given randomness, and what objects of any library hold; and a server of both.
 
-It is the other side of the protocol of `epsaudit.running.external`. This one file needs nothing but Python 3.8 or
+It is the other side of the protocol of `epsaudit.running.programs`. This one file needs nothing but Python 3.8 or
 newer, and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``; docs/how-to/other-languages.md says how.
 """
 

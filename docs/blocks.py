@@ -1,14 +1,18 @@
-"""Run the code blocks of a page of the documentation and compare what they print with what the page shows.
+"""Run the code blocks of a documentation page and compare their printed output with the output shown on the page.
 
-A page is one script, run in the current folder:
+The blocks of a page form one script, which runs in the current folder:
 
-- A block of python runs in one namespace a page; one whose first line is ``# NAME.py`` is written to that file.
-- A block of bash runs with this environment's programs first on the path; exit status 1 is a verdict, no failure.
-- A block of text is what the block before it printed, up to white space, with ``...`` for what is left out.
-- Blocks of json, yaml and toml must be well formed.
+- All Python blocks of a page share one namespace. A Python block whose first line is ``# NAME.py`` is not run but
+  written to that file.
+- A bash block runs with the programs of this Python environment first on the path. Exit status 1 is the verdict of an
+  audit and does not count as a failure.
+- A text block is compared with the output of the block before it. White space is ignored, and ``...`` stands for
+  omitted text.
+- JSON, YAML and TOML blocks must be well formed.
 
-What cannot run stands under ``<!-- skip: next "reason" -->``. ``python docs/blocks.py`` writes what the blocks print
-now into the pages, but for outputs in which a line begins with ``...``: those a person has to mend.
+A block that cannot be run is marked by ``<!-- skip: next "reason" -->`` above it. ``python docs/blocks.py`` runs the
+blocks and writes their current output into the pages. It does not change an output in which a line begins with
+``...``; such an output must be edited by hand.
 """
 
 from __future__ import annotations
@@ -38,14 +42,15 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 FILE = re.compile(r"# (\w+\.(?:py|ini|toml))\n")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 LEFT_OUT = re.compile(r"^\s*\.\.\.", re.MULTILINE)
-"""A line that begins so stands for others; elsewhere three dots are often part of a usage message."""
+"""Three dots at the beginning of a line stand for omitted lines; elsewhere they are often part of a usage message."""
 SECONDS = 300
+"""Time limit of a bash block."""
 PROGRAMS = str(Path(sys.executable).parent)
-"""Where programs of bash blocks are looked for first."""
+"""Folder in which bash blocks look for programs first."""
 
 
 class OtherOutput(SybilFailure):
-    """A block printed something else than the page shows."""
+    """A failure because a block printed another output than the page shows."""
 
     def __init__(self, example: Example, printed: str) -> None:
         super().__init__(example, f"the page shows\n{example.parsed}\nbut it prints\n{printed}")
@@ -53,7 +58,7 @@ class OtherOutput(SybilFailure):
 
 
 def failures(page: Path) -> Iterator[SybilFailure]:
-    """Run the page's blocks in the current folder and yield what went wrong."""
+    """Run the blocks of a page in the current folder and yield a failure for each block that went wrong."""
     before, here = set(sys.modules), Path.cwd()
     sys.path.insert(0, str(here))
     try:
@@ -67,28 +72,32 @@ def failures(page: Path) -> Iterator[SybilFailure]:
                 yield failure
     finally:
         sys.path.remove(str(here))
-        for name in set(sys.modules) - before:  # the page's own modules
+        for name in set(sys.modules) - before:  # modules that the page wrote to a file and imported
             if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == here:
                 del sys.modules[name]
 
 
 def languages(page: Path) -> set[str]:
-    """Return the languages of the page's code blocks, '' for a block without one."""
+    """Return the set of languages of the code blocks of a page, with '' for a block without a language."""
     fences = re.findall(r"^ *```(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {(language.split() or [""])[0] for language in fences[::2]}
 
 
 def rewrite(page: Path) -> int:
-    """Write what the blocks print into the page and return how many outputs changed."""
+    """Run the blocks of a page, write their output into the page, and return the number of outputs that changed.
+
+    If a block fails for another reason, or an output with omitted lines differs, print these failures, leave the page
+    unchanged and return 0.
+    """
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         found = list(failures(page))
     others = [one for one in found if not isinstance(one, OtherOutput) or LEFT_OUT.search(one.example.parsed)]
     for one in others:
         print(one)
-    if others:  # what the other blocks print may follow from it
+    if others:  # a failed block may have changed the output of later blocks
         return 0
     text = page.read_text(encoding="utf-8")
-    for one in reversed(found):  # from the end, so that places before it stay
+    for one in reversed(found):  # from the end of the page, so that earlier positions stay valid
         body = "\n".join(line.rstrip() for line in one.printed.strip("\n").splitlines())
         start, end = one.example.region.start, one.example.region.end
         text = f"{text[:start]}```text\n{body}\n```{text[end:]}"
@@ -99,7 +108,8 @@ def rewrite(page: Path) -> int:
 def _run_python(example: Example) -> None:
     if _is_file(example):
         return
-    example.namespace.setdefault("__name__", "__main__")  # so that functions travel by value, as those of a script do
+    # The name is that of a script, so that functions are sent to workers by value.
+    example.namespace.setdefault("__name__", "__main__")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(example.parsed, f"{example.path}:{example.line}", "exec", dont_inherit=True), example.namespace)
@@ -136,7 +146,7 @@ def _run_toml(example: Example) -> None:
 
 
 def _is_file(example: Example) -> bool:
-    """Whether the block is a file, which is then written."""
+    """Return whether the block names a file in its first line, and if so, write the block to this file."""
     named = FILE.match(example.parsed)
     if named:
         Path(named[1]).write_text(example.parsed, encoding="utf-8")

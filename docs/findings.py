@@ -1,8 +1,9 @@
-"""Write what tables and stored results say of findings into the pages of docs/findings.
+"""Update the generated blocks on the pages of docs/findings.
 
-A page of a finding is written by a person, but for the block between two comments: status, versions, and what
-results/libraries/library-bugs has of it, or that it is not measured yet. ``python docs/findings.py`` writes the blocks
-anew; the block of index.md is the list of all findings.
+The pages are written by hand, except for one block between two comments on each page. On the page of a finding, this
+block has the status, the affected versions, and the results stored in results/libraries/library-bugs, or a statement
+that they are not measured yet. On index.md, the block is the list of all findings. ``python docs/findings.py``
+regenerates all blocks.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ MISSING = "not measured yet"
 
 
 def stored(folder: Path = library_bugs.STORED) -> dict[str, dict[str, Any]]:
-    """Rows of the stored results by mechanism."""
+    """Return the rows of the stored results, keyed by the name of the mechanism."""
     return {row["mechanism"]: row for row in json.loads((folder / "data.json").read_text(encoding="utf-8"))["rows"]}
 
 
 def rows(bug: Bug, known: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Rows of a finding; one that is not stored says so."""
+    """Return the rows of a finding by case name. A row without a stored result says that it is not measured yet."""
     return {
         case.name: known.get(case.name) or library_bugs.row(bug, case, {}, {case.name: MISSING}) for case in bug.cases
     }
 
 
 def facts(bug: Bug, known: Mapping[str, dict[str, Any]]) -> str:
-    """The block of a page."""
+    """Return the generated block for the page of one finding."""
     return "\n".join(
         [
             f"- Status: {', '.join(map(library_bugs.link, bug.reports)) or UNREPORTED}",
@@ -46,19 +47,20 @@ def facts(bug: Bug, known: Mapping[str, dict[str, Any]]) -> str:
             "",
             *library_bugs.measured(bug, rows(bug, known)),
             "",
-            "All bounds hold together at 99.9 % confidence. `epsaudit experiment run libraries` measures",
-            "them, and `results/libraries/library-bugs` has a file for each, which `epsaudit verify` recomputes.",
+            "All bounds together hold at 99.9 % confidence. The command `epsaudit experiment run libraries` measures",
+            "them. The folder `results/libraries/library-bugs` has a result file for each bound, and `epsaudit verify`",
+            "recomputes the bound from this file.",
             "",
         ]
     )
 
 
 def overview(known: Mapping[str, dict[str, Any]]) -> str:
-    """The block of the index."""
+    """Return the generated block for index.md: a table of all findings that an audit showed."""
     lines = ["| finding | affected | claimed | certified | report |", "|---|---|---|---|---|"]
     for bug in findings():
         affected = [case.name for case in bug.cases if case.role == "affected"]
-        if not affected:  # what a report says, and no audit showed
+        if not affected:  # known from a report only, not shown by an audit
             continue
         first = rows(bug, known)[affected[0]]
         title = f"{bug.title[0].upper()}{bug.title[1:]}"
@@ -70,7 +72,7 @@ def overview(known: Mapping[str, dict[str, Any]]) -> str:
 
 
 def written(page: Path, known: Mapping[str, dict[str, Any]]) -> str:
-    """The page as this script writes it."""
+    """Return the text of a page with its block regenerated from the stored results `known`."""
     pages = {bug.page: bug for bug in findings() if bug.page}
     block = overview(known) if page.stem == "index" else facts(pages[page.stem], known)
     return BLOCK.sub(lambda match: f"{match[1]}{block}{match[2]}", page.read_text(encoding="utf-8"))

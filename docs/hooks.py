@@ -1,7 +1,7 @@
-"""What mkdocs does beyond its plugins.
+"""Hooks that mkdocs calls while it builds the site.
 
-The page of constants is made from the sources, what pages show of results/ is copied beside them, and
-formulas become MathML, which browsers draw without a script.
+They create the page of constants from the source code, copy the files of results/ to which pages link, and convert
+formulas into MathML, which browsers display without a script.
 """
 
 import html
@@ -17,7 +17,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
-import constants  # noqa: E402  # found by the line above
+import constants  # noqa: E402  # the line above adds the folder to the import path
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 INCLUDED = re.compile(r"^<!-- include: (results/\S+) -->$", re.MULTILINE)
@@ -25,7 +25,10 @@ RESULT = re.compile(r"\]\(((?:\.\./)+)(results/[^)\s]+)\)")
 
 
 def on_startup(command: str, dirty: bool) -> None:
-    """Lay the folders out as they install, in links, before mkdocstrings looks for them: it knows no package-dir."""
+    """Create links to the source folders under build/package, in the layout of the installed package.
+
+    mkdocstrings searches for modules in this layout, because it does not know the setting ``package-dir``.
+    """
     package = ROOT / "build" / "package" / "epsaudit"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
@@ -34,7 +37,7 @@ def on_startup(command: str, dirty: bool) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated page, and the results that pages link to."""
+    """Add the generated page of constants, and the files of results/ to which pages link."""
     files.append(File.generated(config, "reference/constants.md", content=constants.page()))
     wanted = {
         match[2]
@@ -43,25 +46,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for match in RESULT.finditer(Path(page.abs_src_path).read_text(encoding="utf-8"))
     }
     for name in sorted(wanted):
-        if (ROOT / name).is_file():  # a link to anything else stays broken, and the build says so
+        if (ROOT / name).is_file():  # any other link stays broken, and the strict build reports it
             aside = InclusionLevel.NOT_IN_NAV
             files.append(File.generated(config, name, abs_src_path=str(ROOT / name), inclusion=aside))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Put in the results that a page includes; links to results/ lead to the copies, in the repository out of docs/."""
+    """Insert the results that a page includes, and change its links to results/ so that they lead to the copied files.
+
+    In the repository these links lead out of docs/, while the copies are inside the site.
+    """
     markdown = INCLUDED.sub(lambda match: (ROOT / match[1]).read_text(encoding="utf-8"), markdown)
     return RESULT.sub(lambda match: f"]({match[1].removeprefix('../')}{match[2]})", markdown)
 
 
 def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn formulas into MathML."""
+    """Convert the formulas of a page into MathML."""
     return FORMULA.sub(_mathml, content)
 
 
 def _mathml(match: re.Match[str]) -> str:
-    """A prime is raised already; as a superscript, too, it flies away in fonts that are not made for formulas."""
+    """Return the MathML of one formula.
+
+    A prime is written as a character and not as a superscript. The character is raised already, and fonts that are not
+    designed for formulas would raise a superscript prime too far.
+    """
     source = re.sub(r"(\\[A-Za-z]+|[A-Za-z])'", r"{\1′}", html.unescape(match[2]))
     formula = convert(source, display="block" if match[1] == "div" else "inline")
     return re.sub(r"<mi>(&#x02032;|′)</mi>|<mo>(&#x02032;|′)</mo>", '<mo lspace="0" rspace="0">′</mo>', formula)

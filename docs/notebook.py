@@ -1,4 +1,7 @@
-"""Run the notebook of the tutorials in a kernel; ``python docs/notebook.py`` writes what its cells show now into it."""
+"""Run the tutorial notebook in a Jupyter kernel.
+
+``python docs/notebook.py`` runs the notebook and stores the current outputs of its cells in the file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ PATH = Path(__file__).parent / "tutorials" / "notebook.ipynb"
 
 
 def executed(path: Path = PATH) -> Any:
-    """Return the notebook with the outputs of today's code, and nothing that differs from run to run."""
+    """Run the notebook and return it with its new outputs, without metadata that differs from run to run."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=60, kernel_name="python3", record_timing=False).execute()
     notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -20,7 +23,10 @@ def executed(path: Path = PATH) -> Any:
 
 
 def shown(notebook: Any) -> list[list[tuple[str, str]]]:
-    """Return of each cell of code what it shows: kinds, and the text of those that are the same on every machine."""
+    """Return, for each code cell, a list of pairs (kind, text) that describe its outputs.
+
+    The text is empty for outputs that differ between machines, such as images.
+    """
     return [
         [
             (kind, text if kind == "stream" or text.startswith("<div style=") else "")

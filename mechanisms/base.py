@@ -13,7 +13,7 @@ from epsaudit.claims.conversions import pure_to_zcdp
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, finite_at_least, fraction, whole_at_least
-from epsaudit.running.functions import OutputDistribution
+from epsaudit.running.protocols import OutputDistribution
 
 
 class Reference(ABC):

@@ -14,7 +14,7 @@ from epsaudit.errors import AuditError, fraction
 from epsaudit.mechanisms import accounting
 from epsaudit.mechanisms.base import positive
 from epsaudit.mechanisms.laws import FiniteLaw
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 
 Budget = PureDP | ApproxDP | ZCDP | ApproxZCDP | RenyiDP | GaussianDP
 BOUGHT: dict[type[Claim], tuple[type[Claim], ...]] = {

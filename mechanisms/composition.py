@@ -20,7 +20,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.outputs.normal_form import Outputs, pack
-from epsaudit.running.functions import Mechanism, OutputDistribution
+from epsaudit.running.protocols import Mechanism, OutputDistribution
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,10 @@ class Sequential(Reference):
         return accounting.advanced(points, delta)
 
     def numeric(self, delta: float) -> ApproxDP:
-        """Claim by numeric composition of the parts' privacy loss distributions; see
-        `epsaudit.mechanisms.accounting.numeric`."""
+        """Return the claim by numeric composition of the parts' privacy loss distributions.
+
+        See `epsaudit.mechanisms.accounting.numeric`.
+        """
         return accounting.numeric(self._distributions, delta)
 
     def trade_off(self, epsilons: Sequence[float]) -> TradeOff:

@@ -24,7 +24,7 @@ from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, Lapl
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.ratio import DrawnScaleLaw, ListedScaleLaw, answers, ones_and_records
 from epsaudit.mechanisms.stability import StableMedian, smooth_sensitivity
-from epsaudit.running.functions import Mechanism
+from epsaudit.running.protocols import Mechanism
 
 
 class EitherChange(Adjacency):

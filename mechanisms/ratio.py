@@ -21,7 +21,7 @@ from epsaudit.mechanisms.base import Reference, positive
 from epsaudit.mechanisms.exact.losses import log_sum
 from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, FiniteLaw, Floats, margin
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.running.functions import OutputDistribution
+from epsaudit.running.protocols import OutputDistribution
 
 
 def ones_and_records(dataset: Dataset) -> tuple[int, int]:

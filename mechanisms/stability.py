@@ -24,7 +24,7 @@ from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats, LaplaceLaw, LocationLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
 from epsaudit.mechanisms.selection import name_or_refusal
-from epsaudit.running.functions import OutputDistribution
+from epsaudit.running.protocols import OutputDistribution
 
 
 class StableQuery(ABC):

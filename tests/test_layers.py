@@ -7,16 +7,6 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FRONT_ENDS = {"cli", "testing"}
 """They offer the other tools to users, and may import them."""
-KNOWN = {
-    "audits/many_runs.py": {"tools.reporting"},
-    "audits/one_run/__init__.py": {"tools.reporting"},
-    "audits/sequential/record.py": {"tools.reporting"},
-    "bounds/betting.py": {"witnesses"},
-    "results/result.py": {"audits", "tools.reporting"},
-    "running/functions.py": {"mechanisms"},
-    "tools/hunting/hunt.py": {"tools.tracing"},
-}
-"""Imports that are to be removed."""
 
 
 def imported(tree):
@@ -50,9 +40,7 @@ def test_no_package_imports_upwards_and_no_tool_imports_another():
     assert set(own.values()) - {"tools.__init__"} == {*core, *(f"tools.{one}" for one in tools)}
     place, wrong = {name: number for number, name in enumerate(core)}, []
     for name, path in files.items():
-        used = (
-            set(imported(ast.parse(path.read_text(encoding="utf-8")))) - {own[name]} - KNOWN.get(name.as_posix(), set())
-        )
+        used = set(imported(ast.parse(path.read_text(encoding="utf-8")))) - {own[name]}
         if own[name] in place:
             bad = {one for one in used if place.get(one, len(place)) > place[own[name]]}
         else:

@@ -13,8 +13,8 @@ import dataclasses
 import pytest
 
 from epsaudit import ApproxZCDP
+from epsaudit.mechanisms.known_laws import exact_parameter
 from epsaudit.mechanisms.registry import entries
-from epsaudit.running.functions import exact_parameter
 
 ENTRIES = {entry.name: entry for entry in entries()}
 SOUND = [entry for entry in ENTRIES.values() if entry.expected == "consistent"]

@@ -22,7 +22,8 @@ TYPED = EXAMPLE.replace("(dataset, size, rng)", "(dataset: list[str], size: int,
 MORE = """
 from hypothesis import strategies as st
 from epsaudit import AddRemove, ApproxDP, PureDP, black_box
-from epsaudit.running.functions import FunctionMechanism, Mechanism
+from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.protocols import Mechanism
 
 mechanism = black_box(noisy_count, claim=PureDP(1.0))
 as_protocol: Mechanism = mechanism

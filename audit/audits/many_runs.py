@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, betainccinv
@@ -18,13 +18,11 @@ from scipy.special import betainc, betainccinv
 from epsaudit.bounds.certificates import Box, Counts, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
-from epsaudit.errors import AuditError, needs, whole_at_least
+from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.results.result import Result
-from epsaudit.running.provenance import provenance, stream
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import stream
 from epsaudit.text import count, lower
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RATIO = 3
 """Of one rank that is tried to the next. Of eight laws with 100 and 1,000 runs of each kind 2, 4 and 6 certify
@@ -269,12 +267,6 @@ class ManyRunsResult(Result):
         if not self.best.by_rank:
             return Box.name
         return f"order statistics, the best of {len(self.counts)} ranks that share the error"
-
-    def plot(self) -> Figure:
-        with needs("report"):
-            from epsaudit.tools.reporting.figures import certified_against_proven
-
-        return certified_against_proven([self], self.confidence)
 
 
 def many_runs(

@@ -22,7 +22,8 @@ from epsaudit.bounds.one_run import Bools, GuessCounts
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
-from epsaudit.running.provenance import entropy, provenance
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy
 
 CHANCE = 1e-6
 """Probability below which what was given is not believed to be by chance: so many sound audits are refused."""
@@ -54,9 +55,6 @@ def audit_scores(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
     runs: ArrayLike | None = None,
     canaries: ArrayLike | None = None,
     scored: ArrayLike | None = None,
@@ -80,7 +78,7 @@ def audit_scores(
         Which canaries were in the dataset, or which runs had the canary.
     scores : array_like of float, shape (m,)
         High where a canary seems in, computed from the mechanism's output alone. NaN is not accepted, infinities are.
-    claim, epsilon, delta, order, rho, mu
+    claim, epsilon, delta
         As in `epsaudit.audit`; one run takes pure, approximate and Gaussian DP, many runs every claim.
     runs : array_like, shape (m,), optional
         Of which run each score is; all of one if not given. If every score has a run of its own, these are many runs.
@@ -129,7 +127,7 @@ def audit_scores(
     if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
         raise AuditError("included must be one True or False for each canary, at least one.")
     coins, values = coins.astype(bool), numbers(scores, len(coins))
-    claim = claim_given(claim, epsilon, delta, order, rho, mu)
+    claim = claim_given(claim, epsilon, delta)
     columns = {"runs": runs, "canaries": canaries, "scored": scored}
     given = {key: np.asarray(column) for key, column in columns.items() if column is not None}
     for key, column in given.items():

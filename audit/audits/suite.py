@@ -8,14 +8,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from epsaudit.audits.fixed import AuditSpec, certified, jobs_of
-from epsaudit.audits.sequential import certified_in_rounds, refuse_if_irrefutable
+from epsaudit.audits.fixed import certify
+from epsaudit.audits.sequential import certify_in_rounds, refuse_if_irrefutable
+from epsaudit.audits.spec import AuditSpec, check_n_jobs
 from epsaudit.errors import confidence_of
 from epsaudit.results.result import Result
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import command, entropy, provenance
+from epsaudit.running.pool import Workers
+from epsaudit.running.progress import ProgressCallback
+from epsaudit.running.provenance import command, provenance
+from epsaudit.running.record import AuditRecord
 from epsaudit.running.registry import Entry
-from epsaudit.running.sampling import AuditRecord, ProgressCallback, Workers
+from epsaudit.running.runs import Runs
+from epsaudit.running.streams import entropy
 
 
 def run(
@@ -71,19 +76,20 @@ def checkpointed(
     for entry in entries if stop_early else ():
         refuse_if_irrefutable(entry.claim)
     kind = "sequential" if stop_early else "fixed size"
-    audits = {entry.name: _question(entry, trials, each).identity(kind) for entry in entries}
+    audits = {entry.name: _spec_of(entry, trials, each).identity(kind) for entry in entries}
     return Checkpoint(path, audits, seed)
 
 
-def _question(entry: Entry, trials: int, confidence: float) -> AuditSpec:
+def _spec_of(entry: Entry, trials: int, confidence: float) -> AuditSpec:
     how: dict[str, Any] = {"trials": trials, "confidence": confidence, "witnesses": entry.witnesses}
     return AuditSpec.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
 def _audited(terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]) -> Result:
     (trials, confidence, stop_early, n_jobs, record), (entry, seed, progress) = terms, told
-    how = (_question(entry, trials, confidence), entropy(seed), jobs_of(n_jobs), progress, record)
-    result: Result = certified_in_rounds(*how) if stop_early else certified(*how)
+    spec = _spec_of(entry, trials, confidence)
+    runs = Runs(spec, entropy(seed), check_n_jobs(n_jobs), progress, record)
+    result: Result = certify_in_rounds(spec, runs) if stop_early else certify(spec, runs)
     return dataclasses.replace(result, mechanism=entry.name, expected=entry.expected)
 
 

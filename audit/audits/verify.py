@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.audits.fixed import LEAST_TRIALS, audit
+from epsaudit.audits.fixed import audit
 from epsaudit.audits.many_runs import ManyRunsResult, ranks
 from epsaudit.audits.one_run import OneRunResult, plans
-from epsaudit.audits.sequential import STRATEGIES, SequentialResult, refuse_if_irrefutable
+from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
+from epsaudit.audits.sequential.game import N_STRATEGIES
+from epsaudit.audits.spec import MIN_TRIALS
 from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.claims.definitions import Claim
@@ -30,9 +32,9 @@ from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.normal_form import pack
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read
-from epsaudit.running.functions import exact_parameter
-from epsaudit.running.independence import CopyTest
+from epsaudit.running.copies import CopyTest
 from epsaudit.running.registry import Entry
+from epsaudit.running.runs import exact_parameter
 from epsaudit.text import lower, percent, visible
 from epsaudit.witnesses.events import Region, Witness
 from epsaudit.witnesses.parts import VALUE
@@ -249,8 +251,8 @@ def impossible(result: Kind) -> list[str]:
     if isinstance(result, ManyRunsResult):
         return said or list(_many_runs(result))
     recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
-    if not (0 if recounted else LEAST_TRIALS - 1) < result.trials < MOST_RUNS:
-        said.append(f"There were {result.trials} runs in all; an audit has at least {LEAST_TRIALS}.")
+    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MOST_RUNS:
+        said.append(f"There were {result.trials} runs in all; an audit has at least {MIN_TRIALS}.")
     if isinstance(result, AuditResult):
         return said or list(_fixed_size(result))
     return said or list(_sequential(result)) or list(_ends(result))
@@ -354,8 +356,8 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
     except AuditError as error:
         yield str(error)
         return
-    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {STRATEGIES}:
-        yield f"There must be rounds, and {STRATEGIES} strategies in each."
+    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {N_STRATEGIES}:
+        yield f"There must be rounds, and {N_STRATEGIES} strategies in each."
         return
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:

@@ -12,14 +12,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
-from epsaudit.witnesses.events import Witness
 
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right. With 15 and 240
@@ -159,20 +158,38 @@ def log_factors_at(claim: Claim, tangent: float | None, events: int) -> Floats:
     return log_factors(*points(claim, tangent), events)
 
 
-@dataclass(frozen=True)
-class Bet:
-    """What a strategy bets on in a round, decided by the past: ``past`` is how many runs that had.
+class GuessingWitness(Protocol):
+    """What the accounts need to know of a witness: its number of events, 1 or 2."""
 
-    The ``tangent`` is where the profile of a claim about a curve is tested; None for pure and approximate DP.
-    ``correct`` and ``wrong`` are the probabilities of such guesses: a parameter is bet against only where they violate
-    it.
+    @property
+    def events(self) -> int: ...
+
+
+class Bet(Protocol):
+    """What a strategy bets on in a round, decided by the outputs of earlier rounds.
+
+    Attributes
+    ----------
+    witness
+        The witness whose guesses are bet on.
+    tangent : float, optional
+        The epsilon at which the profile of a claim about a curve is tested; None for pure and approximate DP.
+    correct, wrong : float
+        Estimated probabilities of a correct and of a wrong guess. A parameter is bet against only if they violate it.
+    past : int
+        The number of earlier runs that the decision was made from.
     """
 
-    witness: Witness
-    tangent: float | None
-    correct: float
-    wrong: float
-    past: int
+    @property
+    def witness(self) -> GuessingWitness: ...
+    @property
+    def tangent(self) -> float | None: ...
+    @property
+    def correct(self) -> float: ...
+    @property
+    def wrong(self) -> float: ...
+    @property
+    def past(self) -> int: ...
 
 
 class Accounts:

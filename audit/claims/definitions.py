@@ -472,13 +472,19 @@ def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
 def claim_given(
     claim: Claim | None,
     epsilon: float | None = None,
-    delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
+    delta: float | None = 0.0,
+    **others: float | None,
 ) -> Claim | None:
-    """Return the claim given, the one that the numbers make, or None where neither was given."""
-    given = {"epsilon": epsilon, "delta": delta, "order": order, "rho": rho, "mu": mu}
+    """Return ``claim``, or the claim that the numbers make; None if neither is given.
+
+    ``others`` are ``order``, ``rho`` and ``mu``, which only the command line gives as numbers.
+
+    Raises `AuditError` if both are given, or if the numbers make no claim.
+
+    >>> claim_given(None, 1.0, 1e-6)
+    ApproxDP(epsilon=1.0, delta=1e-06)
+    """
+    given = {"epsilon": epsilon, "delta": delta, **others}
     numbers: dict[str, float] = {}
     for name, value in given.items():
         if not (value is None or (np.isscalar(value) and value == 0 and name == "delta")):

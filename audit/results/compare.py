@@ -14,10 +14,11 @@ from epsaudit.bounds.certificates import Box
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.running.functions import Mechanism
-from epsaudit.running.independence import CopyTest
+from epsaudit.running.copies import CopyTest
+from epsaudit.running.pool import Workers
+from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import execution, provenance
-from epsaudit.running.sampling import Workers, certification_counts
+from epsaudit.running.sampling import certification_counts
 from epsaudit.text import lower
 
 SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"

@@ -16,7 +16,10 @@ from epsaudit.bounds.certificates import Certificate, Counts, reach, runs_to_rea
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, needs
-from epsaudit.running.provenance import digest, execution, write_whole
+from epsaudit.extensions import extension
+from epsaudit.running.files import write_whole
+from epsaudit.running.identity import digest
+from epsaudit.running.provenance import execution
 from epsaudit.text import lower, notebook, percent
 from epsaudit.witnesses.events import Witness
 
@@ -139,9 +142,11 @@ class Result(ABC):
         known = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         return {**known, "seconds": made.pop("seconds", math.nan), "execution": made}
 
-    @abstractmethod
     def plot(self) -> Figure:
-        """Draw the result as a matplotlib figure, with ``savefig``."""
+        """Draw the result as a matplotlib figure, which ``savefig`` writes to a file."""
+        with needs("report"):
+            figure: Figure = extension("plot")(self)
+        return figure
 
     def sentence(self) -> str:
         """Say what was claimed, what is certified, and whether that contradicts the claim."""
@@ -186,9 +191,7 @@ class Result(ABC):
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote; raises `AuditError` if it cannot be, or holds anything but one such result."""
-        from epsaudit.audits.verify import load  # which knows every kind of result; this is the base of all
-
-        found = load(path)
+        found = extension("load")(path)
         if len(found) != 1 or not isinstance(found[0], cls):
             kinds = ", ".join(type(one).__name__ for one in found)
             raise AuditError(f"{path} holds {kinds}; one {cls.__name__} is read.")
@@ -301,13 +304,6 @@ class AuditResult(PairResult):
 
     def describe_method(self) -> str:
         return self.certificate.name
-
-    def plot(self) -> Figure:
-        """Draw the privacy profile: what the claim allows, and what the counts exclude."""
-        with needs("report"):
-            from epsaudit.tools.reporting.figures import privacy_profile  # matplotlib takes a second to import
-
-        return privacy_profile(self)
 
     def describe_counts(self) -> str:
         return self.witness.describe(self.counts)

@@ -27,7 +27,7 @@ from epsaudit.mechanisms.selection import (
     PermuteAndFlip,
 )
 from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
-from epsaudit.running.functions import OutputDistribution
+from epsaudit.running.protocols import OutputDistribution
 
 
 class SumOfResiduals(SlopeLosses):

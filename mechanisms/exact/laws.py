@@ -27,8 +27,8 @@ from epsaudit.mechanisms.exact.losses import (
     merge_equal,
     refine,
 )
+from epsaudit.mechanisms.known_laws import known_forms
 from epsaudit.outputs.normal_form import pack
-from epsaudit.running.functions import forms
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9
@@ -36,8 +36,8 @@ _TOTAL_ERROR = 1e-9
 
 
 def knows_law(distribution: object) -> bool:
-    """Say whether an output distribution knows its law in one of the `epsaudit.running.functions.forms`."""
-    return bool(forms(distribution))
+    """Say whether an output distribution knows its law in one of the `epsaudit.mechanisms.known_laws.known_forms`."""
+    return bool(known_forms(distribution))
 
 
 def loss_pair(law: object, law_prime: object) -> LossPair:
@@ -49,9 +49,9 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
                 f"{one!r} does not know its law; an exact value needs 'support' and 'log_probabilities', or "
                 "'log_density' with 'knots' and 'scale', or 'parts' that have them."
             )
-    if all("parts" in forms(one) for one in laws):
+    if all("parts" in known_forms(one) for one in laws):
         return _composed(laws)
-    if all("others" in forms(one) for one in laws):
+    if all("others" in known_forms(one) for one in laws):
         known = laws[0].loss_against(laws[1])  # type: ignore[attr-defined]  # just seen
         if known is None:
             raise NotKnownError(f"The loss of {_name(law)} against {_name(law_prime)} is not known.")
@@ -62,7 +62,7 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
 
 
 def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
-    """The pair, if the probabilities of both laws sum to one."""
+    """Return the pair, or raise `AuditError` if the probabilities of either law do not sum to one."""
     totals = np.exp(np.logaddexp(log_sum(pair.atoms), log_sum(pair.log_masses)))
     for one, total in zip(laws, totals, strict=True):
         if not abs(total - 1.0) <= _TOTAL_ERROR:
@@ -74,7 +74,7 @@ def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
 
 
 def _composed(laws: tuple[Any, Any]) -> LossPair:
-    """The pair of two laws of independent parts, part by part; parts need not be hashable."""
+    """Return the pair of two laws of independent parts, composed part by part. The parts need not be hashable."""
     if len(laws[0].parts) != len(laws[1].parts):
         raise AuditError(f"The laws have {len(laws[0].parts)} and {len(laws[1].parts)} parts; they need as many.")
     both = list(zip(laws[0].parts, laws[1].parts, strict=True))
@@ -97,14 +97,14 @@ def _atoms(laws: tuple[Any, Any]) -> tuple[Floats, Floats, tuple[float, ...]]:
         aligned[row, [union[outcome] for outcome in missing]] = _off_support(law, missing)
     aligned = aligned[:, ~np.isneginf(aligned).all(axis=0)]
     places: list[float] = []
-    if any("density" in forms(law) for law in laws):
+    if any("density" in known_forms(law) for law in laws):
         places = [float(outcome) for outcome in union if isinstance(outcome, (int, float, np.number))]
     finite = tuple(place for place in places if np.isfinite(place))
     return (*merge_equal(aligned, difference(aligned[0], aligned[1])), finite)
 
 
 def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
-    if "atoms" not in forms(law):
+    if "atoms" not in known_forms(law):
         return [], np.empty(0)
     support = law.support.tolist() if isinstance(law.support, np.ndarray) else law.support
     outcomes = [outcome if outcome == outcome else "not a number" for outcome in support]  # nan must equal itself
@@ -124,7 +124,7 @@ def _outcomes(law: Any) -> tuple[list[Hashable], Floats]:
 
 def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
     """Log-probabilities of outcomes that a law does not list: a countable law may leave out a negligible part."""
-    if "density" in forms(law) or not outcomes or not callable(getattr(law, "log_density", None)):
+    if "density" in known_forms(law) or not outcomes or not callable(getattr(law, "log_density", None)):
         return np.full(len(outcomes), -np.inf)
     return _log_density(law, pack(outcomes))
 
@@ -132,7 +132,7 @@ def _off_support(law: Any, outcomes: list[Hashable]) -> Floats:
 def _panels(
     laws: tuple[Any, Any], places: Sequence[float]
 ) -> tuple[Panels, Integrands | None, tuple[float, ...], float]:
-    continuous = [law for law in laws if "density" in forms(law)]
+    continuous = [law for law in laws if "density" in known_forms(law)]
     if not continuous:
         return Panels.none(), None, (), 1.0
     knots = tuple(sorted({*places, *(float(knot) for law in continuous for knot in law.knots)}))
@@ -146,7 +146,7 @@ def _panels(
         if atoms.size:  # there a mixture answers with a mass
             points = np.where(np.isin(points, atoms), np.nextafter(points, np.inf), points)
         nowhere = np.full(points.shape, -np.inf)
-        return np.stack([_log_density(law, points) if "density" in forms(law) else nowhere for law in laws])
+        return np.stack([_log_density(law, points) if "density" in known_forms(law) else nowhere for law in laws])
 
     edges = initial_edges(knots, scale)
     panels = Panels.over(edges[:-1], edges[1:], densities)

@@ -113,7 +113,7 @@ class TestBounds:
             random_gradients(1, model.dimensions, np.random.default_rng(0)) if canaries == "random" else blank(DATA)
         )
         result = audit_training(
-            model, DATA, canaries=chosen, mu=1.0, score="gradient",
+            model, DATA, canaries=chosen, claim=GaussianDP(1.0), score="gradient",
             iterates="all", runs=300, seed=2,
         )  # fmt: skip
         assert result.violates_claim == (make is quiet)
@@ -124,7 +124,9 @@ class TestBounds:
         model = trainer(steps=1, noise=1.0, at_once=200)
         single = dirac_gradients(1, model.dimensions)
         found = [
-            audit_training(model, DATA, canaries=single, mu=1.0, score="gradient", runs=200, seed=seed).lower_bound
+            audit_training(
+                model, DATA, canaries=single, claim=GaussianDP(1.0), score="gradient", runs=200, seed=seed
+            ).lower_bound
             for seed in range(100)
         ]
         assert np.median(found) > 0.3
@@ -201,7 +203,8 @@ class TestFunctionsOfAnybody:
 
         with pytest.raises(AuditError, match="canaries are not independent"):
             audit_training(
-                shared, (np.zeros((5, 30)), np.zeros(5)), canaries=Canaries("own", np.eye(30), np.zeros(30)), mu=1.0,
+                shared, (np.zeros((5, 30)), np.zeros(5)), canaries=Canaries("own", np.eye(30), np.zeros(30)),
+                claim=GaussianDP(1.0),
                 score=None, runs=20, assume="independent", seed=1,
             )  # fmt: skip
 
@@ -473,7 +476,9 @@ class TestReadyTrainers:
         for noise in (8.0, 2.0):
             model = make(noise)
             canaries = dirac_gradients(model.dimensions, model.dimensions)
-            result = audit_training(model, DATA, canaries=canaries, mu=0.25, score="gradient", iterates="all", seed=4)
+            result = audit_training(
+                model, DATA, canaries=canaries, claim=GaussianDP(0.25), score="gradient", iterates="all", seed=4
+            )
             assert result.violates_claim == (noise == 2.0)
 
     def test_a_batch_without_records_has_canaries_and_noise_alone(self, make):

@@ -203,7 +203,7 @@ def test_how_far_apart_datasets_are_is_said_where_no_relation_is_given(kind):
         return len(data) + rng.laplace()
 
     far = "the datasets differ in 49 records: a claim for neighbours allows 2,401 times its rho"
-    assert far in kind(count, ([1], [1] * 50), rho=0.5, trials=400, seed=1).notes
-    near = kind(count, ([1], [2]), rho=0.5, trials=400, seed=1)
+    assert far in kind(count, ([1], [1] * 50), claim=ZCDP(0.5), trials=400, seed=1).notes
+    near = kind(count, ([1], [2]), claim=ZCDP(0.5), trials=400, seed=1)
     assert not any("records" in note for note in near.notes)
     assert near.claim == ZCDP(0.5)

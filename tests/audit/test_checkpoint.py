@@ -19,7 +19,7 @@ from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially,
 from epsaudit.audits import suite
 from epsaudit.outputs.normal_form import block_from_json, block_to_json, normal_array
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import digest
+from epsaudit.running.identity import digest
 from epsaudit.running.registry import Entry
 from epsaudit.search import Tails
 
@@ -121,7 +121,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.running.record.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         trained = sum(kind == "chunk" for _, kind, _, _ in records(path))
@@ -214,7 +214,7 @@ RED, BLUE = Decimal("0.7"), Decimal("0.1")
 
 class TestOutputsThatAreNotKept:
     def test_training_is_done_again_and_comes_to_the_same(self, path, monkeypatch):
-        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
+        monkeypatch.setattr("epsaudit.running.record.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
 
         def colour(data, rng):
             return RED if rng.random() < 0.3 + 0.2 * len(data) else BLUE

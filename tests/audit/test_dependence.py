@@ -7,7 +7,9 @@ from scipy.stats import binom, hypergeom
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.experiments import plumbing
 from epsaudit.experiments.plumbing_functions import FRESH
-from epsaudit.running.independence import CONSTANT, LEVEL, _log_tail, dependence_of_outputs, dependence_of_tallies
+from epsaudit.running.copies import CONSTANT
+from epsaudit.running.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies
+from epsaudit.running.dependence import log_tail as _log_tail
 
 RUNS = [audit, audit_sequentially]
 PAIRS = [DatasetPair(0, 1)]

@@ -18,7 +18,7 @@ from epsaudit import AddRemove, ApproxDP, AuditError, DatasetPair, PureDP, Subst
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.verify import load, recompute
 from epsaudit.data.neighbours import MaxChange
-from epsaudit.running import external, independence
+from epsaudit.running import child, copies
 from epsaudit.running.served import Served
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.hunting import hunt as hunting
@@ -562,7 +562,7 @@ class Clock:
     """Stands for `time.perf_counter`: a run of a program takes as long as it says, and all else no time."""
 
     def __init__(self, monkeypatch, pace):
-        self.now, lock, asked = 0.0, threading.Lock(), external.Child.outputs
+        self.now, lock, asked = 0.0, threading.Lock(), child.Child.outputs
 
         def outputs(child, dataset, size, seed):
             alone = threading.current_thread() is threading.main_thread()
@@ -571,7 +571,7 @@ class Clock:
             return asked(child, dataset, size, seed)
 
         monkeypatch.setattr(time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(external.Child, "outputs", outputs)
+        monkeypatch.setattr(child.Child, "outputs", outputs)
 
 
 def raises_from_thirteen_records_on(values, rng):
@@ -769,7 +769,7 @@ def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(hunting, "LONG", 0.0)
     monkeypatch.setattr(hunting._Hunting, "room", lambda self, pace: 0.0)
-    monkeypatch.setattr(independence, "affordable", lambda until, run, runs, each, least, most: least)
+    monkeypatch.setattr(copies, "affordable", lambda until, run, runs, each, least, most: least)
     options = Options(seconds=60.0, audits=1, seed=1, n_jobs=1, steps=0)
     seen = hunt(Served("slowly.py:count"), [([1], [1, 1])], claim=PureDP(1.0), options=options)
     assert seen.refuted != keeps

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.running.independence import unevenness_of_copies
+from epsaudit.running.dependence import unevenness_of_copies
 from epsaudit.running.sampling import COPIED
 
 TRUE = math.e / (1.0 + math.e)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, audit, black_box, vectorized
 from epsaudit.outputs.normal_form import Raised, pack
-from epsaudit.running.sampling import draw
+from epsaudit.running.drawing import draw
 
 SEED = 11
 

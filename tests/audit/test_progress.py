@@ -8,7 +8,7 @@ from recorded import cut, records
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.bounds.certificates import Counts
-from epsaudit.running.sampling import Progress
+from epsaudit.running.progress import Progress
 from epsaudit.tools.reporting.progress import Display, Lines
 
 NOISE = vectorized(

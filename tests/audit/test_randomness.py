@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.running.independence import FIRST_RUNS
+from epsaudit.running.copies import FIRST_RUNS
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -34,9 +34,9 @@ def test_a_pool_of_noise_is_no_leak_but_a_dependence(run, size):
 
 @pytest.mark.parametrize("run", [audit, pytest.param(audit_sequentially, marks=pytest.mark.slow)])
 def test_turns_alone_keep_a_pool_from_being_a_leak(run, monkeypatch):
-    for module in ("epsaudit.running.sampling", "epsaudit.audits.sequential"):
+    for module in ("epsaudit.running.sampling", "epsaudit.audits.sequential.checks"):
         monkeypatch.setattr(f"{module}.refuse", lambda finding, side: None)
-    monkeypatch.setattr("epsaudit.running.independence.Rates.refuse_if_moved", lambda rates, later, **how: None)
+    monkeypatch.setattr("epsaudit.running.rates.Rates.refuse_if_moved", lambda rates, later, **how: None)
     result = run(black_box(Pool(1000), claim=PureDP(0.1)), PAIRS, trials=40_000, confidence=0.9999, seed=1, n_jobs=1)
     assert result.lower_bound == 0.0
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from epsaudit.errors import AuditError
-from epsaudit.running.provenance import refuse_unwritable
+from epsaudit.running.files import refuse_unwritable
 from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
 from epsaudit.tools.cli.main import main
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from small import kinds
 
 from epsaudit import AuditError, PureDP, codec
-from epsaudit.audits.sequential import StrategyRecord
+from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.audits.verify import load
 from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, RenyiDP, TradeOff

@@ -334,6 +334,6 @@ def test_a_picture_of_one_run_has_the_thresholds_of_its_guesses():
     rng = np.random.default_rng(0)
     coins = rng.random(1000) < 0.5
     values = coins + rng.normal(size=1000)
-    drawn = scores(values[coins], values[~coins], audit_scores(coins, values, mu=0.5, seed=1))
+    drawn = scores(values[coins], values[~coins], audit_scores(coins, values, claim=GaussianDP(0.5), seed=1))
     assert [line.get_linestyle() for line in drawn.axes[0].lines] == [":", ":"]
     assert render(drawn, "png")

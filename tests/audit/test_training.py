@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.audits.fixed import train
+from epsaudit.audits.spec import AuditSpec
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.outputs.normal_form import join
-from epsaudit.running.sampling import training_outputs
-from epsaudit.search import DEFAULT_FAMILIES, Classifiers, LikelihoodRatio
+from epsaudit.running.pool import Workers
+from epsaudit.running.runs import Runs
+from epsaudit.search import Classifiers, LikelihoodRatio
+from epsaudit.search.search import Search
 
 TRIALS = 1_000_000
 CHANCE = {"plain": 0.354, "plain'": 0.646, "rare": 0.0065, "rare'": 0.0025, "loud": 0.1, "loud'": 0.9}
@@ -23,9 +25,14 @@ def mechanism():
     return vectorized(answer, claim=PureDP(1.0), name="two pairs")
 
 
-def chosen(pairs, seed):
-    sides = [(mechanism()(pair.x), mechanism()(pair.x_prime)) for pair in pairs]
-    return train(sides, DEFAULT_FAMILIES, PureDP(1.0), TRIALS, 0.95, seed)
+class TrainingRuns(Runs):
+    workers = Workers(n_jobs=1)  # in the largest blocks
+
+
+def chosen(pairs, seed, law=None, draws=TrainingRuns, **how):
+    """Return what training chooses for these pairs; `draws` makes the runs."""
+    spec = AuditSpec.of(law or mechanism(), pairs, **{"trials": TRIALS, **how})
+    return Search(spec).choose(draws(spec, seed, n_jobs=1))
 
 
 class TestEvents:
@@ -34,8 +41,7 @@ class TestEvents:
         def peak(data, size, rng):  # losses: 0.854 at 0, 0.606 at 1
             return rng.choice(3, size=size, p=(0.0068, 0.18, 0.8132) if data else (0.016, 0.33, 0.654))
 
-        law = vectorized(peak, claim=PureDP(1.0))
-        return train([(law(0), law(1))], DEFAULT_FAMILIES, PureDP(1.0), TRIALS, 0.95, seed)
+        return chosen([DatasetPair(0, 1)], seed, vectorized(peak, claim=PureDP(1.0)))
 
     def test_a_rarer_event_that_may_be_better_is_validated_and_found(self):
         found = [self.trained(seed) for seed in range(10)]
@@ -65,13 +71,12 @@ class TestPairs:
     def test_rivals_have_streams_of_their_own(self):
         seen = []
 
-        def draw(sides, size, seed, index, stage="training"):
-            outputs = training_outputs(sides, size, seed, index, stage)
-            seen.append((stage, index, size))
-            return outputs
+        class Recorded(TrainingRuns):
+            def train(self, pair, size, index, stage="training"):
+                seen.append((stage, index, size))
+                return super().train(pair, size, index, stage)
 
-        sides = [(mechanism()(pair.x), mechanism()(pair.x_prime)) for pair in (PLAIN, RARE)]
-        train(sides, DEFAULT_FAMILIES, PureDP(1.0), TRIALS, 0.95, 0, draw)
+        chosen((PLAIN, RARE), 0, draws=Recorded)
         validated = [(index, size) for stage, index, size in seen if stage == "validation"]
         assert len({index for index, _ in validated}) == len(validated)
         assert sum(size for _, size in validated) == 100_000
@@ -87,19 +92,23 @@ class TestRareOutputs:
 
     @staticmethod
     def trained(shift, stray=None, on=(0, 1)):
-        def draw(sides, size, seed, index, stage="training"):
-            outputs = training_outputs(sides, size, seed, index, stage)
-            if stage != "validation" or stray is None:
-                return outputs
-            odd = np.empty(1, object)
-            odd[0] = stray
-            with_stray = [join([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
-            both = join(with_stray)  # as `training_outputs` keeps both sides of one kind
-            return both[:size], both[size:]
+        class WithStray(TrainingRuns):
+            def train(self, pair, size, index, stage="training"):
+                outputs = super().train(pair, size, index, stage)
+                if stage != "validation" or stray is None:
+                    return outputs
+                odd = np.empty(1, object)
+                odd[0] = stray
+                with_stray = [join([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
+                both = join(with_stray)  # `training_outputs` returns both sides in arrays of one kind
+                return both[:size], both[size:]
 
-        law = vectorized(lambda data, size, rng: rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift))
+        def law(data, size, rng):
+            return rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift)
+
         families = [Classifiers(trees=False), LikelihoodRatio()]
-        return train([(law(0), law(1))], families, PureDP(1.0), 200_000, 0.95, 1, draw)
+        law = vectorized(law, claim=PureDP(1.0))
+        return chosen([DatasetPair(0, 1)], 1, law, WithStray, trials=200_000, witnesses=families)
 
     @pytest.fixture(scope="class")
     def alone(self):
@@ -119,11 +128,12 @@ class TestRareOutputs:
 def test_every_round_has_streams_of_its_own():
     seen = []
 
-    def draw(sides, size, seed, index, stage="training"):
-        seen.append((stage, index))
-        return training_outputs(sides, size, seed, index, stage)
+    class Recorded(TrainingRuns):
+        def train(self, pair, size, index, stage="training"):
+            seen.append((stage, index))
+            return super().train(pair, size, index, stage)
 
-    sides = [(mechanism()(PLAIN.x), mechanism()(PLAIN.x_prime))] * 6
-    train(sides, DEFAULT_FAMILIES, PureDP(1.0), 10_000, 0.95, 0, draw)
-    assert len(seen) > len(sides)
+    pairs = [DatasetPair(name, name + "'", name=str(number)) for number, name in enumerate(["plain"] * 6)]
+    chosen(pairs, 0, draws=Recorded, trials=10_000)
+    assert len(seen) > len(pairs)
     assert len(set(seen)) == len(seen)

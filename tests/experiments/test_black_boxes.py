@@ -10,7 +10,7 @@ import pytest
 
 from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
-from epsaudit.experiments.black_boxes import CLAIM, expert_bound, main, measure, runs_of, wrong
+from epsaudit.experiments.black_boxes import CLAIM, expert_bound, is_wrong, main, measure, runs_of
 from epsaudit.outputs.normal_form import normal_array, pack
 from epsaudit.search.readers import find_features
 
@@ -83,7 +83,7 @@ def test_every_box_is_judged_rightly(box):
     runs = runs_of(box)
     if 0.8 * expert_bound(box, runs) <= CLAIM.parameter and box.leaks:
         pytest.skip("needs more runs")
-    assert not wrong(measure(box, runs, seed=1))
+    assert not is_wrong(measure(box, runs, seed=1))
 
 
 def test_the_files_that_the_study_writes_are_as_their_schemas_say(tmp_path):

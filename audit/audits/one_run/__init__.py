@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeGuard, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,13 +18,11 @@ from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, GuessCounts, Met
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP, claim_given
 from epsaudit.codec import Tagged
-from epsaudit.errors import AuditError, confidence_of, needs, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.results.result import Result
-from epsaudit.running.provenance import entropy, provenance, stream
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy, stream
 from epsaudit.text import lower, percent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FRACTIONS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005)
 """Shares of the canaries that may be guessed, from which 'planned' and 'half' choose; half of them in, half out. Sums
@@ -323,9 +321,6 @@ def audit_one_run(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
     guesses: Guesses = "planned",
     method: str = "auto",
     confidence: float = 0.95,
@@ -344,7 +339,7 @@ def audit_one_run(
         (m,), scores are m numbers, high where a canary seems in. Scores must come from the mechanism's output alone.
     canaries : int, optional
         m; needed for a function only.
-    claim, epsilon, delta, order, rho, mu
+    claim, epsilon, delta
         As for `epsaudit.audit`, of pure, approximate or Gaussian DP. Neighbours differ by one canary added or removed.
     guesses : 'planned', 'half', 'bonferroni', 'signs', int, pair of int, or GuessRule
         How many canaries to guess: planned from claim and m alone; chosen on half of the canaries, and then about the
@@ -368,7 +363,7 @@ def audit_one_run(
     (True, 100000, 500)
     """
     started = time.perf_counter()
-    claim = claim_given(claim, epsilon, delta, order, rho, mu)
+    claim = claim_given(claim, epsilon, delta)
     run: Callable[..., ArrayLike]
     if _has_canaries(mechanism):
         if canaries not in (None, mechanism.canaries):
@@ -582,12 +577,6 @@ class OneRunResult(Result):
 
     def describe_method(self) -> str:
         return bounds.METHODS[self.method]
-
-    def plot(self) -> Figure:
-        with needs("report"):
-            from epsaudit.tools.reporting.figures import certified_against_proven
-
-        return certified_against_proven([self], self.confidence)
 
     def _bound(self, claim: Claim, confidence: float | None = None) -> GuessBound:
         return GuessBound(claim, self.method, confidence or self.shared_confidence, self.rule.decided_by_output)

@@ -28,7 +28,7 @@ from epsaudit.audits.one_run import (
     symmetric,
 )
 from epsaudit.bounds.one_run import GuessBound
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 
 
 def unplanned(result: OneRunResult) -> Iterator[str]:

@@ -21,18 +21,20 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits import suite
-from epsaudit.audits.fixed import jobs_of, trials_of
 from epsaudit.audits.sequential import SequentialResult
+from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.running import provenance, registry
-from epsaudit.running.external import command, with_tuples
-from epsaudit.running.provenance import entropy
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.identity import digest
+from epsaudit.running.programs import command, with_tuples
 from epsaudit.running.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.running.served import Served, stated_claims
+from epsaudit.running.streams import entropy
 from epsaudit.text import for_json
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.tools.hunting import hunt as hunting
@@ -71,12 +73,12 @@ def audit(
     **program: Any,
 ) -> int:
     """Audit, print and write; ``program`` are the options of a program, which `entries_of` takes."""
-    runs = trials_of(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
+    runs = check_trials(trials if trials is not None else 100_000 if library else 1_000_000, "--trials")
     if seed is not None:
         entropy(seed)
-    jobs_of(jobs, "--jobs")
+    check_n_jobs(jobs, "--jobs")
     if out is not None:
-        provenance.refuse_unwritable(out / "audit.json")
+        refuse_unwritable(out / "audit.json")
     missing: list[str] = []
     if library:
         if any(value for name, value in program.items() if name != "timeout"):
@@ -199,8 +201,8 @@ def _terminable() -> Iterator[None]:
 def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     """Write what needs no extra first, so that it is there whatever else is missing."""
     results.save(done, out / "audit.json")
-    provenance.write_whole(out / "audit.csv", tables.to_csv([result.row() for result in done]))
-    provenance.write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
+    write_whole(out / "audit.csv", tables.to_csv([result.row() for result in done]))
+    write_whole(out / "audit.tex", tables.results_to_latex(done, confidence))
     try:
         with needs("report"):
             from epsaudit.tools.reporting import figures, page
@@ -209,8 +211,8 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
         return
     drawn = figures.certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
-        provenance.write_whole(out / f"audit.{kind}", figures.render(drawn, kind))
-    provenance.write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
+        write_whole(out / f"audit.{kind}", figures.render(drawn, kind))
+    write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))
 
 
 def freeze_test(
@@ -227,7 +229,7 @@ def freeze_test(
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
     from epsaudit.tools.testing.frozen import freeze  # which sequential audits come with
 
-    provenance.refuse_unwritable(out)
+    refuse_unwritable(out)
     if not names and program["program"] is None:
         raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
     numbers = numbers_of_claim({name: program[name] for name in ("epsilon", "delta", "order", "rho", "mu")})
@@ -241,7 +243,7 @@ def freeze_test(
         if len(entries) != 1:
             raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
-    root, trials = entropy(seed), trials_of(trials, "--trials")
+    root, trials = entropy(seed), check_trials(trials, "--trials")
     test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
     test.save(out)
     correct, wrong, none = test.learnt
@@ -294,7 +296,7 @@ def hunt(
 ) -> int:
     """Hunt, print and write, where no other hunt does; ``asked`` are its options, and what `_candidates` takes."""
     if out is not None:
-        provenance.refuse_unwritable(out / "hunt.json")
+        refuse_unwritable(out / "hunt.json")
     if len(words) not in (1, 2):
         raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
     environment, function = words if len(words) == 2 else (None, words[0])
@@ -305,7 +307,7 @@ def hunt(
     claimed: Any = None if claim is not None else claim_of(numbers, "A hunt")
     known, describe, relation, form = _candidates(*described)
     if claim is not None:
-        values = list({provenance.digest(dict(one.parameters)): one.parameters for one in known}.values())
+        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
         claimed = stated_claims(claim, environment, values, timeout=timeout)
 
     def hold(number: int, finding: Finding, seed: int) -> None:
@@ -330,8 +332,8 @@ def hunt(
         "audits": rows,
     }
     if out is not None:
-        provenance.write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
-        provenance.write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
+        write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
+        write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
         if found.audits:
             results.save(found.audits, out / "audited.json")
     say_json(as_json, {**facts, "findings": [one.to_dict() for one in findings]})

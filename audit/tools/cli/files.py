@@ -23,14 +23,16 @@ from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, OwnCodeError, cause_of, clipped, meant, needs
+from epsaudit.mechanisms.known_laws import exact_profile
 from epsaudit.results import compare
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
-from epsaudit.running.external import with_tuples
-from epsaudit.running.functions import exact_profile
-from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.programs import with_tuples
+from epsaudit.running.provenance import typed
 from epsaudit.running.registry import chosen, entry_of, registered
 from epsaudit.running.served import python_of
+from epsaudit.running.streams import entropy
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.tools.reporting import tables

@@ -12,7 +12,9 @@ from epsaudit.audits.scores import audit_counts, audit_scores, usual_estimates, 
 from epsaudit.claims.definitions import TradeOff, claim_given
 from epsaudit.errors import QUOTED, AuditError, clipped, needs
 from epsaudit.results import result as results
-from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.provenance import typed
+from epsaudit.running.streams import entropy
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer
 from epsaudit.tools.cli.score_files import read_scores
 
@@ -43,7 +45,7 @@ def scores(
             from epsaudit.tools.reporting import figures
         ending = figures.ending(figure)
     curve = None if profile is None else read_json(profile, "--profile", _curve)
-    claim = claim_given(curve, **{**numbers, "delta": numbers["delta"] or 0.0})
+    claim = claim_given(curve, **numbers)
     asked: dict[str, Any] = {
         "claim": claim,
         "confidence": confidence,

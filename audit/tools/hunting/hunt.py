@@ -20,26 +20,33 @@ import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from epsaudit.audits.fixed import AuditSpec, families_of, prepare
-from epsaudit.audits.sequential import MORE_CALLS, RUNS_A_CALL, RUNS_A_STREAM, SequentialResult, audit_sequentially
+from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.sequential.checks import MAX_CALLS, RUNS_PER_CALL, RUNS_PER_STREAM
+from epsaudit.audits.spec import AuditSpec, check_families
 from epsaudit.audits.suite import entry_seed
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
 from epsaudit.errors import AuditError, clipped
+from epsaudit.extensions import find_extension
 from epsaudit.outputs.normal_form import Raised, alike, join, values_of
 from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
-from epsaudit.running.external import CommandMechanism, dataset_to_json, in_turns, quickly
-from epsaudit.running.functions import FunctionMechanism, Mechanism, mechanism_of
-from epsaudit.running.independence import PROCESSES
-from epsaudit.running.provenance import digest, entropy, fingerprint, provenance
-from epsaudit.running.sampling import AuditRecord, certification_counts, check_restart, training_outputs
+from epsaudit.running.copies import PROCESSES
+from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.identity import digest, fingerprint
+from epsaudit.running.pool import check_restart
+from epsaudit.running.programs import CommandMechanism, alternating, assumed_independent, dataset_to_json
+from epsaudit.running.protocols import Mechanism
+from epsaudit.running.provenance import provenance
+from epsaudit.running.record import AuditRecord
+from epsaudit.running.runs import Runs
 from epsaudit.running.served import Served
+from epsaudit.running.streams import entropy
 from epsaudit.search import Bound, best_of, candidate_scores
 from epsaudit.text import lower
 from epsaudit.tools.hunting.boundaries import bisected, nearest, steps_of
@@ -47,7 +54,6 @@ from epsaudit.tools.hunting.description import LONGEST_NOTE, AsChecked, Candidat
 from epsaudit.tools.hunting.parameters import Options, Values, description_at
 from epsaudit.tools.hunting.ranking import promise
 from epsaudit.tools.hunting.shrinking import alone, candidate_with, edge_of, rows_of, shrink
-from epsaudit.tools.tracing import Trace, traces
 from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS
 
 RUNS = 128
@@ -91,6 +97,21 @@ least, then differ significantly where each keeps its noise: at the level of one
 with at most C(24, 16) / C(80, 16) = 2.7e-11."""
 AT_A_BOUNDARY = 8
 """Runs of a dataset, at most, that say whether it raises, in a bisection between data that do and data that do not."""
+
+
+class Trace(Protocol):
+    """What a hunt reads of a trace; `epsaudit.tools.tracing.Trace` is one."""
+
+    @property
+    def loss(self) -> float: ...
+    @property
+    def refuted(self) -> bool: ...
+    @property
+    def suspicious(self) -> bool: ...
+    @property
+    def exact(self) -> float | None: ...
+    def sentence(self) -> str:
+        """Return the sentence that names the line that leaks."""
 
 
 class Law(NamedTuple):
@@ -422,7 +443,8 @@ class _Hunting:
         Nothing comes, now and later, of a program, and of what is silent for too long, or at the moment ``end``.
         """
         first, bits = candidates[0], self.options.witnesses == "all"
-        if (key := digest(dict(first.parameters))) in self.untraced:
+        traces = find_extension("traces")
+        if traces is None or (key := digest(dict(first.parameters))) in self.untraced:
             return
         timeout = min(TRACED, max(end - time.perf_counter(), TRACED / 10.0))
         try:
@@ -527,14 +549,15 @@ class _Hunting:
                 mechanism = self.mechanism(one.candidate)
                 spec = AuditSpec.of(mechanism, pairs, claim=claim, trials=self.options.trials)
                 seed, begin = entry_seed(self.seed, f"screen {one.number}"), time.perf_counter()
-                sides = prepare(spec, seed, 1, AuditRecord()).sides[0]
+                screening = Runs(spec, seed, n_jobs=1)
+                screening.prepare()
                 start = time.perf_counter()
-                both: Any = training_outputs(sides, 1, seed, 1)  # a run may take a hundred times as long as others
+                both: Any = screening.draw(0, 1, 1)  # a run may take a hundred times as long as others
                 took = max(time.perf_counter() - start, 1e-9)
                 if (fit := ((end - start) / waiting - took) / took) >= 1.0:
-                    more = training_outputs(sides, int(min(fit, most - 1)), seed, 0)
+                    more = screening.draw(0, int(min(fit, most - 1)), 0)
                     both = alike(*map(join, zip(both, more, strict=True)))
-                self.runs += 2 * len(both[0])
+                self.runs += screening.total
                 one.pace = (time.perf_counter() - start) / (2 * len(both[0]))  # without the start of a program
                 if isinstance(mechanism, CommandMechanism) and not mechanism.fresh:  # see `by_bets`
                     asked = PROCESSES * (start - begin + 8.0 * one.pace) / (os.cpu_count() or 1)
@@ -544,7 +567,7 @@ class _Hunting:
                 one.raised = float(raised[0]), float(raised[1])
                 if isinstance(values[0], Raised) and len(set(map(repr, values))) == 1:
                     raise AuditError(f"every run {values[0]!r}")
-                one.rank = promise(both[0], both[1], claim, families_of(self.options.witnesses))
+                one.rank = promise(both[0], both[1], claim, check_families(self.options.witnesses))
         except AuditError as error:
             one.failure = str(error)
         return not one.failure
@@ -718,7 +741,7 @@ class _Hunting:
         mechanism = self.mechanism(candidate)
         if not isinstance(mechanism, CommandMechanism):
             return 1
-        return MORE_CALLS * (RUNS_A_STREAM if pace > LONG else RUNS_A_CALL)
+        return MAX_CALLS * (RUNS_PER_STREAM if pace > LONG else RUNS_PER_CALL)
 
     def bets_certify(self, candidate: Candidate, pace: float) -> bool:
         """Whether an audit's bets are a certificate: of a program if it was audited in turns, in which runs are calls.
@@ -728,7 +751,7 @@ class _Hunting:
         mechanism = self.mechanism(candidate)
         if not isinstance(mechanism, CommandMechanism) or mechanism.fresh:
             return True
-        return pace > LONG and not math.isinf(self.until) and in_turns(mechanism) is not mechanism
+        return pace > LONG and not math.isinf(self.until) and alternating(mechanism) is not mechanism
 
     def by_bets(self, candidate: Candidate, first: SequentialResult) -> SequentialResult:
         """Return the audit that refuted a claim as its certificate, once processes that are started anew answer alike.
@@ -742,13 +765,12 @@ class _Hunting:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 asked: Any = {"claim": self.claim(candidate), "trials": self.options.trials}
-                spec = AuditSpec.of(in_turns(mechanism), [alone(candidate.pair)], **asked)
-                run, witness = prepare(spec, first.seed, 1, AuditRecord()), first.witness
-                outputs: Any = training_outputs(run.sides[0], RUNS_TO_COMPARE, first.seed, 0)
+                spec = AuditSpec.of(alternating(mechanism), [alone(candidate.pair)], **asked)
+                run, witness = Runs(spec, first.seed, n_jobs=1), first.witness
+                outputs: Any = run.draw(0, RUNS_TO_COMPARE, 0)
                 (a, c), (b, d) = map(witness.count, outputs)
                 counts = Counts(RUNS_TO_COMPARE, RUNS_TO_COMPARE, a, b, c, d, events=witness.events)
-                how: Any = {"until": self.latest, "fewest": 2, "level": ALIKE}
-                made = run.copy_test.again(run.sides[0], witness, counts, first.seed, True, **how)
+                made = run.compare_copies(0, witness, counts, True, self.latest, fewest=2, level=ALIKE)
             self.runs += 2 * RUNS_TO_COMPARE + made
         why = "the bets of the audit certify it, as there was no time to certify an event by fresh runs"
         return dataclasses.replace(first, notes=(*first.notes, why))
@@ -799,7 +821,7 @@ class _Hunting:
     def certify(self, candidate: Candidate, pace: float, least: int) -> AuditResult:
         """Choose an event, the shortest kind that suffices, on runs of their own; certify most of what it shows."""
         started, mechanism = time.perf_counter(), self.mechanism(candidate)
-        mechanism = in_turns(mechanism) if pace > LONG else mechanism
+        mechanism = alternating(mechanism) if pace > LONG else mechanism
         affordable = max(self.left(0.5) / max(pace, 1e-6), 4.0 * least, 2.0 * LEAST_RUNS)
         claim, options = self.claim(candidate), self.options
         most, confidence = 4 * options.trials, options.share(self.certified)
@@ -808,12 +830,13 @@ class _Hunting:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             spec = AuditSpec.of(mechanism, [alone(candidate.pair)], claim=claim, **asked)
-            run = prepare(spec, seed, options.n_jobs, AuditRecord())
-            sides, room = run.sides[0], self.room(pace)
+            run = Runs(spec, seed, options.n_jobs)
+            run.prepare()
+            room = self.room(pace)
             size = int(min(max(4 * least, most // 4), max(TO_LEARN, least) // 2, affordable / 4.0))
             size = max(size, self.fewest_to_learn(candidate, pace))
-            outputs = training_outputs(sides, size, seed, 0, workers=run.workers)
-            run.copy_test.at(sides, outputs)
+            outputs = run.draw(0, size, 0)
+            run.test(0, outputs)
             scores = list(candidate_scores(spec.families, *outputs))
         sizes = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
         sizes = [runs for runs in sizes if runs <= affordable / 2.0]
@@ -826,11 +849,11 @@ class _Hunting:
         enough = max(np.nextafter(claim.parameter, np.inf), MOST_OF_IT * limit)
         runs = sizes[min(bisect.bisect_left(sizes, enough, key=lambda n: choose(n).predicted), len(sizes) - 1)]
         choice, runs = choose(runs), int(min(2 * runs, most, max(room - 2 * size, LEAST_RUNS)))  # twice, for luck
-        counts = certification_counts(sides, choice.witness, runs, seed, workers=run.workers)
+        counts = run.count(0, choice.witness, runs)
         chosen = ["the pair and the event were chosen by earlier runs, none of which counts"]
         traced = self.traces([candidate], time.perf_counter() + (self.latest - time.perf_counter()) / 4.0)
         chosen += (f"a trace names {one.sentence()}" for one in traced if one and one.suspicious)
-        shared = run.shared(0, [*run.copy_test.notes[id(sides)], *candidate.notes, *chosen])
+        shared = run.result_fields(0, [*run.notes(0), *candidate.notes, *chosen])
         result = AuditResult(
             **{**shared, "trials": 2 * size + runs, "seed": seed},
             training_runs=2 * size,
@@ -845,7 +868,7 @@ class _Hunting:
             until = min(max(self.until, now + (now - started) / 4.0), self.latest)
             if result.violates_claim and isinstance(mechanism, CommandMechanism) and not mechanism.fresh:
                 self.say_how_long_it_takes()
-            run.copy_test.again(sides, choice.witness, counts, seed, result.violates_claim, until)
+            run.compare_copies(0, choice.witness, counts, result.violates_claim, until)
         return result
 
     def audit(
@@ -859,12 +882,12 @@ class _Hunting:
         turns: bool = False,
     ) -> SequentialResult:
         """Audit for these seconds, and as long as it is expected to refute the claim within ``most``."""
-        mechanism = quickly(self.mechanism(candidate))  # certification sees whether its runs depend
+        mechanism = assumed_independent(self.mechanism(candidate))  # certification sees whether its runs depend
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             audited = functools.partial(
                 audit_sequentially,
-                in_turns(mechanism) if turns else mechanism,
+                alternating(mechanism) if turns else mechanism,
                 [alone(candidate.pair)],
                 claim=self.claim(candidate),
                 trials=trials,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from epsaudit.audits.fixed import trials_of
+from epsaudit.audits.spec import check_trials
 from epsaudit.data.neighbours import Adjacency, Relation, adjacency_of, shorten
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.search import Family
@@ -186,7 +186,7 @@ class Options:
         if self.audits is not None:
             whole_at_least(self.audits, 1, "audits")
         whole_at_least(self.steps, 0, "steps")
-        object.__setattr__(self, "trials", trials_of(self.trials))
+        object.__setattr__(self, "trials", check_trials(self.trials))
         if self.checkpoint is not None and self.seconds is not None:
             raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
 

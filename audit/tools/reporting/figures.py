@@ -23,17 +23,17 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.one_run import GuessCounts
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
+from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, count, lower, percent, visible
 from epsaudit.tools.reporting.tables import runs_each
 
 if TYPE_CHECKING:
     from epsaudit.audits.many_runs import ManyRunsResult
     from epsaudit.audits.one_run import OneRunResult
-    from epsaudit.audits.sequential import SequentialResult
-    from epsaudit.results.result import AuditResult, Result
 
 ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 """Widths in inches of a column of a two-column paper, and of its text."""
@@ -121,6 +121,19 @@ def shares(result: Result) -> Shares:
 
 
 @styled()
+def plot_result(result: Result) -> Figure:
+    """Draw one result in the way that suits its kind.
+
+    An audit of fixed size shows its privacy profile, a sequential audit its running bound, every other kind its
+    certified bound beside the proven one.
+    """
+    if isinstance(result, AuditResult):
+        return privacy_profile(result)
+    if isinstance(result, SequentialResult):
+        return sequential_path({result.mechanism: result})
+    return certified_against_proven([result], result.confidence)
+
+
 def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
     """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
 

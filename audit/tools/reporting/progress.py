@@ -12,8 +12,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
-from epsaudit.running.sampling import Progress as Step
-from epsaudit.running.sampling import ProgressCallback
+from epsaudit.running.progress import Progress as Step
+from epsaudit.running.progress import ProgressCallback
 from epsaudit.text import lower
 
 if TYPE_CHECKING:

@@ -22,15 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from epsaudit.audits.fixed import LEAST_TRIALS, pairs_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
+from epsaudit.audits.spec import MIN_TRIALS, check_pairs
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.candidates import relation_seen
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError, PowerWarning, without_internals
-from epsaudit.running.functions import Mechanism, mechanism_of
-from epsaudit.running.provenance import digest, provenance
+from epsaudit.running.functions import mechanism_of
+from epsaudit.running.identity import digest
+from epsaudit.running.protocols import Mechanism
+from epsaudit.running.provenance import provenance
 from epsaudit.text import lower
 from epsaudit.tools.reporting.tables import WIDTH, told_apart
 from epsaudit.tools.testing import frozen
@@ -64,9 +66,6 @@ class PrivacyAudit:
         claim: Claim | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
-        order: float | None = None,
-        rho: float | None = None,
-        mu: float | None = None,
         adjacency: Relation | None = None,
         near: float | None = None,
         runs: int | None = None,
@@ -78,7 +77,7 @@ class PrivacyAudit:
 
         Parameters
         ----------
-        mechanism, pairs, fresh, claim, epsilon, delta, order, rho, mu, adjacency, near
+        mechanism, pairs, fresh, claim, epsilon, delta, adjacency, near
             As for `epsaudit.audit_sequentially`.
         runs, seconds, false_alarm : optional
             In place of the marker's and the command line's.
@@ -89,8 +88,8 @@ class PrivacyAudit:
         Raises `AuditError` as audits do; an exception that every run raised is shown as the cause.
         """
         __tracebackhide__ = True
-        asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta, "order": order}
-        asked |= {"rho": rho, "mu": mu, "adjacency": adjacency, "near": near}
+        asked: dict[str, Any] = {"fresh": fresh, "claim": claim, "epsilon": epsilon, "delta": delta}
+        asked |= {"adjacency": adjacency, "near": near}
         asked |= {"runs": runs, "seconds": seconds, "false_alarm": false_alarm}
         return self._judge(False, mechanism, pairs, witness, **asked)
 
@@ -141,7 +140,7 @@ class PrivacyAudit:
             mechanism = mechanism_of(function, adjacency)
             asked: Any = {"claim": claim_given(**{"claim": None, **claimed}), "bits": bits}
             asked["seed"] = seed_of(asker.item.nodeid, 0, int(option(self._config, "seed") or 0))
-            found = [trace(mechanism, one, **asked) for one in pairs_of(mechanism, pairs)]
+            found = [trace(mechanism, one, **asked) for one in check_pairs(mechanism, pairs)]
         except AuditError as error:
             raise without_internals(error) from error.__cause__
         print("\n".join(f"{asker.item.nodeid}: {one.sentence()}" for one in found))
@@ -219,7 +218,7 @@ def _audited(
 ) -> _Outcome:
     mechanism = mechanism_of(mechanism, adjacency, fresh)
     drawn = is_strategy(pairs)
-    pairs = pairs_of(mechanism, pairs)
+    pairs = check_pairs(mechanism, pairs)
     asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
     result = audit_sequentially(mechanism, pairs, **claimed, **asked)
     verdict = "caught" if result.violates_claim else result.describe_detectable()
@@ -273,7 +272,7 @@ def _simpler(
     from epsaudit.tools.hunting.description import Candidate  # whoever passes does without
     from epsaudit.tools.hunting.shrinking import shrink
 
-    asked: Any = {"claim": result.claim, "trials": max(LEAST_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
+    asked: Any = {"claim": result.claim, "trials": max(MIN_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
 
     def leaks(one: Candidate) -> bool:
         small = min(len(one.pair.x), len(one.pair.x_prime)) < least

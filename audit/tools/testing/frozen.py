@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit import codec
-from epsaudit.audits.fixed import AuditSpec, prepare
 from epsaudit.audits.sequential import refuse_if_irrefutable
+from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
 from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
-from epsaudit.running.external import dataset_to_json, with_tuples
-from epsaudit.running.functions import Mechanism
-from epsaudit.running.independence import refuse_if_all_failed
-from epsaudit.running.provenance import entropy, stream, write_whole
-from epsaudit.running.sampling import AuditRecord, draw_by_coins, training_outputs
+from epsaudit.running.chunks import draw_by_coins
+from epsaudit.running.files import write_whole
+from epsaudit.running.programs import dataset_to_json, with_tuples
+from epsaudit.running.protocols import Mechanism
+from epsaudit.running.runs import Runs
+from epsaudit.running.streams import entropy, stream
 from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.scores import Monotone, PiecewiseRatio
 from epsaudit.search.selection import choice_rank
@@ -192,13 +192,12 @@ class FrozenTest:
         pairs = pairs if pairs is not None else [(with_tuples(decoded(self.x)), with_tuples(decoded(self.x_prime)))]
         claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
         spec = AuditSpec.of(mechanism, pairs, claim=claim)
-        run = prepare(spec, entropy(seed), 1, AuditRecord())
-        sides, started, first = run.sides[0], time.monotonic(), list[Outputs]()
-        refuse = partial(refuse_if_all_failed, run.mechanism.name, first, run.mechanism, spec.pairs[0].x)
+        runs = Runs(spec, entropy(seed), n_jobs=1)
+        sides, started, first = runs.laws[0], time.monotonic(), list[Outputs]()
         tally, block, refuted = np.zeros(3, int), 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
-            rng = stream(run.seed, "certification", 0, block)
-            size = LOOK if hasattr(sides[0], "take_turns") else min(max(done, LOOK), 4096)
+            rng = stream(runs.seed, "certification", 0, block)
+            size = LOOK if hasattr(sides[0], "sample_interleaved") else min(max(done, LOOK), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
@@ -206,7 +205,7 @@ class FrozenTest:
                     guesses[coins == side] = self.guesses(outputs) * (1 - 2 * side)
                     first += [outputs] * (done < ENOUGH)
             if done < ENOUGH <= done + len(coins):
-                refuse()
+                runs.refuse_if_all_failed(first)
             seen = tally + np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
             looks = seen[np.minimum(np.arange(LOOK, len(seen) + LOOK, LOOK), len(seen)) - 1]
             crossed = np.flatnonzero(self.log_wealth(looks) >= -math.log(self.false_alarm))
@@ -214,7 +213,7 @@ class FrozenTest:
             if refuted:
                 break
         if not refuted:
-            refuse()
+            runs.refuse_if_all_failed(first)
         return Verdict(self, refuted, tuple(tally.tolist()))
 
     def save(self, path: str | Path) -> None:
@@ -285,9 +284,6 @@ def freeze(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
     trials: int = 100_000,
     runs: int = 20_000,
     false_alarm: float = 1e-6,
@@ -301,12 +297,12 @@ def freeze(
     event can be written in the test's terms.
     """
     runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
-    spec = AuditSpec.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta, order, rho, mu), trials=trials)
-    run = prepare(spec, entropy(seed), 1, AuditRecord())
+    spec = AuditSpec.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta), trials=trials)
+    learning = Runs(spec, entropy(seed), n_jobs=1)
     name, claim, pair = spec.mechanism.name, spec.claim, spec.pairs[0]
     refuse_if_irrefutable(claim)
     size = spec.trials // 4
-    outputs = training_outputs(run.sides[0], size, run.seed, 0)
+    outputs = learning.draw(0, size, 0)
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
     if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
@@ -346,7 +342,7 @@ def freeze(
         runs=runs,
         learnt=(0, 0, 0),
     )
-    on_x, on_x_prime = (test.guesses(side) for side in training_outputs(run.sides[0], size, run.seed, 1))
+    on_x, on_x_prime = (test.guesses(side) for side in learning.draw(0, size, 1))
     correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
     return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
 

@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OPTIONS:
         option(config, name)
     if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
-        from epsaudit.running.provenance import refuse_unwritable  # which tests without audits need not pay for
+        from epsaudit.running.files import refuse_unwritable  # which tests without audits need not pay for
 
         try:
             refuse_unwritable(Path(file))
@@ -180,11 +180,11 @@ def option(config: pytest.Config, name: str) -> Any:
 
 def read(name: str, value: Any, what: str) -> Any:
     """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
-    from epsaudit.audits.fixed import trials_of
+    from epsaudit.audits.spec import check_trials
     from epsaudit.errors import seconds_of
 
     if name == "runs":
-        return trials_of(value, what)
+        return check_trials(value, what)
     if name == "seed":
         return whole_at_least(value, 0, what)
     return seconds_of(value, what) if name == "seconds" else fraction(value, what, open_below=True)

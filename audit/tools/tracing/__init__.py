@@ -26,14 +26,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from epsaudit import serve
-from epsaudit.audits.fixed import trials_of
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.spec import check_trials
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
-from epsaudit.running.external import LAST_WORDS, CommandMechanism, dataset_to_json
-from epsaudit.running.functions import FunctionMechanism, Mechanism, is_claim, mechanism_of
-from epsaudit.running.provenance import entropy
+from epsaudit.running.child import LAST_WORDS
+from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.programs import CommandMechanism, dataset_to_json
+from epsaudit.running.protocols import Mechanism, is_claim
+from epsaudit.running.streams import entropy
 from epsaudit.text import lower
 from epsaudit.tools.tracing import child as traced_process
 from epsaudit.tools.tracing.exact_output import exact_excess
@@ -178,7 +180,7 @@ def trace(
     >>> found.verdict, found.suspicions[0].sentence
     ('a parameter depends on private data', "numpy.random.laplace is asked with scale 0.5 on x, 0.333333 on x'")
     """
-    asked, two, most = mechanism_of(function, adjacency), pair_of(pair), trials_of(trials)
+    asked, two, most = mechanism_of(function, adjacency), pair_of(pair), check_trials(trials)
     claim = claim if claim is not None else asked.claim
     if claim is not None:
         is_claim(claim, "the function")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import ZCDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import QUOTED, AuditError, clipped
-from epsaudit.running.functions import exact_parameter
+from epsaudit.mechanisms.known_laws import exact_parameter
 from epsaudit.tools.tracing.primitives import OPAQUE, UTILITY
 from epsaudit.tools.tracing.recorder import EVEN, RAISES, Event
 
@@ -443,7 +443,8 @@ def parameter(claim: Claim, laws: Laws) -> float | None:
         return math.fsum(abs(other.centre - one.centre) / one.scale for one, other in laws)
     sides = [SimpleNamespace(parts=side) if len(laws) > 1 else side[0] for side in zip(*laws, strict=True)]
     try:
-        return exact_parameter(claim, sides)
+        found: float | None = exact_parameter(claim, sides)
+        return found
     except (AuditError, ArithmeticError):
         return None
 

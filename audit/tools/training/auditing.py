@@ -26,10 +26,15 @@ from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
+from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.functions import LOCK, owns_randomness, randomness_argument_of, seeded
-from epsaudit.running.provenance import digest, entropy, provenance, stream
-from epsaudit.running.sampling import AuditRecord, Progress, ProgressCallback, refuse_restart
+from epsaudit.running.identity import digest
+from epsaudit.running.pool import refuse_restart
+from epsaudit.running.progress import Progress, ProgressCallback
+from epsaudit.running.provenance import provenance
+from epsaudit.running.randomness import LOCK, owns_randomness, seeded
+from epsaudit.running.record import AuditRecord
+from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.training.canaries import Canaries, Data
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, shortened
 
@@ -99,9 +104,6 @@ def audit_training(
     claim: Claim | None = None,
     epsilon: float | None = None,
     delta: float = 0.0,
-    order: float | None = None,
-    rho: float | None = None,
-    mu: float | None = None,
     score: str | Score | None = "loss",
     iterates: Iterates = "last",
     runs: int = 1,
@@ -131,7 +133,7 @@ def audit_training(
         Features, shape (n, ...), and targets, shape (n,): always in.
     canaries : Canaries
         `mislabelled`, `blank`, `dirac_gradients`, `random_gradients`, `learnt`, or your own; none may depend on coins.
-    claim, epsilon, delta, order, rho, mu
+    claim, epsilon, delta
         As in `epsaudit.audit`; by default what ``fit.claim`` says. One canary in many runs takes every claim.
     score : 'loss', 'reference', 'gradient', callable or None
         Of a ready trainer: `losses`; the same less that of a model that saw no canary; `products`, the white box. Or
@@ -161,18 +163,20 @@ def audit_training(
 
     Examples
     --------
+    >>> from epsaudit import GaussianDP
     >>> from epsaudit.tools.training import SmallModel, dirac_gradients
     >>> features = np.random.default_rng(0).normal(size=(200, 9))
     >>> trainer = SmallModel(inputs=9, classes=2, steps=10, rate=1.0, noise=2.0, examples=200)
     >>> single = dirac_gradients(1, trainer.dimensions)
     >>> found = audit_training(
-    ...     trainer, (features, features[:, 0] > 0), canaries=single, mu=0.5, score="gradient", runs=400, seed=1
+    ...     trainer, (features, features[:, 0] > 0), canaries=single, claim=GaussianDP(0.5), score="gradient",
+    ...     runs=400, seed=1,
     ... )
     >>> found.violates_claim, round(trainer.mu, 2)  # 0.5 was claimed of what is 1.58-GDP
     (True, 1.58)
     """
     many, runs = len(canaries) > 1, whole_at_least(runs, 1, "number of runs")
-    claim = claim_given(claim, epsilon, delta, order, rho, mu) or getattr(fit, "claim", None)
+    claim = claim_given(claim, epsilon, delta) or getattr(fit, "claim", None)
     if claim is None:
         raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:

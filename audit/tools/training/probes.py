@@ -20,7 +20,7 @@ from scipy.special import bdtrc, ndtr
 
 from epsaudit.claims.conversions import Floats
 from epsaudit.errors import AuditError
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 from epsaudit.tools.training.canaries import HUGE
 
 MICRO = 4

@@ -1,5 +1,6 @@
-// epsaudit's client for C++17, one header without dependencies: `serve` speaks the protocol of external programs,
-// `check` runs a frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
+// The client of epsaudit for C++17, a single header without dependencies. `serve` implements the protocol of external
+// programs, which docs/how-to/other-languages.md specifies. `check` runs a frozen test, whose format is specified in
+// docs/reference/frozen-tests.md.
 #pragma once
 #include <array>
 #include <cmath>
@@ -15,17 +16,18 @@
 #include <vector>
 
 namespace epsaudit {
-// A dataset or an output. A list holds its parts; an object its names and values in turn.
+// A dataset or an output as a JSON value. The parts of a list are its entries. The parts of an object are its names
+// and values in alternation.
 struct Json {
     enum Kind { Null, Bool, Number, Text, List, Object } kind = Null;
-    double value = std::nan("");  // 1 or 0 for true and false, NaN for what is no number
+    double value = std::nan("");  // 1 for true, 0 for false, NaN for a value that is not a number
     std::string text{};
     std::vector<Json> parts{};
     Json() = default;
     Json(double number) : kind(Number), value(number) {}
     Json(std::string word) : kind(Text), text(std::move(word)) {}
     Json(std::vector<Json> list, Kind what = List) : kind(what), parts(std::move(list)) {}
-    // A field of an object; null if there is none.
+    // Return a field of an object, or null if the object does not have this field.
     const Json& operator[](const std::string& name) const {
         static const Json null;
         for (std::size_t i = 0; kind == Object && i + 1 < parts.size(); i += 2)
@@ -36,7 +38,7 @@ struct Json {
         char digits[32];
         std::snprintf(digits, sizeof digits, "%.17g", value);
         if (kind == Null || kind == Bool) return kind == Null ? "null" : value == 1 ? "true" : "false";
-        bool odd = !std::isfinite(value) || (value == 0 && std::signbit(value));  // as -0 is a whole number
+        bool odd = !std::isfinite(value) || (value == 0 && std::signbit(value));  // JSON reads -0 as an integer
         if (kind == Number) return !odd ? digits : "{\"float\": \"" + std::string(digits) + "\"}";
         std::string said = kind == Text ? "\"" : kind == List ? "[" : "{";
         for (unsigned char c : text)
@@ -56,7 +58,7 @@ struct Json {
             while ((at = text.find_first_not_of(" \t\r\n,:", at)) < text.size() && text[at] != ']' && text[at] != '}')
                 found.push_back(parse(text, at));
             bool lacked = kind == Object && found.size() == 2 && found[0].text == "float" && found[1].kind == Text;
-            return ++at, lacked ? parse(found[1].text) : Json(std::move(found), kind);  // a number that JSON lacks
+            return ++at, lacked ? parse(found[1].text) : Json(std::move(found), kind);  // for example infinity
         }
         std::string word = text.substr(at, text.find_first_of(",:]} \t\r\n", at) - at);
         at += word.size();
@@ -76,8 +78,8 @@ struct Json {
             if (!escaped || c != 'u') { found += known == std::string::npos ? c : to[known]; continue; }
             unsigned code = static_cast<unsigned>(std::stoul(text.substr(at + 1, 4), nullptr, 16));
             at += 4;
-            if (code >> 10 == 0x37) code = 0x10000 + ((high & 0x3ff) << 10) + (code & 0x3ff);  // second half of a pair
-            if ((high = code) >> 10 == 0x36) continue;  // first half
+            if (code >> 10 == 0x37) code = 0x10000 + ((high & 0x3ff) << 10) + (code & 0x3ff);  // second surrogate
+            if ((high = code) >> 10 == 0x36) continue;  // first surrogate
             int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
             for (found += static_cast<char>("\0\xc0\xe0\xf0"[more] | (code >> 6 * more)); more > 0; --more)
                 found += static_cast<char>(0x80 | (code >> 6 * (more - 1) & 0x3f));
@@ -88,7 +90,7 @@ struct Json {
 using Rng = std::mt19937_64;
 using Mechanism = std::function<Json(const Json&, Rng&)>;
 
-// Answer requests until the input ends; outputs depend on the seeds alone.
+// Answer requests until the input ends. The outputs depend on the seeds of the requests only.
 inline void serve(const Mechanism& mechanism) {
     std::cout << "{\"epsaudit\": 1, \"seeded\": true}" << std::endl;
     for (std::string line; std::getline(std::cin, line); std::cout << std::flush) {
@@ -99,7 +101,7 @@ inline void serve(const Mechanism& mechanism) {
     }
 }
 
-// The object of a witness.json; throws a sentence if it is no valid test.
+// Read a file witness.json and return its object. Throw an exception with a message if it is not a valid test.
 inline Json frozen(const std::string& path) {
     std::ifstream file(path);
     if (!file) throw std::runtime_error("there is no " + path);
@@ -117,6 +119,7 @@ inline Json frozen(const std::string& path) {
     throw std::runtime_error(path + " bets what no claim allows: bets lie in (0, 1), and their weights sum to 1.");
 }
 
+// Return the score of one coordinate x of an output: linear, or interpolated between knots.
 inline double value(const Json& term, double x) {
     const std::vector<Json>&knots = term["knots"].parts, &values = term["values"].parts;
     if (knots.empty()) return term["slope"].value * x;
@@ -128,7 +131,7 @@ inline double value(const Json& term, double x) {
     return a + (b - a) * (x - left) / (right - left);
 }
 
-// 1 for the guess that the dataset was x, -1 for x', 0 for none.
+// Return the guess from one output: 1 if the guess is the dataset x, -1 if it is x', and 0 for no guess.
 inline int guess(const Json& test, const Json& output) {
     const std::vector<Json> numbers = output.kind == Json::List ? output.parts : std::vector<Json>{output};
     if (static_cast<double>(numbers.size()) != test["coordinates"].value) return 0;
@@ -147,7 +150,7 @@ inline int guess(const Json& test, const Json& output) {
     return 0;
 }
 
-// Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess.
+// Return the logarithm of the wealth, given the numbers of correct guesses, wrong guesses and runs without a guess.
 inline double log_wealth(const Json& test, const std::array<double, 3>& tally) {
     int events = !test["guess_x"].parts.empty() + !test["guess_x_prime"].parts.empty();
     double leak = events * test["delta"].value / 2.0, wealth = 0.0;
@@ -159,7 +162,8 @@ inline double log_wealth(const Json& test, const std::array<double, 3>& tally) {
     return std::log(wealth);
 }
 
-// Count at most as many runs as the test says, and bet; throws a sentence if the claim is refuted.
+// Run the mechanism, at most the number of times that the test specifies, and bet on the guesses. Return a sentence
+// with the counts, or throw an exception with this sentence if the claim is refuted.
 inline std::string check(const Json& test, std::uint64_t seed, const Mechanism& mechanism) {
     Rng rng(seed);
     std::array<double, 3> tally{}, before{};

@@ -1,5 +1,6 @@
-// A noisy count, right and with half the noise that it needs. Without words it runs the frozen test on both, and ends
-// with status 1 unless it refutes the second alone; `example serve half` speaks the protocol.
+// A correct noisy count, and a count with half of the required noise. Without arguments, the program runs the frozen
+// test on both. Its exit status is 0 if the test refutes the second count only, and 1 otherwise. `example serve half`
+// answers requests by the protocol of external programs.
 #include "epsaudit.hpp"
 
 using epsaudit::Json;
@@ -25,7 +26,7 @@ int main(int number, char** words) {
     std::string what = number > 1 ? words[1] : "test", which = number > 2 ? words[2] : "";
     if (what == "serve") return epsaudit::serve(count(which == "half" ? 0.5 : 1.0)), 0;
     if (what == "check") return passes(epsaudit::frozen(words[3]), which == "half" ? 0.5 : 1.0) ? 0 : 1;
-    if (what == "guess") {  // what is guessed of the outputs that are read
+    if (what == "guess") {  // print the guesses for the outputs on standard input
         Json test = epsaudit::frozen(which);
         std::array<double, 3> tally{};
         std::string guesses, line;

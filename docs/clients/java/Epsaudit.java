@@ -1,5 +1,6 @@
-// epsaudit's client for Java 17, one file without dependencies: `serve` speaks the protocol of external programs,
-// `check` runs a frozen test. Their specifications: docs/how-to/other-languages.md, docs/reference/frozen-tests.md.
+// The client of epsaudit for Java 17, a single file without dependencies. `serve` implements the protocol of external
+// programs, which docs/how-to/other-languages.md specifies. `check` runs a frozen test, whose format is specified in
+// docs/reference/frozen-tests.md.
 
 import java.io.*;
 import java.nio.charset.StandardCharsets;
@@ -8,7 +9,7 @@ import java.util.*;
 import java.util.function.BiFunction;
 import java.util.stream.Collectors;
 
-/** Datasets and outputs are what JSON is made of: null, Boolean, Number, String, List, Map. */
+/** The client of epsaudit. Datasets and outputs are JSON values: null, Boolean, Number, String, List or Map. */
 public final class Epsaudit {
     private final String text;
     private int at;
@@ -28,7 +29,7 @@ public final class Epsaudit {
             List<Object> parts = parts('}');
             Map<String, Object> fields = new LinkedHashMap<>();
             for (int i = 0; i + 1 < parts.size(); i += 2) fields.put((String) parts.get(i), parts.get(i + 1));
-            if (fields.size() == 1 && fields.get("float") instanceof String word) return parse(word); // that JSON lacks
+            if (fields.size() == 1 && fields.get("float") instanceof String word) return parse(word); // not JSON
             return fields;
         }
         int start = at;
@@ -39,7 +40,7 @@ public final class Epsaudit {
         return Double.valueOf(word.replace("inf", "Infinity").replace("nan", "NaN"));
     }
 
-    /** The parts of a list, or the names and values of an object in turn. */
+    /** Return the entries of a list, or the names and values of an object in alternation. */
     private List<Object> parts(char end) {
         List<Object> found = new ArrayList<>();
         for (at++; peek() != end; )
@@ -87,16 +88,16 @@ public final class Epsaudit {
         return String.valueOf(value);
     }
 
-    /** 1 for true, 0 for false, NaN for what is no number. */
+    /** Return a number as a double, 1 for true, 0 for false, and NaN for any other value. */
     public static double number(Object value) {
         if (value instanceof Boolean yes) return yes ? 1.0 : 0.0;
         return value instanceof Number number ? number.doubleValue() : Double.NaN;
     }
 
-    /** Answer requests until the input ends; outputs depend on the seeds alone. */
+    /** Answer requests until the input ends. The outputs depend on the seeds of the requests only. */
     public static void serve(BiFunction<Object, SplittableRandom, Object> mechanism) throws IOException {
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.US_ASCII);
-        out.print("{\"epsaudit\": 1, \"seeded\": true}\n"); // which flushes
+        out.print("{\"epsaudit\": 1, \"seeded\": true}\n"); // the newline flushes
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Map<?, ?> request = (Map<?, ?>) parse(line);
@@ -108,7 +109,7 @@ public final class Epsaudit {
         }
     }
 
-    /** The object of a witness.json; throws a sentence if it is no valid test. */
+    /** Read a file witness.json and return its object. Throw an exception with a message if it is not a valid test. */
     public static Map<?, ?> frozen(String path) throws IOException {
         Map<?, ?> test = (Map<?, ?>) parse(Files.readString(Path.of(path)));
         double delta = number(test.get("delta")), alarm = number(test.get("false_alarm")), weights = 0.0;
@@ -149,7 +150,7 @@ public final class Epsaudit {
                         && (y < at(part, 1) || y == at(part, 1) && (Boolean) part.get(3)));
     }
 
-    /** 1 for the guess that the dataset was x, -1 for x', 0 for none. */
+    /** Return the guess from one output: 1 if the guess is the dataset x, -1 if it is x', and 0 for no guess. */
     public static int guess(Map<?, ?> test, Object output) {
         List<?> numbers = output instanceof List<?> parts ? parts : Collections.singletonList(output);
         if (numbers.size() != number(test.get("coordinates"))) return 0;
@@ -157,12 +158,14 @@ public final class Epsaudit {
         double y = max ? Double.NEGATIVE_INFINITY : 0.0;
         for (Object term : list(test, "terms")) {
             double one = value((Map<?, ?>) term, at(numbers, (int) number(((Map<?, ?>) term).get("coordinate"))));
-            y = max ? Math.max(y, one) : y + one; // NaN if one is
+            y = max ? Math.max(y, one) : y + one; // NaN if one of the terms is NaN
         }
         return inside(list(test, "guess_x"), y) ? 1 : inside(list(test, "guess_x_prime"), y) ? -1 : 0;
     }
 
-    /** Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess. */
+    /**
+     * Return the logarithm of the wealth, given the numbers of correct guesses, wrong guesses and runs without a guess.
+     */
     public static double logWealth(Map<?, ?> test, double[] tally) {
         int events = (list(test, "guess_x").isEmpty() ? 0 : 1) + (list(test, "guess_x_prime").isEmpty() ? 0 : 1);
         double leak = events * number(test.get("delta")) / 2.0, wealth = 0.0;
@@ -174,7 +177,10 @@ public final class Epsaudit {
         return Math.log(wealth);
     }
 
-    /** Count at most as many runs as the test says, and bet; throws a sentence if the claim is refuted. */
+    /**
+     * Run the mechanism, at most the number of times that the test specifies, and bet on the guesses. Return a sentence
+     * with the counts, or throw an AssertionError with this sentence if the claim is refuted.
+     */
     public static String check(Map<?, ?> test, long seed, BiFunction<Object, SplittableRandom, Object> mechanism) {
         SplittableRandom rng = new SplittableRandom(seed);
         double[] tally = new double[3];

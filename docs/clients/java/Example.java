@@ -1,5 +1,6 @@
-// A noisy count, right and with half the noise that it needs. Without words it runs the frozen test on both, and ends
-// with status 1 unless it refutes the second alone; `java Example serve half` speaks the protocol.
+// A correct noisy count, and a count with half of the required noise. Without arguments, the program runs the frozen
+// test on both. Its exit status is 0 if the test refutes the second count only, and 1 otherwise. `java Example serve
+// half` answers requests by the protocol of external programs.
 
 import java.io.IOException;
 import java.util.ArrayList;
@@ -29,7 +30,7 @@ public final class Example {
         switch (words.length > 0 ? words[0] : "test") {
             case "serve" -> Epsaudit.serve(count(scale));
             case "check" -> System.exit(passes(Epsaudit.frozen(words[2]), scale) ? 0 : 1);
-            case "guess" -> { // what is guessed of the outputs that are read
+            case "guess" -> { // print the guesses for the outputs on standard input
                 Map<?, ?> test = Epsaudit.frozen(words[1]);
                 List<Integer> guesses = new ArrayList<>();
                 double[] tally = new double[3];

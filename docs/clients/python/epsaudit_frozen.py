@@ -1,11 +1,12 @@
-"""epsaudit's client for Python 3.8 and newer, one file that needs nothing else: it runs a frozen test.
+"""The client of epsaudit for Python 3.8 and newer: a single file without dependencies that runs frozen tests.
 
-Copy it beside your tests. `epsaudit freeze` writes the witness.json; docs/reference/frozen-tests.md specifies it.
+Copy this file into the folder of your tests. `epsaudit freeze` writes the file witness.json, whose format is specified
+in docs/reference/frozen-tests.md. Example:
 
     test = epsaudit_frozen.read("witness.json")
     test.check(lambda data, rng: library.count(data, seed=rng.getrandbits(32)), seed=1)
 
-The protocol of external programs is spoken by `epsaudit serve`, so not by this file.
+This file does not implement the protocol of external programs, because `epsaudit serve` implements it for Python.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from typing import Any
 
 
 class Refuted(AssertionError):
-    """The mechanism does not satisfy its claim; the sentence says after how many runs that was seen."""
+    """Raised if the mechanism does not satisfy its claim. The message names the number of runs."""
 
 
 class PowerWarning(UserWarning):
-    """A test that passed is stale: it may have no power."""
+    """A warning that a passed test is stale, so that it may no longer be able to detect an error."""
 
 
 @dataclass(frozen=True)
 class FrozenTest:
-    """What a witness.json holds."""
+    """The content of a file witness.json."""
 
     text: str
     x: Any
@@ -52,7 +53,7 @@ class FrozenTest:
     learnt: list[int]
 
     def guess(self, output: Any) -> int:
-        """Return 1 for the guess that the dataset was x, -1 for x', 0 for none."""
+        """Return the guess from one output: 1 if the guess is the dataset x, -1 if it is x', and 0 for no guess."""
         return self._guess(_numbers(output))
 
     def _guess(self, parts: list[float | None]) -> int:
@@ -61,12 +62,12 @@ class FrozenTest:
         read = [math.nan if part is None else part for part in parts]
         values = [_value(term, read[term["coordinate"]]) for term in self.terms]
         y = values[0]
-        for one in values[1:]:  # sum() rounds otherwise from Python 3.12 on, and max() may lose NaN
+        for one in values[1:]:  # sum() rounds differently from Python 3.12 on, and max() may lose NaN
             y = y + one if self.combine == "sum" else one if one > y or one != one else y
         return 1 if _inside(self.guess_x, y) else -1 if _inside(self.guess_x_prime, y) else 0
 
     def log_wealth(self, tally: list[int]) -> float:
-        """Logarithm of the wealth after so many correct guesses, wrong ones, and runs without a guess."""
+        """Return the log wealth, given the numbers of correct guesses, wrong guesses and runs without a guess."""
         leak, wealth = (bool(self.guess_x) + bool(self.guess_x_prime)) * self.delta / 2.0, 0.0
         for fraction, weight in self.bets:
             stake = fraction / (math.exp(self.epsilon) + leak)
@@ -75,15 +76,19 @@ class FrozenTest:
         return math.log(wealth) if wealth > 0.0 else -math.inf
 
     def check(self, mechanism: Callable[[Any, random.Random], Any], seed: int | None = None) -> str:
-        """Count at most as many runs as the test says, and bet; raises `Refuted`, or returns what it came to.
+        """Run the mechanism, bet on the guesses, and return a sentence with the counts if the claim is not refuted.
 
-        The mechanism takes a dataset, with arrays as tuples, and a source of randomness, of which it need not make use,
-        and returns one output. What it raises ends the check; return None where a refusal is an output. Without a seed,
-        coins and randomness are new in every check. A test that passes and is stale gives a `PowerWarning`.
+        The mechanism is called with a dataset, in which arrays are tuples, and with a random generator that it may
+        ignore. It returns one output. An exception of the mechanism ends the check; if a refusal counts as an output,
+        the mechanism must return None. The check makes at most the number of runs that the test specifies. With a
+        `seed`, the check is repeatable. Without a seed, every check uses new randomness.
+
+        Raises `Refuted` if the claim is refuted. Gives a `PowerWarning` if the test passes but is stale.
         """
         rng, tally, run = random.Random(seed), [0, 0, 0], 0
         sides = [_dataset(self.x_prime), _dataset(self.x)]
-        fresh = copy.deepcopy if "{" in json.dumps([self.x, self.x_prime]) else lambda data: data  # tuples stay
+        # A dataset of tuples cannot be changed by a run; one with a mapping is copied for every run.
+        fresh = copy.deepcopy if "{" in json.dumps([self.x, self.x_prime]) else lambda data: data
         while run < self.runs:
             run, coin = run + 1, rng.getrandbits(1)
             parts = _numbers(mechanism(fresh(sides[coin]), rng))
@@ -109,7 +114,7 @@ class FrozenTest:
 
 
 def read(path: str | os.PathLike[str]) -> FrozenTest:
-    """Read a witness.json; raises `ValueError` for a file that is none."""
+    """Read a file witness.json and return its test; raise `ValueError` if the file is not a valid frozen test."""
     try:
         with open(path, encoding="utf-8") as file:
             data = json.load(file)
@@ -119,7 +124,7 @@ def read(path: str | os.PathLike[str]) -> FrozenTest:
         data = {name: value if name in ("x", "x_prime") else _floats(value) for name, value in data.items()}
         test = FrozenTest(**data)
         sound = {
-            "epsilon": 0.0 <= test.epsilon < math.inf and math.exp(test.epsilon) >= 1.0,  # which may overflow
+            "epsilon": 0.0 <= test.epsilon < math.inf and math.exp(test.epsilon) >= 1.0,  # exp may overflow
             "delta": 0.0 <= test.delta < 1.0,
             "false_alarm": 0.0 < test.false_alarm < 1.0,
             "runs": test.runs >= 1 and test.runs == int(test.runs),
@@ -143,34 +148,37 @@ def read(path: str | os.PathLike[str]) -> FrozenTest:
 
 
 def _floats(value: Any) -> Any:
-    """JSON with floats in place of the objects {"float": ...} for what JSON has no word for."""
+    """Return a JSON value in which each object {"float": ...} is replaced by its number, such as infinity."""
     if isinstance(value, dict):
         return float(value["float"]) if set(value) == {"float"} else {key: _floats(value[key]) for key in value}
     return [_floats(part) for part in value] if isinstance(value, list) else value
 
 
 def _dataset(value: Any) -> Any:
-    """A dataset as mechanisms take it: arrays are tuples, which no run can change for the next."""
+    """Return a dataset in the form that mechanisms receive. Arrays become tuples, so that no run can change them."""
     if isinstance(value, dict) and set(value) != {"float"}:
         return {key: _dataset(part) for key, part in value.items()}
     return tuple(_dataset(part) for part in value) if isinstance(value, list) else _floats(value)
 
 
 def _numbers(output: Any) -> list[float | None]:
-    """The numbers of a list, a tuple or an array, in C order, or else that of one output; None for what is none."""
+    """Return the numbers of an output: the entries of a list, tuple or array (in C order), or the output itself.
+
+    An entry that is not a number becomes None.
+    """
     if getattr(output, "ndim", 0) > 1 and hasattr(output, "reshape"):
         output = output.reshape(-1)
-    output = output.tolist() if hasattr(output, "tolist") else output  # of numpy, of torch, a Series
+    output = output.tolist() if hasattr(output, "tolist") else output  # an array, a tensor or a Series
     return [_number(part) for part in (output if isinstance(output, (list, tuple)) else [output])]
 
 
 def _number(part: Any) -> float | None:
-    part = part.tolist() if hasattr(part, "tolist") else part  # a number of numpy's
+    part = part.tolist() if hasattr(part, "tolist") else part  # a numpy scalar
     if not isinstance(part, (numbers.Real, decimal.Decimal)):
         return None
     try:
         return float(part)
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer that is too large for a float
         return math.inf if part > 0 else -math.inf
 
 

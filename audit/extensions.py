@@ -1,0 +1,43 @@
+"""Functions that the core uses if they are installed, without importing them: figures, exact values, traces.
+
+They are found by the entry points of the group ``epsaudit.extensions``, so the core works without the tools and without
+the reference mechanisms. Each extension is named and described in `EXTENSIONS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib.metadata import entry_points
+from typing import Any
+
+from epsaudit.errors import AuditError
+
+GROUP = "epsaudit.extensions"
+EXTENSIONS = {
+    "exact_parameter": "the exact parameter of a claim for two output laws, None where it is not known",
+    "load": "the results in a file, of every kind",
+    "plot": "a matplotlib figure of a result",
+    "traces": "traces of a function on pairs of datasets",
+}
+"""The names of all extensions, each with what the function returns."""
+
+
+@functools.cache
+def find_extension(name: str) -> Any:
+    """Return the extension with this name, or None if it is not installed.
+
+    >>> find_extension("exact_parameter") is not None
+    True
+    """
+    assert name in EXTENSIONS
+    for point in entry_points(group=GROUP, name=name):
+        return point.load()
+    return None
+
+
+def extension(name: str) -> Any:
+    """Return the extension with this name; raise `AuditError` if it is not installed."""
+    found = find_extension(name)
+    if found is None:
+        raise AuditError(f"This needs {EXTENSIONS[name]}, which is not installed: install epsaudit as a whole.")
+    return found

@@ -1,0 +1,94 @@
+"""Ask a copy of a function for a few runs with fixed seeds, here or in another process, and record what it did."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsaudit.outputs.normal_form import values_of, written
+from epsaudit.running.drawing import advance, draw
+from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.streams import stream
+
+RUNS_PER_SEED = 2
+"""Runs of a copy with each of two seeds on each dataset."""
+FIRST_RUNS = 4 * 2 * 2 * RUNS_PER_SEED
+"""[formula] Runs of two copies, each asked twice, with two seeds on two datasets."""
+USES_HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)
+"""Matches a pickled function that has sets or calls hash: its answers may depend on the hashes of text."""
+ASK_ELSEWHERE = """import pickle, sys
+from epsaudit.running.asking_copies import ask
+from epsaudit.running.copying import apart
+mechanism, copy = pickle.load(sys.stdin.buffer)
+print(ask(mechanism, apart(copy)).answers, end="")"""
+
+
+class Answers(NamedTuple):
+    """What a copy answered, and how it drew random numbers."""
+
+    answers: dict[tuple[int, int], str]
+    """The outputs as text, for each seed on each dataset."""
+    states: dict[tuple[int, int], Any]
+    """The states of the rng and of the global generators afterwards."""
+    drew: bool
+    """Whether the copy drew from one of these generators every time."""
+    globally: bool
+    """Whether it drew from a global generator at least once."""
+    same_memory: bool
+    """Whether two calls returned the same memory."""
+
+
+def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> Answers:
+    """Ask a copy for runs on x and on x' with each of two seeds.
+
+    Parameters
+    ----------
+    mechanism : FunctionMechanism
+        The mechanism whose function is copied.
+    copy : (function, x, x')
+        The copy and its datasets.
+    order : int
+        1 to begin with the first seed, -1 to begin with the second.
+    """
+    function, *datasets = copy
+    answers, states = dict[tuple[int, int], str](), dict[tuple[int, int], Any]()
+    blocks, drew, globally = list[Any](), True, False
+    for number in (0, 1)[::order]:
+        for place, dataset in enumerate(datasets):
+            law: Any = dataclasses.replace(mechanism, function=function)(dataset)
+            rng, unused = stream(0, "same seeds", number, place), stream(0, "same seeds", number, place)
+            if law.random_call_order:
+                advance(unused)
+            outputs = draw(law, RUNS_PER_SEED, rng)
+            blocks += [] if mechanism.one_by_one else [outputs]
+            state, used_global = repr(rng.bit_generator.state), bool(law.global_rng.draws_globally)
+            globally |= used_global
+            drew &= used_global or state != repr(unused.bit_generator.state)
+            # written before the next call, which may use the memory of these outputs again
+            answers[number, place] = written(tuple(values_of(outputs)))
+            states[number, place] = state, law.global_rng.last_states
+    same = bool(blocks) and all(np.may_share_memory(blocks[0], blocks[place]) for place in (1, -1))
+    return Answers(answers, states, drew, globally, same)
+
+
+def answers_alike_elsewhere(asked: bytes, answers: str) -> bool:
+    """Say whether a copy gives the same answers in a process in which text has other hashes.
+
+    ``asked`` is the pickled mechanism and copy. The answer is false if the process cannot run them.
+    """
+    paths = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYTHONHASHSEED": str(1 + zlib.crc32(asked)), "PYTHONPATH": paths}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        command = [sys.executable, "-c", ASK_ELSEWHERE]
+        done = subprocess.run(command, input=asked, capture_output=True, env=environment, timeout=60.0)
+        return done.stdout.decode(errors="replace") == answers
+    return False

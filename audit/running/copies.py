@@ -1,0 +1,396 @@
+"""Whether a function keeps anything from run to run: it is compared with copies of it that were never called.
+
+A draw that is kept is no release of a fresh object, and it makes runs dependent that look independent. What this test
+cannot see is listed in docs/explanation/promises.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import itertools
+import math
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from types import CellType, ModuleType
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.data.neighbours import DatasetPair, is_constant
+from epsaudit.data.neighbours import shorten as shown
+from epsaudit.errors import AuditError, with_article
+from epsaudit.outputs.normal_form import Outputs, Raised, values_of, written
+from epsaudit.running.asking_copies import (
+    FIRST_RUNS,
+    RUNS_PER_SEED,
+    USES_HASHES,
+    Answers,
+    answers_alike_elsewhere,
+    ask,
+)
+from epsaudit.running.cancelling import ends, working_for
+from epsaudit.running.copying import apart, by_value
+from epsaudit.running.dependence import (
+    FRESH,
+    LEVEL,
+    MAX_NUMBERS,
+    MIN_REPEATS,
+    Dependence,
+    log_tail,
+    refuse,
+    unevenness_of_copies,
+)
+from epsaudit.running.drawing import draw
+from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.programs import CommandMechanism, in_a_new_process
+from epsaudit.running.protocols import Mechanism, OutputLaws
+from epsaudit.running.streams import stream
+from epsaudit.witnesses.events import Witness
+
+COPIES, MIN_TEST_RUNS = 48, 64
+"""[formula] Number of copies that are asked if a function has randomness of its own. A cached answer of randomised
+response at epsilon 1 escapes 48 copies with probability 2e-7. All questions together ask for at most a tenth of an
+audit's runs, or for 64 runs if that is more."""
+MAX_RUNS_PER_COPY = 64
+"""[measured] The most runs of a copy on each dataset. Of sets of copies that keep 0.4 or 0.6, at a level of 1e-10, 32
+runs find 70 in 100, and 128 find 99."""
+PROCESSES, MAX_RUNS_PER_PROCESS = 16, 32
+"""[formula] Number of processes of a program that are started before its claim is refuted, and the most runs of each.
+The probability that all of them keep the answers that the audited process keeps is 4e-5 for randomised response at
+epsilon 1."""
+CONSTANT = "the function always gives the same output on each dataset: no randomness was seen"
+UNCOPIED = "the function cannot be copied: a draw that it keeps would be taken for a release; fresh= makes it anew"
+SHARED = "all runs shared {}; if it keeps answers or noise, audit what makes it, as fresh="
+
+
+class CopyTest:
+    """What a few runs of copies show of the randomness and the memory of a mechanism.
+
+    Two copies of a function that were never called get the same seeds, in two orders, and then both get them again. If
+    all answers are alike, the function draws from its rng, or from the global generators, and keeps nothing. It keeps a
+    draw if both copies draw more or fewer random numbers the first time, or if each answers by what it was asked first;
+    then `AuditError` is raised. Otherwise the function has randomness of its own, and `compare` asks many copies.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The mechanism; only functions and programs are tested.
+    pair : DatasetPair
+        The pair of datasets that copies are asked on.
+    trials : int
+        The runs of the audit, a tenth of which the test may use.
+
+    Attributes
+    ----------
+    mechanism : Mechanism
+        The mechanism with what was found out about its randomness.
+    runs : int
+        Runs that the test takes, those of `compare` included.
+    calls : int
+        Runs that may be made to see whether outputs of one call depend on one another, if an audit was too short.
+    copies : int
+        Copies, or processes, that `compare` asks; 0 if none are needed.
+    notes : dict
+        What `test` noted for a pair of output laws, by the id of the laws.
+    elsewhere : Future of bool, optional
+        Whether a process in which text has other hashes answers alike; None if hashes cannot matter.
+    """
+
+    def __init__(self, mechanism: Mechanism, pair: DatasetPair, trials: int) -> None:
+        self.mechanism = mechanism
+        self.runs = 0
+        self._max_runs = max(MIN_TEST_RUNS, trials // 10)
+        self.calls = self._max_runs // 2 - FIRST_RUNS // 2
+        self.notes: dict[int, tuple[str, ...]] = {}
+        self.copies, self._runs_per_copy = 0, 0
+        self.elsewhere: Future[bool] | None = None
+        self._written: list[bytes] | None = None  # the pickled function, if it can be copied
+        if isinstance(mechanism, CommandMechanism):
+            if mechanism.restarts and not (mechanism.trusted or mechanism.fresh):
+                self.copies = PROCESSES
+                self._runs_per_copy = min(self._max_runs // (4 * PROCESSES), MAX_RUNS_PER_PROCESS)
+            if mechanism.trusted:
+                self.calls = 0
+        if isinstance(mechanism, FunctionMechanism):
+            self._ask_first_copies(mechanism, pair)
+
+    def _ask_first_copies(self, mechanism: FunctionMechanism, pair: DatasetPair) -> None:
+        """Ask two copies, and store what their answers show; `AuditError` if they keep a draw."""
+        given = [mechanism.function, pair.x, pair.x_prime]
+        written_parts = by_value(given, mechanism.function)
+        self._written = written_parts and written_parts[:1]
+        try:
+            one, other = (apart(written_parts), apart(written_parts)) if written_parts else (given, given)
+            first, again = ask(mechanism, one), ask(mechanism, one)
+            backwards, after = ask(mechanism, other, -1), ask(mechanism, other)
+            self.runs = FIRST_RUNS
+            kept = self._keeps_a_draw(mechanism, (one, other), (first, again, backwards, after), bool(written_parts))
+        except Exception:  # the audit itself raises a better message
+            return
+        if kept:
+            raise AuditError(
+                f"{mechanism.name} keeps a draw from run to run (an answer, noise drawn once or beforehand), or needs "
+                f"a run to warm up: for the same seed a copy that was never called draws or answers otherwise. {FRESH}"
+            )
+        alike = first.answers == again.answers == backwards.answers == after.answers
+        globally = first.globally and first.drew and alike and not mechanism.takes.what
+        self.mechanism = found = dataclasses.replace(
+            mechanism, draws_elsewhere=not alike, draws_globally=globally, fills_a_buffer=first.same_memory
+        )
+        if not written_parts:
+            return
+        if not (alike and first.drew) and self._max_runs > MIN_TEST_RUNS:
+            self.copies = min(COPIES, self.calls // 8)
+            self._runs_per_copy = min(self.calls // (4 * self.copies), MAX_RUNS_PER_COPY) // 2 * 2
+            self.runs += 2 * self.copies * self._runs_per_copy
+        has_text = hasattr(pair.x, "dtypes") or re.search("['\"]", shown(pair.x) + shown(pair.x_prime))
+        if found.reproducible and (has_text or USES_HASHES.search(written_parts[0])):
+            asked = cloudpickle.dumps((dataclasses.replace(mechanism, function=len, pairs=()), written_parts))
+            pool = ThreadPoolExecutor(1)  # the process starts while the audit runs
+            self.elsewhere = pool.submit(answers_alike_elsewhere, asked, repr(first.answers))
+            pool.shutdown(wait=False)
+
+    def _keeps_a_draw(
+        self, mechanism: FunctionMechanism, copies: tuple[Any, Any], asked: tuple[Answers, ...], are_copies: bool
+    ) -> bool:
+        """Say whether the answers of two copies show that the function keeps a draw, by asking again if necessary."""
+        (one, other), (first, again, backwards, after) = copies, asked
+        kept = first.states != again.states == after.states and not (are_copies and again.states == backwards.states)
+        # each copy answers by what it was asked first; the same again rules out chance
+        if first.drew and first.answers == again.answers != backwards.answers == after.answers:
+            self.runs += FIRST_RUNS
+            more = [ask(mechanism, copy).answers for copy in (one, one, other)]
+            kept |= more == [first.answers, first.answers, after.answers]
+        return kept
+
+    def test(self, laws: OutputLaws, outputs: tuple[Outputs, Outputs]) -> None:
+        """Test training outputs of a pair, and note what is remarkable.
+
+        Raises `AuditError` if numbers come from a pool that was drawn beforehand, or if all outputs are equal and
+        copies answer otherwise.
+        """
+        constant = [_is_constant(side) for side in outputs]
+        self.notes[id(laws)] = (CONSTANT,) * all(constant)
+        if not isinstance(self.mechanism, FunctionMechanism):
+            return
+        self.notes[id(laws)] += (UNCOPIED,) * (self._written is None)
+        for place, name in enumerate(("x", "x'")):
+            if not self.mechanism.fresh:
+                _refuse_a_pool(outputs[place], outputs[1 - place], name)
+            if constant[place]:
+                self._refuse_a_remembered_answer(laws, outputs[place], place, name)
+
+    def _refuse_a_remembered_answer(self, laws: OutputLaws, outputs: Outputs, place: int, name: str) -> None:
+        """Raise `AuditError` if copies do not give the one output that all runs on a dataset gave."""
+        if self._written is None:
+            raise AuditError(
+                f"Every run on {name} gave the same output, and the function cannot be copied to see whether it "
+                f"has no randomness or only remembers its first draw. {FRESH}"
+            )
+        expected, runs = written(values_of(outputs)[0]), len(outputs)
+        copies = min(COPIES, self.calls // 2)
+        self.runs += copies
+        differ = 0
+        for number in range(copies):
+            with self._fresh_laws(laws) as fresh:
+                output = draw(fresh[place], 1, stream(0, "look", 3, number))
+            (one,) = values_of(output)
+            # a copy that raises may only miss a file or a connection
+            differ += written(one) != expected and not isinstance(one, Raised)
+        if log_tail(differ, differ, copies, copies + runs) < math.log(LEVEL / 4):
+            raise AuditError(
+                f"Every run on {name} gave the same output, but copies of the function that were never called "
+                f"give others: it draws its noise once and remembers the answer. {FRESH}"
+            )
+
+    def compare(
+        self,
+        laws: OutputLaws,
+        witness: Witness,
+        counts: Any,
+        seed: int,
+        refuted: bool,
+        until: float = math.inf,
+        fewest: int = 1,
+        level: float = LEVEL,
+    ) -> int:
+        """Compare how often copies and the function itself see the events of a witness; return the number of runs.
+
+        Only functions with randomness of their own are compared, and programs whose claim was refuted, with processes
+        that are started anew.
+
+        Parameters
+        ----------
+        laws : OutputLaws
+            The laws of the certified pair.
+        witness : Witness
+            The certified witness.
+        counts : Counts, optional
+            Its counts in the certification runs; for None as many runs as copies make are made anew.
+        seed : int
+            The seed of the audit.
+        refuted : bool
+            Whether the claim was refuted.
+        until : float
+            The moment of `time.perf_counter` at which the comparison should end.
+        fewest : int
+            Copies make at least twice this number of runs on each dataset, even if there is no time left.
+        level : float
+            Significance level of all tests. It has to be larger if few runs are made, because these show little.
+
+        Raises `AuditError` if copies see an event more or less often than others, or than the function itself.
+        """
+        program = isinstance(self.mechanism, CommandMechanism)
+        if self.copies < 2 or self._runs_per_copy < 2 or (program and not refuted):
+            return 0
+        once = functools.partial(draw, laws[0], 2, stream(seed, "look", 0))
+        most = self._runs_per_copy // 2
+        half = affordable(until, once, 2, 4 * self.copies, min(fewest, most), most)
+        seen: tuple[list[NDArray[np.bool_]], list[NDArray[np.bool_]]] = ([], [])
+        texts = set()
+        for answers in self._outputs_of_copies(laws, 2 * half, seed):
+            for place, outputs in enumerate(answers):
+                texts.add((place, written(tuple(values_of(outputs)))))
+                seen[place].append(_events(outputs, witness))
+        made = 4 * half * self.copies
+        # if all copies give the same outputs, they only repeat a generator of their own
+        for place, name in enumerate(("x", "x'") if len(texts) > 2 else ()):
+            if counts is None:
+                outputs = draw(laws[place], made // 2, stream(seed, "look", 2, place))
+                own = [(int(event.sum()), made // 2) for event in _events(outputs, witness)]
+            else:
+                total, *hits = np.array(dataclasses.astuple(counts)[:6], int).reshape(3, 2)[:, place].tolist()
+                events = (witness.guess_x, witness.guess_x_prime)
+                own = [(hit, total) for hit, event in zip(hits, events, strict=True) if event is not None]
+            for event, of_the_function in zip(np.stack(seen[place], axis=1), own, strict=True):  # shape (copies, runs)
+                first, later = event[:, :half].sum(axis=1), event[:, half:].sum(axis=1)
+                found = unevenness_of_copies(half, first, later, level / 16, of_the_function)
+                if found is not None:
+                    who = "Processes of the program that were started anew" if program else "Copies of the function"
+                    raise AuditError(
+                        f"{who} answer otherwise on {name}, each its own way or all other than the one in its runs: "
+                        f"{found.what}. It keeps a draw from run to run, or needs a run to warm up; its runs say "
+                        f"nothing of a release. {FRESH}"
+                    )
+        return made * (2 if counts is None else 1)
+
+    def notes_on_a_refutation(self) -> tuple[str, ...]:
+        """Return a note if all runs of a refuted function shared an object that may have kept something, unseen."""
+        if not isinstance(self.mechanism, FunctionMechanism) or self.mechanism.fresh:
+            return ()
+        holder: Any = self.mechanism.function
+        while isinstance(holder, functools.partial):
+            holder = holder.func
+        held = [getattr(holder, "__self__", holder)]
+        if inspect.isroutine(held[0]):
+            held = [cell.cell_contents for cell in getattr(held[0], "__closure__", None) or () if cell != CellType()]
+        for one in held:
+            if not (is_constant(one) or inspect.isroutine(one) or isinstance(one, (type, ModuleType, np.ndarray))):
+                return (SHARED.format(with_article(type(one).__name__)),)
+        return ()
+
+    def _outputs_of_copies(self, laws: OutputLaws, runs: int, seed: int) -> Iterator[list[Outputs]]:
+        """Yield the outputs of each copy on both datasets; processes of a program run side by side."""
+
+        def outputs_of(number: int) -> list[Outputs]:
+            with self._fresh_laws(laws) as fresh:
+                return [draw(law, runs, stream(seed, "look", 1, place, number)) for place, law in enumerate(fresh)]
+
+        if not isinstance(self.mechanism, CommandMechanism):
+            yield from map(outputs_of, range(self.copies))
+            return
+        over = threading.Event()  # ends all processes if one has failed, or after Ctrl-C
+        with working_for((*ends(), over)):
+            contexts = [copy_context() for _ in range(self.copies)]
+        with ThreadPoolExecutor(self.copies) as pool:
+            try:
+                yield from pool.map(
+                    lambda context, number: context.run(outputs_of, number), contexts, range(self.copies)
+                )
+            finally:
+                over.set()
+
+    @contextlib.contextmanager
+    def _fresh_laws(self, laws: Any) -> Iterator[Sequence[Any]]:
+        """Yield the laws of both datasets for a copy that was never called, or for a process that was just started."""
+        mechanism: Any = self.mechanism
+        if isinstance(mechanism, CommandMechanism):
+            with in_a_new_process(*laws) as fresh:
+                yield fresh
+            return
+        datasets_written = by_value([law.dataset.copy() for law in laws], mechanism.function) or []
+        function, *datasets = apart([*(self._written or []), *datasets_written])
+        yield [dataclasses.replace(mechanism, function=function)(one) for one in datasets]
+
+
+def _is_constant(outputs: Outputs) -> bool:
+    """Say whether all outputs are equal; 0.0 and -0.0 differ here, because the sign may be random."""
+    parts = (values_of(outputs[start : start + MIN_TEST_RUNS]) for start in range(0, len(outputs), MIN_TEST_RUNS))
+    texts = map(written, itertools.chain.from_iterable(parts))
+    first = next(texts, None)
+    return all(one == first for one in texts)
+
+
+def _refuse_a_pool(outputs: Outputs, others: Outputs, name: str) -> None:
+    """Raise `AuditError` if long numbers repeat, as from a pool of noise that was drawn beforehand.
+
+    A law on the line repeats no number in all its digits. Exceptions are the law of a grid, whose numbers lie at even
+    distances (whole steps except for rounding), and a law of few candidates, which are also seen on the other dataset.
+    """
+    if outputs.dtype.kind != "f" or outputs.ndim != 1:
+        return
+    values, counts = np.unique(outputs[np.isfinite(outputs)][:MAX_NUMBERS], return_counts=True)
+    repeated = values[counts > 1]
+    repeated = repeated[np.frexp(repeated)[0] * 2.0**24 % 1.0 != 0.0]  # numbers of more than 24 bits
+    if len(repeated) < MIN_REPEATS or 2 * np.isin(values, others).sum() > len(repeated):
+        return
+    steps = np.diff(values) / np.diff(values).min()
+    if np.mean(np.abs(steps - np.round(steps)) < 1e-3) <= 0.9:
+        what = f"{len(repeated):,} different outputs of {len(outputs):,} were seen again in all their digits"
+        refuse(Dependence(-math.inf, what), name)
+
+
+def affordable(until: float, run: Callable[[], Any], runs: int, each: int, least: int, most: int) -> int:
+    """Return how many times ``each`` runs can be made until a moment of `time.perf_counter`, from least to most.
+
+    ``run`` makes ``runs`` runs, which shows how long they take; it is not called if ``until`` is infinite.
+    """
+    if math.isinf(until):
+        return most
+    started = time.perf_counter()
+    run()
+    ended = time.perf_counter()
+    return int(min(max((until - ended) * runs / (max(ended - started, 1e-9) * each), least), most))
+
+
+def refuse_if_drawn_before(mechanism: Mechanism, pair: DatasetPair, laws: OutputLaws) -> None:
+    """Raise `AuditError` if a mechanism of a user's class draws from anything but the rng of ``sample``.
+
+    Both laws are drawn from twice with the same rng, from the prepared law and from one that is prepared anew. A
+    mechanism with ``reproducible = False`` promises nothing and is not tested.
+    """
+    if not getattr(mechanism, "reproducible", True):
+        return
+    for number, (law, dataset) in enumerate(zip(laws, (pair.x, pair.x_prime), strict=True)):
+        if getattr(law, "random_call_order", False):
+            continue
+        blocks = [draw(one, 2 * RUNS_PER_SEED, stream(0, "same seeds", 0, number)) for one in (law, mechanism(dataset))]
+        if values_of(blocks[0]) != values_of(blocks[1]):
+            raise AuditError(
+                f"{mechanism.name} gives other outputs for the same rng: it draws noise of its own, perhaps once for "
+                "all runs. Draw all of it from the rng in sample(size, rng), or promise it by reproducible = False."
+            )
+
+
+def _events(outputs: Outputs, witness: Witness) -> NDArray[np.bool_]:
+    """Return which outputs lie in each event of a witness, shape (events, outputs)."""
+    return np.array([event for event in witness.guesses(outputs) if event is not None], bool)

@@ -1,0 +1,153 @@
+"""Whether runs all failed, or changed on the way: how often outputs show simple marks, early and late.
+
+No certificate can tell a budget that is spent on both datasets from privacy, so such runs are refused here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from textwrap import shorten
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.data.neighbours import Dataset
+from epsaudit.errors import AuditError, OwnCodeError
+from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of
+from epsaudit.running.calling import wrong_call
+from epsaudit.running.dependence import FRESH, LEVEL, checksums, log_tail
+from epsaudit.running.functions import FunctionMechanism
+
+FAILURES = (Raised, TimedOut, type(None))
+MAX_NUMBERS, MAX_OTHERS = 1 << 13, 1 << 8
+"""[time] The most outputs of a block that are compared: numbers, and outputs of other kinds, a microsecond each."""
+STOPPED = "A function that keeps a budget, a count or a cache does so, and its runs say nothing of a release."
+
+
+def refuse_if_all_failed(name: str, blocks: Iterable[Outputs], mechanism: Any = None, dataset: Any = None) -> None:
+    """Raise `AuditError` if every run raised the same exception, or timed out.
+
+    Such an audit would pass, because one exception is compared with itself. A function is called once more on the
+    dataset, so that the error is raised from the function's own exception.
+
+    Parameters
+    ----------
+    name : str
+        The name of the mechanism, for the message.
+    blocks : iterable of arrays
+        All outputs so far, on both datasets.
+    mechanism : Mechanism, optional
+        The mechanism that is called once more, if it is a function that is called once for each run.
+    dataset : object, optional
+        The dataset that it is called on.
+    """
+    first: Raised | TimedOut | None = None
+    runs = 0
+    for block in blocks:
+        for output in block:
+            if not isinstance(output, (Raised, TimedOut)) or (first is not None and output != first):
+                return
+            first = first or output
+        runs += len(block)
+    if first is None:
+        return
+    said, cause = "timed out.", None
+    if isinstance(first, Raised):
+        message = shorten(first.message, 120, placeholder=" ...")
+        call = wrong_call(getattr(mechanism, "function", None))
+        said = f"raised {first.exception}{message and f': {message}'}.{call}"
+        try:
+            if isinstance(mechanism, FunctionMechanism) and mechanism.one_by_one:
+                arguments = (np.random.default_rng(0),) if mechanism.takes.what else ()
+                mechanism.takes.of(mechanism.function)(Dataset(dataset).copy(), *arguments)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            cause = error
+    raise OwnCodeError(
+        f"Nothing was tested: each of the first {runs:,} runs of {name}, on both datasets, {said}"
+    ) from cause
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How often earlier outputs show four marks, with which later outputs are compared.
+
+    An output shows a mark if its run failed, if it is the commonest output, if it lies above the median, or if it lies
+    far from the median.
+
+    Attributes
+    ----------
+    numbers : bool
+        Whether outputs are numbers; checksums of other outputs are compared.
+    marks : ((float, float, float), (float, float, float))
+        The commonest output, the median, and the median distance from it, on x and on x'.
+    before : (tuple of int, tuple of int)
+        What `seen` counted of the earlier outputs, on x and on x'.
+    """
+
+    numbers: bool
+    marks: tuple[tuple[float, ...], ...]
+    before: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
+        """Return the rates of earlier outputs on x and on x'."""
+        outputs = alike(*outputs)
+        numbers, marks = outputs[0].ndim == 1 and outputs[0].dtype == np.float64, []
+        for side in outputs:
+            values = _compared(side, numbers) if len(side) else np.zeros(1)
+            which, counts = np.unique(values, return_counts=True)
+            with np.errstate(over="ignore", invalid="ignore"):
+                middle = np.median(values)
+                apart = np.median(np.abs(values - middle))
+            marks.append((float(which[np.argmax(counts)]), float(middle), float(apart)))
+        rates = cls(numbers, tuple(marks), ())
+        before = (tuple(rates.seen(0, outputs[0]).tolist()), tuple(rates.seen(1, outputs[1]).tolist()))
+        return dataclasses.replace(rates, before=before)
+
+    def seen(self, place: int, outputs: Outputs) -> NDArray[np.int64]:
+        """Count the marks of outputs on x (place 0) or on x' (place 1).
+
+        Returns an array of shape (5,): outputs that were examined, and those that failed, are the commonest output, lie
+        above the median, and lie far from it.
+        """
+        values, (commonest, middle, width) = _compared(outputs, self.numbers), self.marks[place]
+        failed = 0
+        if outputs.dtype == object:
+            failed = sum(isinstance(one, FAILURES) for one in outputs[: len(values)].tolist())
+        with np.errstate(over="ignore", invalid="ignore"):
+            marked = (values == commonest, values > middle, np.abs(values - middle) > width)
+        return np.array([len(values), failed, *map(np.count_nonzero, marked)])
+
+    def refuse_if_moved(self, later: NDArray[np.int64], *, only_stopped: bool = False) -> None:
+        """Raise `AuditError` if later runs differ from earlier ones as independent runs hardly would.
+
+        ``later`` has shape (2, 5), with rows as `seen` returns them. If ``only_stopped`` is true, only runs that all
+        failed later, and did not fail earlier, are refused.
+        """
+        runs, failed = np.sum(self.before, axis=0)[:2].tolist()
+        if later[:, 0].sum() and (later[:, 0] == later[:, 1]).all() and failed < runs:
+            raise AuditError(
+                f"Nothing was tested: of the first {runs:,} runs {runs - failed:,} gave an output, and all later ones "
+                f"failed or gave None. {STOPPED} {FRESH}"
+            )
+        kinds = ("failed", "gave one output", "are in the upper half", "lie far from the median")
+        for name, (runs, *before), (more, *after) in zip(("x", "x'"), self.before, later.tolist(), strict=True):
+            for what, hits, again in zip(kinds, before, after, strict=True):
+                if not only_stopped and log_tail(again, hits + again, more, runs + more) < math.log(LEVEL / 32):
+                    raise AuditError(
+                        f"The runs on {name} changed on the way: of the first {runs:,} {hits:,} {what}, of later "
+                        f"{more:,} {again:,}. Independent runs show this with probability below 1e-9. {STOPPED} "
+                        f"{FRESH}"
+                    )
+
+
+def _compared(outputs: Outputs, numbers: bool) -> NDArray[np.float64]:
+    """Return one number for each of the first outputs: the number itself, or a checksum."""
+    some = outputs[: MAX_NUMBERS if numbers and outputs.dtype != object else MAX_OTHERS]
+    return numbers_of(some) if numbers else checksums(some)
