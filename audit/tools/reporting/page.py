@@ -32,7 +32,7 @@ from epsaudit.text import SYMBOLS, latex, plain, visible
 from epsaudit.tools.reporting.figures import Floats, certified_polygon, with_bends
 from epsaudit.tools.reporting.reproducer import templates
 from epsaudit.tools.reporting.tables import caption, kind_of
-from epsaudit.witnesses.events import Additive, Tree
+from epsaudit.witnesses.learnt import Additive, Tree
 
 WIDTH = 320.0
 """Pixels of the strip of a result's card."""

@@ -34,10 +34,15 @@ from epsaudit.running.programs import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
 from epsaudit.running.streams import entropy, stream
-from epsaudit.search import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
-from epsaudit.search.selection import RANK, Monotone, PiecewiseRatio
+from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
+from epsaudit.search.scores import Monotone, PiecewiseRatio
+from epsaudit.search.selection import choice_rank
 from epsaudit.serve import decoded
-from epsaudit.witnesses.events import Additive, Combined, Coordinate, Event, Feature, Interval, Reduced, Region, Value
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.events import Event, Interval, Region
+from epsaudit.witnesses.feature import Feature
+from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.parts import Coordinate, Value
 
 Floats = NDArray[np.float64]
 Interval4 = tuple[float, float, bool, bool]
@@ -303,17 +308,20 @@ def freeze(
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
         value = written(values_of(shown[:1])[0])
         raise AuditError(f"{name} gives {value}; a frozen test reads numbers, and vectors of numbers of one length.")
-    soon, best = Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm), Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
+    soon, best = (
+        Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm),
+        Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0),
+    )
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
         atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
         numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # NaN lies in no interval
         in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _terms(one.score.feature)[1]
         for choice in soon.choices(one) if in_terms else ():
-            better = RANK(choice) > (best.predicted * (1.0 + one.margin), best.significance)
+            better = choice_rank(choice) > (best.predicted * (1.0 + one.margin), best.significance)
             if better and isinstance(choice.certificate, MembershipGame):
                 best = choice
     witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
-    if witness is ANYTHING or not isinstance(event, Region):
+    if witness is FALLBACK_WITNESS or not isinstance(event, Region):
         what = "intervals of a coordinate, of a sum, difference or maximum, or of a sum of piecewise linear terms"
         raise AuditError(f"Nothing tells the two datasets apart that a frozen test can write down: {what}.")
     combine, terms = _terms(event.feature)
@@ -345,9 +353,9 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     match feature:
         case Value() | Coordinate():
             slopes = {getattr(feature, "index", 0): 1.0}
-        case Reduced("sum" | "max" as combine, length):
+        case CoordinateStatistic("sum" | "max" as combine, length):
             slopes = dict.fromkeys(range(length), 1.0)
-        case Combined("+" | "-" as sign, Coordinate(first), Coordinate(second)):
+        case Combination("+" | "-" as sign, Coordinate(first), Coordinate(second)):
             slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
         case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
             listed: list[dict[str, Any]] = []
