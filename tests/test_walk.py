@@ -15,7 +15,7 @@ sys.path.insert(0, {str(ROOT / "docs")!r})
 import blocks
 from epsaudit.errors import EXTRAS
 
-assert {EXTRAS[name] for name in EXTRAS if importlib.util.find_spec(name)} <= {"tools"}
+assert {{EXTRAS[name] for name in EXTRAS if importlib.util.find_spec(name)}} <= {{"tools"}}
 wrong = [str(one) for page in sys.argv[1:] for one in blocks.failures(Path(page))]
 sys.exit("\\n".join(wrong) or None)
 """

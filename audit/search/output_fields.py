@@ -31,9 +31,12 @@ from epsaudit.outputs.readings import READINGS, Reading, readings_of
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,
+    compute_pearson,
+    compute_remainders,
     compute_statistic,
     find_smallest,
     log_p_value,
+    read_both_sides,
     select_most_different,
 )
 from epsaudit.search.limits import MAX_LEVELS, MAX_PARTS, MIN_OCCURRENCES, MIN_OUTPUTS_TO_LEARN
@@ -60,6 +63,19 @@ DESCRIPTIVE_READINGS = frozenset({"characters", "text", "checksum", "bytes", "ke
 differences are not tried."""
 ATOM_KINDS = ("None", "raised", "timeout")
 """Kinds with only a few values, all of which are counted as atoms. A feature for the kind itself would add nothing."""
+
+
+def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:
+    """Return the log p-value of the difference of a field: of its values or, for numbers, of their parity.
+
+    Numbers of a wide range may differ in their parity only, which no test of their size shows.
+    """
+    log_p = float(log_p_value(*compute_statistic(field, sides)))
+    if isinstance(field, CategoryCode):
+        return log_p
+    remainders = compute_remainders(read_both_sides(field, sides), 2)
+    codes = np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64)
+    return min(log_p, float(log_p_value(*compute_pearson(codes, len(sides[0])))))
 
 
 @dataclass
@@ -128,7 +144,7 @@ class OutputFields:
                 level += [(*path, step) for step in found._inspect(parts, path, fields, sized)]
         kept = fields
         if len(fields) > MAX_FIELDS:
-            log_p = np.array([log_p_value(*compute_statistic(one, sides)) for one in fields])
+            log_p = np.array([_screen(one, sides) for one in fields])
             threshold = math.log(EXPECTED_FALSE_FEATURES / len(fields))
             found.significant = {fields[place] for place in np.flatnonzero(log_p < threshold)}
             kept = [fields[place] for place in find_smallest(log_p, MAX_FIELDS)]

@@ -38,6 +38,8 @@ class Value:
     label = "y"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        if outputs.dtype == np.float64 and outputs.ndim == 1:
+            return outputs
         return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
 
 

@@ -5,8 +5,10 @@ import datetime
 import numpy as np
 import pytest
 
+from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.normal_form import Items, normal, pack
 from epsaudit.outputs.readings import LONGEST_REPEAT, Reading, readings_of
+from epsaudit.search.output_fields import OutputFields
 from epsaudit.search.readers import find_features
 from epsaudit.search.structure import list_structure_features
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic, FirstOrLastNumber, FirstOrLastPosition
@@ -216,3 +218,12 @@ CLOSE = 1.0 + 1e-9
 def test_a_witness_prints_so_many_digits_that_different_numbers_differ(guess_x, guess_x_prime, text):
     """Numbers have six digits, and more if different numbers would look equal. Whole numbers are in full."""
     assert str(Witness(guess_x, guess_x_prime)).startswith(text)
+
+
+def test_a_number_whose_parity_alone_tells_is_kept_among_more_places_than_are_read():
+    """Of 900 places of a line with free text 512 are kept; by its values, the number between would be kept by luck."""
+    box, rng = BOXES["number between free text in a CSV line"], np.random.default_rng(1)
+    sides = [pack(box.draw(dataset, 1_000, rng)).astype(object) for dataset in (0, 1)]
+    found = OutputFields.find(*sides)
+    assert found.left_out > 0
+    assert NumberAt((Reading("commas"), 1)) in found.numbers
