@@ -33,7 +33,7 @@ DIVIDED, RECOMMENDED = 0.5, 0.9
 past recommends. With 0.9 for the former, refutations of 17 claims at 5 % and 1e-6 take 2 % fewer runs (12 seeds), and
 the bounds of three vectors that satisfy their claims are 3 to 13 % lower (8 seeds); other bounds are the same."""
 MIN_STRATEGY_SHARE = 0.1
-"""[chosen] The least share that a strategy gets of the wealth that is divided, if its estimated growth is the smaller."""
+"""[chosen] The least share of the divided wealth that a strategy gets, however small its estimated growth is."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Floats = FRACTIONS) -> Floats:
@@ -259,11 +259,11 @@ class Accounts:
         self.log_wealth = divided(self.log_wealth, advised * parts[..., None])
 
     def close(self, tallies: Floats) -> None:
-        """End a round, given the numbers of correct, wrong and missing guesses: an array of shape (strategies, 3)."""
+        """End a round, given the numbers of correct, wrong and missing guesses, shape (strategies, 3)."""
         self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
 
     def against_claim(self, tallies: Floats) -> Floats:
-        """Return the log-evidence against the claim after numbers of guesses, an array of shape (looks, strategies, 3)."""
+        """Return the log-evidence against the claim after numbers of guesses of shape (looks, strategies, 3)."""
         at = self.at_claim
         wealth = self.log_wealth[:, at] + np.einsum("lso,sob->lsb", tallies, self.factors[:, :, at])
         return average(wealth, axis=(-2, -1)) + math.log(STAKE)
@@ -283,5 +283,5 @@ class Accounts:
 
 @functools.lru_cache(maxsize=256)
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
-    """Return the (epsilon, delta) at which the claim is tested: its own point, or its profile at the tangent."""
+    """Return the (epsilon, delta) at which the claim is tested: its own point, or one of its profile."""
     return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))

@@ -150,7 +150,7 @@ class MembershipGame(Certificate):
         return self.tangent
 
     def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
-        """Return a lower limit on the probability that a guess is correct, and the part pi of it that delta explains."""
+        """Return a lower limit on the probability of a correct guess, and the part pi of it that delta explains."""
         alpha = 1.0 - confidence
         guesses = counts.correct + counts.wrong
         if delta == 0.0:
