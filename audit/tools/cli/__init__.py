@@ -23,8 +23,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, clipped, confidence_of, finite_at_least, fraction
-from epsaudit.text import for_json
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
 """Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C, and
@@ -42,7 +42,7 @@ def sayer(silent: bool) -> Callable[[str], None]:
 def say_json(asked: bool, data: Any) -> None:
     """Print ``data`` as JSON if that was asked for, infinite numbers as text."""
     if asked:
-        print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(to_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def those(thing: Any, *names: str) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from epsaudit.audits import suite
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
+from epsaudit.codec import to_json
 from epsaudit.data.neighbours import Adjacency, DatasetPair
-from epsaudit.errors import AuditError, MissingExtraError, left_out, meant, needs
+from epsaudit.errors import AuditError, MissingExtraError, left_out, needs, suggest_name
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.running import provenance, registry
@@ -35,7 +36,6 @@ from epsaudit.running.programs import command, with_tuples
 from epsaudit.running.registry import Entry, Listed, chosen, matching, own_object, registered
 from epsaudit.running.served import Served, stated_claims
 from epsaudit.running.streams import entropy
-from epsaudit.text import for_json
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.tools.hunting import hunt as hunting
 from epsaudit.tools.hunting.description import Candidate, Description, Table, relation_named
@@ -104,7 +104,7 @@ def audit(
             stack.enter_context(workers_of(cluster))
         record = None
         if checkpoint is not None:
-            record = stack.enter_context(suite.checkpointed(checkpoint, entries, runs, confidence, seed, stop_early))
+            record = stack.enter_context(suite.open_checkpoint(checkpoint, entries, runs, confidence, seed, stop_early))
         root = entropy(seed) if record is None else record.seed
         stack.enter_context(provenance.typed(recorded(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
@@ -114,7 +114,7 @@ def audit(
             try:
                 how: Any = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
                 how |= {"stop_early": stop_early, "progress": display.of, "checkpoint": record}
-                for result in suite.run(entries, **how):
+                for result in suite.run_suite(entries, **how):
                     done.append(result)  # one at a time: Ctrl-C keeps what is done
                     display.ended()
             except KeyboardInterrupt:
@@ -128,7 +128,7 @@ def audit(
             print(f"epsaudit: interrupted; {', and '.join(kept) or nothing}.", file=sys.stderr)
             return INTERRUPTED
     if as_json:
-        print(results.text(done), end="")
+        print(results.format_file(done), end="")
     elif len(done) == 1 and not quiet:
         print(done[0])
     elif not quiet:
@@ -265,7 +265,7 @@ def listing(pattern: str | None, *, long: bool, library: str | None, as_json: bo
     names = [row.name for rows in groups.values() for row in rows]
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
-        raise AuditError(f"Nothing that is listed matches {pattern!r}.{meant(pattern, names)}")
+        raise AuditError(f"Nothing that is listed matches {pattern!r}.{suggest_name(pattern, names)}")
     say, listed, first = sayer(quiet or as_json), [], max(map(len, kept), default=0)
     for heading, rows in groups.items():
         shown = [row for row in rows if row.name in kept]
@@ -332,7 +332,7 @@ def hunt(
         "audits": rows,
     }
     if out is not None:
-        write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
+        write_whole(out / "hunt.json", json.dumps(to_json(facts), indent=1, ensure_ascii=False))
         write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNTED)}\n{found.sentence()}\n")
         if found.audits:
             results.save(found.audits, out / "audited.json")

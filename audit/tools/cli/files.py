@@ -22,7 +22,7 @@ from epsaudit import serve as server
 from epsaudit.audits import suite, verify
 from epsaudit.audits.verify import load
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.errors import AuditError, OwnCodeError, cause_of, clipped, meant, needs
+from epsaudit.errors import AuditError, OwnCodeError, cause_of, clipped, needs, suggest_name
 from epsaudit.mechanisms.known_laws import exact_profile
 from epsaudit.results import compare
 from epsaudit.results import result as results
@@ -91,7 +91,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
 def _matching(names: Sequence[str], patterns: Sequence[str], file: Path) -> list[str]:
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
-            raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
+            raise AuditError(f"{file} has no result named {pattern!r}.{suggest_name(pattern, names)}")
     if not names:
         raise AuditError(f"{file} has no results.")
     return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
@@ -109,7 +109,7 @@ def verify_file(
     quiet: bool,
 ) -> int:
     """Recompute results from their counts, or run them again; one line each says whether they are as stored."""
-    items = results.read(file)
+    items = results.read_file(file)
     rebuilt = [verify.rebuild(item) for item in items]
     found_names = [result.mechanism for result in rebuilt]
     kept = set(_matching(found_names, names, file))
@@ -132,7 +132,7 @@ def verify_file(
         result, shown = found.result, "no audit can have given this"
         if found.possible:
             shown = f"{result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} confidence, "
-            shown += found.how + ", exact not checked" * (verify.EXACT in found.unchecked)
+            shown += found.how + ", exact not checked" * (verify.EXACT_VALUE in found.unchecked)
         say(f"{visible(result.mechanism)}: {shown}: {'as stored' if found.holds else 'DIFFERENT'}")
         for difference in found.differences:
             say(f"  {visible(difference)}")
@@ -270,7 +270,7 @@ def reproduce(
 
 def _data_of(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
     """Return the datasets of a result: the given pair that fits it, or what the result shows if it shows all."""
-    known = [DatasetPair(*(server.decoded(read_json(one, "--pair")) for one in given)) for given in pairs]
+    known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
     for one in known:
         if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
             return one

@@ -28,7 +28,7 @@ from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.text import SYMBOLS, latex, plain, visible
+from epsaudit.text import SYMBOLS, latex, nearest, visible
 from epsaudit.tools.reporting.figures import Floats, certified_polygon, with_bends
 from epsaudit.tools.reporting.reproducer import templates
 from epsaudit.tools.reporting.tables import caption, kind_of
@@ -67,7 +67,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
     """Return the page; ``family_confidence`` is of all bounds together, ``file`` named in commands that repeat them."""
     environment = templates(autoescape=True)
     environment.filters |= {
-        "plain": plain,
+        "plain": nearest,
         "visible": visible,
         "grouped": "{:,}".format,
         "sortable": lambda value: (

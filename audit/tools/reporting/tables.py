@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
 from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
-from epsaudit.text import count, percent, plain
+from epsaudit.text import count, nearest, percent
 
 if TYPE_CHECKING:
     from epsaudit.results.result import Result
@@ -29,7 +29,7 @@ LONGEST = 45
 """Most rows of a table of LaTeX that stays on one page."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
-_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": plain, "count": lambda value, digits: f"{value:,.0f}"}
+_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count": lambda value, digits: f"{value:,.0f}"}
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
 
 def runs_each(results: Sequence[Result]) -> str:
     """Say how many runs of its mechanism each result took."""
-    numbers = sorted({result.spent for result in results})
+    numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")
 

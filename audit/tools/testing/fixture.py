@@ -26,7 +26,7 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.audits.spec import MIN_TRIALS, check_pairs
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.data.candidates import relation_seen
+from epsaudit.data.candidates import common_relation
 from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError, PowerWarning, without_internals
 from epsaudit.running.functions import mechanism_of
@@ -266,7 +266,7 @@ def _simpler(
     drawn: Sequence[DatasetPair], mechanism: Mechanism, result: SequentialResult, seed: int
 ) -> Iterator[tuple[str, str]]:
     """Yield a simpler pair that leaks, too, no smaller than a strategy's; it is audited at 99 %, and not certified."""
-    relation, pair = adjacency_of(mechanism.adjacency) or relation_seen(drawn), result.among(drawn)
+    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.among(drawn)
     if pair is None or relation is None or not result.violates_claim:
         return
     from epsaudit.tools.hunting.description import Candidate  # whoever passes does without

@@ -27,7 +27,10 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, fraction, seconds_of, whole_at_least
-from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of, written
+from epsaudit.outputs.arrays import Outputs, values_of
+from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.json_form import output_from_json
+from epsaudit.outputs.normal_form import Array, to_float
 from epsaudit.running.chunks import draw_by_coins
 from epsaudit.running.files import write_whole
 from epsaudit.running.programs import dataset_to_json, with_tuples
@@ -37,7 +40,7 @@ from epsaudit.running.streams import entropy, stream
 from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.scores import Monotone, PiecewiseRatio
 from epsaudit.search.selection import choice_rank
-from epsaudit.serve import decoded
+from epsaudit.serve import decode_dataset
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.feature import Feature
@@ -130,7 +133,7 @@ class FrozenTest:
             lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
             fits = np.array([len(one) == size for one in lists], bool)
             columns = {
-                place: np.array([number(one[place]) if len(one) == size else math.nan for one in lists], float)
+                place: np.array([to_float(one[place]) if len(one) == size else math.nan for one in lists], float)
                 for place in read
             }
         values = np.empty((len(self.terms), len(outputs)))
@@ -189,7 +192,11 @@ class FrozenTest:
 
     def counted(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
-        pairs = pairs if pairs is not None else [(with_tuples(decoded(self.x)), with_tuples(decoded(self.x_prime)))]
+        pairs = (
+            pairs
+            if pairs is not None
+            else [(with_tuples(decode_dataset(self.x)), with_tuples(decode_dataset(self.x_prime)))]
+        )
         claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
         spec = AuditSpec.of(mechanism, pairs, claim=claim)
         runs = Runs(spec, entropy(seed), n_jobs=1)
@@ -234,10 +241,10 @@ def read(path: str | Path) -> FrozenTest:
         for name in ("guess_x", "guess_x_prime"):
             data[name] = [[_number(low), _number(high), a, b] for low, high, a, b in data[name]]
         data["terms"] = [_term(term) for term in data["terms"]]
-        test = FrozenTest(**codec.read_fields(FrozenTest, data))
+        test = FrozenTest(**codec.fields_from_json(FrozenTest, data))
         if (farthest := max(term["coordinate"] for term in test.terms)) >= test.coordinates:
             raise AuditError(f"a term reads coordinate {farthest} of {test.coordinates}, which count from 0")
-        with_tuples(decoded(test.x)), with_tuples(decoded(test.x_prime))
+        with_tuples(decode_dataset(test.x)), with_tuples(decode_dataset(test.x_prime))
         for learnt in (test.runs, *test.learnt):
             float(learnt)
     except RecursionError:
@@ -258,7 +265,7 @@ def _no_number(text: str) -> float:
 
 def _number(data: Any) -> float:
     """Read an end of an interval, or a number of a term: infinities are allowed, NaN is not."""
-    value = math.nan if isinstance(data, bool) else from_json(data)
+    value = math.nan if isinstance(data, bool) else output_from_json(data)
     if not isinstance(value, int | float) or value != value:
         raise ValueError(f"{clipped(repr(data), 40)} stands where a number must be")
     return float(value)
@@ -306,7 +313,7 @@ def freeze(
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
     if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
-        value = written(values_of(shown[:1])[0])
+        value = format_value(values_of(shown[:1])[0])
         raise AuditError(f"{name} gives {value}; a frozen test reads numbers, and vectors of numbers of one length.")
     soon, best = (
         Bound(claim, max(int(SOON * runs), 2), 1.0 - false_alarm),

@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.audits.many_runs import ManyRunsResult
-from epsaudit.audits.one_run import Guesses, OneRunResult, numbers, terms_of
+from epsaudit.audits.one_run import Guesses, OneRunResult
+from epsaudit.audits.one_run.audit import check_scores, check_terms
 from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, seconds_of, suggest_name, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
@@ -180,7 +181,7 @@ def audit_training(
     if claim is None:
         raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:
-        terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
+        check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
     elif guesses is not None or method != "auto":
         raise AuditError("guesses= and method= are of many canaries of which nothing is assumed; give neither.")
     if assume not in (None, "independent") or (assume and not many):
@@ -322,7 +323,8 @@ class _Training:
         if isinstance(score, str):
             if score not in NAMED:
                 raise AuditError(
-                    f"score is {score!r}; it must be {', '.join(NAMED)}, a function or None.{meant(score, NAMED)}"
+                    f"score is {score!r}; it must be {', '.join(NAMED)}, a function or None."
+                    f"{suggest_name(score, NAMED)}"
                 )
             if not isinstance(fit, DPSGDTrainer):
                 raise AuditError(f"{name} is no ready trainer, of which {score!r} is known: give score=, a function.")
@@ -385,7 +387,7 @@ class _Training:
                 models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
             else:
                 models = [self._one(row, rng) for row in included]
-            return np.array([numbers(self._score(model), len(self.canaries)) for model in models], float)
+            return np.array([check_scores(self._score(model), len(self.canaries)) for model in models], float)
 
     def _one(self, included: Bools, rng: np.random.Generator) -> Any:
         mine, fit = self.canaries.take(np.flatnonzero(included)), cast(Any, self.fit)
