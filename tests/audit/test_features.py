@@ -231,8 +231,8 @@ def test_a_number_whose_parity_alone_tells_is_kept_among_more_places_than_are_re
 
 STORED_KINDS = {
     "Additive", "At", "Code", "Combined", "Contains", "Coordinate", "Deviation", "Exponent", "Filled", "HasKind",
-    "Length", "LowestBit", "NegativeZero", "Place", "PlaceOf", "Reading", "Reduced", "Release", "Residue", "Scaled", "Term",
-    "Together", "TrailingZeros", "Tree", "Value",
+    "Length", "LowestBit", "NegativeZero", "Place", "PlaceOf", "Reading", "Reduced", "Release", "Residue", "Scaled",
+    "Term", "Together", "TrailingZeros", "Tree", "Value",
 }  # fmt: skip
 
 
