@@ -56,9 +56,9 @@ PROCESS_TEST_LEVEL = 1e-4
 """[formula] Probability that the comparison with new processes rejects a refutation although the runs are independent.
 
 The processes make at least four runs on each side. If each process keeps its noise, they differ significantly: at the
-level of one of the 64 tests, 1.6e-6, if 3 to 13 of the 16 processes see the event, which has probability at most
-C(32, 6)^-1 = 1.1e-6; and if fewer or more see it, while none or all of the 16 runs do, with probability at most
-C(24, 16) / C(80, 16) = 2.7e-11."""
+level of one of the 64 tests, 1.6e-6, if 3 to 13 of the 16 processes see the event, which has probability at most C(32,
+6)^-1 = 1.1e-6; and if fewer or more see it, while none or all of the 16 runs do, with probability at most C(24, 16) /
+C(80, 16) = 2.7e-11."""
 
 
 def find_certificate(

@@ -20,11 +20,9 @@ SCREENING_FAMILIES: tuple[Family, ...] = (Tails(), LikelihoodRatio())
 """The families of events that are fast enough to examine every candidate."""
 SCREENING_SIGNIFICANCE = 0.3 / LEVELS
 """[measured] Significance level of the bound of one event in the screen. It is small because the best of many
-thresholds
-is chosen by the same outputs. For integer counts with exactly the claimed noise, 32 runs on each side predict a
-bound of
-0.3 claims at the median and 1.2 at most; for outputs that are perfectly apart the prediction is 2.4. The smoothed
-predictions of an audit, with their error rates lowered by a quarter, give 1.2, 2.7 and 1.0 instead."""
+thresholds is chosen by the same outputs. For integer counts with exactly the claimed noise, 32 runs on each side
+predict a bound of 0.3 claims at the median and 1.2 at most; for outputs that are perfectly apart the prediction is 2.4.
+The smoothed predictions of an audit, with their error rates lowered by a quarter, give 1.2, 2.7 and 1.0 instead."""
 
 
 class _ObservedRates(CandidateScore):

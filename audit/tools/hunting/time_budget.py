@@ -10,8 +10,8 @@ MAX_LATENESS = 0.4
 ``seconds``; the remaining 0.1 is for delays that no estimate foresees, such as the end of a request that a program is
 answering."""
 SLOW_RUN_SECONDS = 1e-3
-"""[chosen] A run that takes longer than this is slow. The runs of slow programs alternate between both datasets,
-with one request for every two runs, which costs a twentieth of the time of such runs."""
+"""[chosen] A run that takes longer than this is slow. The runs of slow programs alternate between both datasets, with
+one request for every two runs, which costs a twentieth of the time of such runs."""
 
 
 def is_slow(pace: float) -> bool:

@@ -1,0 +1,86 @@
+"""The suspicion: one place at which private data get past the noise, or at which the noise is too small for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsaudit.tools.tracing.recorder import TraceEvent
+
+BRANCHES = "branches on private data"
+PARAMETER = "a parameter depends on private data"
+MOVES = "input moves further than is paid for"
+BUDGET = "more budget spent than claimed"
+RELEASED = "a private value is released without noise"
+UNLISTED = "draws without a known mechanism"
+NOTHING_SEEN = "nothing seen"
+
+StackFrame = tuple[str, int, str]
+"""File, line and function of a call."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A difference between two runs that only data can have caused, or a move of an input that exceeds its noise."""
+
+    kind: str
+    """One of the kinds at the top of this module."""
+    sentence: str
+    """What differs, with the values on both sides."""
+    stack: tuple[StackFrame, ...] = ()
+    """File, line and function of the calls that led to the place, the innermost first."""
+    loss: float | None = None
+    """The privacy loss of the noisy numbers of this component, as a value of the claim's parameter, if their laws are
+    known. It is the loss if these numbers are released by themselves, and not the loss of the output: other noise may
+    cover the numbers, and a difference may cancel them."""
+
+    @property
+    def file(self) -> str:
+        return self.stack[0][0] if self.stack else "?"
+
+    @property
+    def line(self) -> int:
+        return self.stack[0][1] if self.stack else 0
+
+    @property
+    def where(self) -> str:
+        """File name and line, such as 'count.py:12'."""
+        return f"{Path(self.file).name}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.sentence}"
+
+
+def place_of(event: TraceEvent) -> str:
+    """Return file name and line of a recorded call, such as 'count.py:12'."""
+    return Suspicion("", "", tuple(event.stack)).where
+
+
+class Findings:
+    """The suspicions that were found in one pair of runs, and remarks on what cannot be judged."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[float, Suspicion]] = []
+        self.not_judged: list[str] = []
+        """Sentences on inputs that move and are not judged, because their noise is unknown."""
+
+    def suspect(self, order: Any, kind: str, sentence: str, stack: Any, loss: float | None = None) -> None:
+        """Add a suspicion about the recorded call with the number ``order``."""
+        self._found.append((order, Suspicion(kind, sentence, tuple(map(tuple, stack)), loss)))
+
+    def has(self, kind: str) -> bool:
+        """Return whether there is a suspicion of this kind."""
+        return any(suspicion.kind == kind for _, suspicion in self._found)
+
+    def in_order(self) -> tuple[Suspicion, ...]:
+        """Return the suspicions in the order of calls; of several with the same kind and line only the first."""
+        ordered = [one for _, one in sorted(self._found, key=lambda entry: entry[0])]
+        first_of_each = {(one.kind, one.where): one for one in reversed(ordered)}
+        return tuple(first_of_each.values())[::-1]
+
+
+def first_lines(events: Sequence[TraceEvent]) -> list[str]:
+    """Return the different places of events, sorted."""
+    return sorted({place_of(one) for one in events})
