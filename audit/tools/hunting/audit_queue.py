@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from epsaudit.errors import AuditError
 from epsaudit.running.external import CommandMechanism
 from epsaudit.running.provenance import digest
-from epsaudit.tools.hunting.candidate import combinations_of
+from epsaudit.tools.hunting.candidate import covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.refuted_pair import certified_finding
 from epsaudit.tools.hunting.result import Attempt
@@ -53,8 +53,8 @@ def audit_in_order(
         if not waiting or budget.left() <= budget.certification_seconds:  # keep the time to certify a refutation
             return
         chosen = min(waiting, key=lambda one: _priority(context, one, more_to_come))
-        n_new = len({each for one in waiting for each in combinations_of(one.candidate)} - {*context.n_audits})
-        context.n_audits.update(combinations_of(chosen.candidate))
+        n_new = len({each for one in waiting for each in covered_combinations(one.candidate)} - {*context.n_audits})
+        context.n_audits.update(covered_combinations(chosen.candidate))
         waiting.remove(chosen)
         # an even share of the time for each audit and for a certification; two more if others are still to come
         n_later = min(len(waiting), MAX_KEPT, (options.audits or math.inf) - len(context.attempts) - 1)
@@ -109,7 +109,7 @@ def _priority(context: HuntContext, one: ScreenedCandidate, suspected: bool) -> 
     usual parameter values first if there is a time limit, because the time may end before later audits. Candidates that
     a trace suspects, or whose screened outputs would already refute the claim, come before all others.
     """
-    n_audits = min(context.n_audits[combination] for combination in combinations_of(one.candidate))
+    n_audits = min(context.n_audits[combination] for combination in covered_combinations(one.candidate))
     if suspected or not context.budget.is_limited or one.rank[0] > 1.0:
         return n_audits, -1
     return n_audits, context.places_of_parameters[digest(dict(one.candidate.parameters))]

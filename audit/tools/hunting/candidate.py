@@ -67,7 +67,7 @@ Combination = tuple[str, str, str]
 """A relation, the name of a parameter, and a digest of its value. A hunt looks for one refutation of each."""
 
 
-def combinations_of(candidate: Candidate) -> list[Combination]:
+def covered_combinations(candidate: Candidate) -> list[Combination]:
     """Return the combinations that a candidate covers: each of its relations with each value of its parameters."""
     values = [(name, digest(value)) for name, value in candidate.parameters.items()] or [("", "")]
     return [(repr(one), *value) for one in candidate.adjacencies or (None,) for value in values]

@@ -55,10 +55,11 @@ MIN_CERTIFICATION_RUNS = 128
 PROCESS_TEST_LEVEL = 1e-4
 """[formula] Probability that the comparison with new processes rejects a refutation although the runs are independent.
 
-The processes make at least four runs on each side. If each process keeps its noise, they differ significantly: at the
-level of one of the 64 tests, 1.6e-6, if 3 to 13 of the 16 processes see the event, which has probability at most C(32,
-6)^-1 = 1.1e-6; and if fewer or more see it, while none or all of the 16 runs do, with probability at most C(24, 16) /
-C(80, 16) = 2.7e-11."""
+The processes make at least four runs on each side. Suppose that each process keeps its noise. If 3 to 13 of the 16
+processes see the event, the test that compares the processes has a p-value of at most 1.1e-6 (one divided by "32 choose
+6"), which is significant at the level of one of the 64 tests, 1.6e-6. If fewer or more processes see it, the test that
+compares them with the 16 runs, of which none or all see the event, has a p-value of at most 2.7e-11 ("24 choose 16"
+divided by "80 choose 16")."""
 
 
 def find_certificate(

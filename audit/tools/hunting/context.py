@@ -15,7 +15,7 @@ from epsaudit.errors import AuditError
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.provenance import digest, fingerprint, provenance
 from epsaudit.running.sampling import AuditRecord, check_restart
-from epsaudit.tools.hunting.candidate import Candidate, Combination, combinations_of
+from epsaudit.tools.hunting.candidate import Candidate, Combination, covered_combinations
 from epsaudit.tools.hunting.exact_law import AnyResult, ExactLaw
 from epsaudit.tools.hunting.options import Options
 from epsaudit.tools.hunting.result import Attempt
@@ -101,11 +101,11 @@ class HuntContext:
         That is so if each of its combinations was refuted on ordinary data, or on data of the candidate's own kind.
         """
         kinds = {"", degenerate_kind(candidate)}
-        return all(kinds & self.refuted_kinds[one] for one in combinations_of(candidate))
+        return all(kinds & self.refuted_kinds[one] for one in covered_combinations(candidate))
 
     def mark_refuted(self, candidate: Candidate) -> None:
         """Record that a candidate refuted the claim."""
-        for combination in combinations_of(candidate):
+        for combination in covered_combinations(candidate):
             self.refuted_kinds[combination].add(degenerate_kind(candidate))
 
     def once(self, name: str, kind: type[AnyResult], audit: Callable[[], AnyResult]) -> AnyResult:
@@ -160,7 +160,7 @@ def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int
     """Return the first candidate of each combination, followed by further ones until there are ``most`` in total."""
     covered, first, rest = set[Combination](), list[ScreenedCandidate](), list[ScreenedCandidate]()
     for one in candidates:
-        combinations = combinations_of(one.candidate)
+        combinations = covered_combinations(one.candidate)
         (rest if covered.issuperset(combinations) else first).append(one)
         covered.update(combinations)
     return [*first, *rest[: max(0, most - len(first))]]

@@ -44,11 +44,12 @@ every run."""
 
 @dataclass(frozen=True)
 class Table:
-    """A description of datasets that consist of records with columns.
+    r"""A description of datasets that consist of records with columns.
 
     >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
-    >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\\n")
-    [] [120] the greatest age added to empty data [] [0] the least age added to empty data
+    >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\n")
+    [] [120] the greatest age added to empty data
+    [] [0] the least age added to empty data
     """
 
     columns: Sequence[Column]

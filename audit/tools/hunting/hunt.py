@@ -98,7 +98,7 @@ def hunt(
             boundary = [one for one in boundary_pairs(context) if one in screened or one.number < 0]
             audit_in_order(context, tracer, boundary, more_to_come=True, time_share=BOUNDARY_AUDIT_SHARE)
             audit_in_order(context, tracer, [one for one in screened if one not in boundary])
-        _refuse_if_all_failed(context)
+        _refuse_if_nothing_audited(context)
     return Hunt(
         name,
         options,
@@ -142,7 +142,7 @@ def _open_checkpoint(
     return checkpoint.seed, checkpoint
 
 
-def _refuse_if_all_failed(context: HuntContext) -> None:
+def _refuse_if_nothing_audited(context: HuntContext) -> None:
     """Raise `AuditError` with the first reason if no candidate could be audited."""
     if not context.attempts and context.examined and all(one.failure for one in context.examined):
         first = context.examined[0].failure

@@ -75,11 +75,16 @@ def description_at(
 def read_schema(source: str | os.PathLike[str] | Mapping[str, Any]) -> Schema:
     """Read a schema from a JSON or TOML file, or from the object that such a file contains.
 
-    The entry ``data`` describes the data. It is ``{"numbers": [low, high]}``, ``{"symbols": [...]}``, ``{"columns":
-    [...]}`` with one object of attributes for each `Column`, or ``{"answers": {...}}`` with the attributes of
-    `Answers`. Further attributes of `Table` may stand beside these. The entry ``parameters`` has a list of values for
-    each parameter. Where ``data`` contains ``{"parameter": "bounds"}``, the value of the parameter 'bounds' is
-    inserted. The entry ``adjacency`` is a name in `epsaudit.tools.hunting.relations.RELATIONS_BY_NAME`.
+    The entry ``data`` describes the data by one of four keys, beside which further attributes of `Table` may stand:
+
+    - ``"numbers": [low, high]`` for a list of numbers between bounds,
+    - ``"symbols": [...]`` for a list of symbols,
+    - ``"columns": [...]`` with one object of attributes for each `Column`,
+    - ``"answers": {...}`` with the attributes of `Answers`.
+
+    The entry ``parameters`` has a list of values for each parameter. If ``data`` contains ``{"parameter": "bounds"}``,
+    the value of the parameter 'bounds' is inserted there. The entry ``adjacency`` is a name in
+    `epsaudit.tools.hunting.relations.RELATIONS_BY_NAME`.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.errors import AuditError
-from epsaudit.tools.hunting.candidate import Candidate, combinations_of
+from epsaudit.tools.hunting.candidate import Candidate, covered_combinations
 from epsaudit.tools.hunting.certification import find_certificate
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.exact_law import ExactLaw
@@ -133,7 +133,7 @@ def _is_already_reported(context: HuntContext, one: Candidate, refuted: Candidat
     kind = degenerate_kind(one)
     if kind == degenerate_kind(refuted):
         return False
-    return all(kind in context.refuted_kinds[combination] for combination in combinations_of(one))
+    return all(kind in context.refuted_kinds[combination] for combination in covered_combinations(one))
 
 
 def _parameter_values(context: HuntContext) -> dict[str, list[Any]]:

@@ -83,13 +83,13 @@ def screen_candidate(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _screen(context, one, end, n_waiting, most)
+            _screen_by_runs(context, one, end, n_waiting, most)
     except AuditError as error:
         one.failure = str(error)
     return not one.failure
 
 
-def _screen(context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int) -> None:
+def _screen_by_runs(context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int) -> None:
     claim, mechanism = context.target.claim(one.candidate), context.target.mechanism(one.candidate)
     spec = AuditSpec.of(mechanism, [one.candidate.pair], claim=claim, trials=context.options.trials)
     seed, before_start = entry_seed(context.seed, f"screen {one.number}"), time.perf_counter()

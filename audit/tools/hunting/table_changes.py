@@ -84,7 +84,7 @@ def table_changes(shape: TableShape) -> Iterator[TableChange]:
     lowest, highest = (tuple(cases[min(end, len(cases) - 1)].content for cases in values) for end in (0, 1))
     zeros = (zero_or_least(column, least, shape.beyond) for column, least in zip(shape.columns, lowest, strict=True))
     extremes = _ExtremeRecords(lowest, highest, tuple(zeros))
-    records = _records(values, extremes)
+    records = _records_to_try(values, extremes)
     for base in _base_datasets(shape, values, extremes):
         for record in records:
             if base.complexity + record.complexity <= MAX_COMPLEXITY:
@@ -93,7 +93,7 @@ def table_changes(shape: TableShape) -> Iterator[TableChange]:
             yield from _changes_of_one_person(shape, base, records)
 
 
-def _records(values: Sequence[Sequence[Variant]], extremes: _ExtremeRecords) -> list[Variant]:
+def _records_to_try(values: Sequence[Sequence[Variant]], extremes: _ExtremeRecords) -> list[Variant]:
     """Return the records to try: all columns at one end, then each value of one column with the others at an end."""
     if len(values) == 1:
         least, greatest, *others = values[0]

@@ -13,7 +13,7 @@ from typing import Any
 from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
 from epsaudit.running.provenance import digest
-from epsaudit.tools.hunting.candidate import Candidate, Combination, combinations_of
+from epsaudit.tools.hunting.candidate import Candidate, Combination, covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.exact_law import ExactLaw, PairTrace
 from epsaudit.tools.hunting.screening import screen_candidate
@@ -71,7 +71,7 @@ class HuntTracer:
         suspected, covered = list[ScreenedCandidate](), set[tuple[Combination, str]]()
         for one in sorted(traced, key=lambda one: (one.law is not None, losses[one.number]), reverse=True):
             kind = degenerate_kind(one.candidate)
-            new = {(combination, kind) for combination in combinations_of(one.candidate)} - covered
+            new = {(combination, kind) for combination in covered_combinations(one.candidate)} - covered
             if new and screen_candidate(context, one, end, 1):
                 covered |= new
                 suspected.append(one)

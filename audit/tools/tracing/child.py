@@ -54,7 +54,7 @@ def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
         answers.send_bytes(json.dumps(answer).encode())
 
 
-def main(given: Any, number: int) -> None:
+def trace_served(given: Any, number: int) -> None:
     """Trace a function that the command line names, in the Python environment of this process.
 
     Parameters

@@ -10,7 +10,7 @@ import inspect
 from typing import Any, Callable  # noqa: UP035  # as in the other modules that Python 3.8 may run
 
 from epsaudit.tools.tracing import primitives
-from epsaudit.tools.tracing.replacement import wrap
+from epsaudit.tools.tracing.replacement import wrap_function
 
 
 def mechanism(
@@ -61,6 +61,6 @@ def mechanism(
             name = getattr(function, "__qualname__", "mechanism")
             return recorder.mechanism(name, lambda: original(*arguments, **keywords), stated)
 
-        return functools.wraps(function)(wrap(function, handle))
+        return functools.wraps(function)(wrap_function(function, handle))
 
     return decorate

@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple  # noqa: UP035  # as in the other m
 from epsaudit import serve
 from epsaudit.tools.tracing.listening import HERE, Listener
 from epsaudit.tools.tracing.opaque import Exposed, OpaqueArray, OpaqueNumber, OpaqueRun, OrdinaryRun
-from epsaudit.tools.tracing.recorder import to_json
+from epsaudit.tools.tracing.recorder import value_to_json
 from epsaudit.tools.tracing.runs import RAISES, Call, run_once
 
 ORDINARY_RUNS = 4
@@ -96,7 +96,7 @@ def forms_of_output(call: Call, both: Any, trace: dict[str, Any], seed: int, rep
 def _run_opaque(call: Call, data: bytes, seed: int, n_calls: int) -> _OpaqueOutput:
     """Run the function once on numbers without a value; ``run.why`` of the result says why the form is unknown."""
     run, numbers = OpaqueRun(), []  # type: ignore[var-annotated]
-    parts = _run(call, data, run, seed, functools.partial(output_template, numbers=numbers))
+    parts = _run_and_read_parts(call, data, run, seed, functools.partial(output_template, numbers=numbers))
     if run.why is None and any(one.epsaudit_run is not run for one in numbers):
         run.why = "a draw of an earlier run is used"
     if run.why is None and run.n_calls != n_calls:
@@ -110,7 +110,7 @@ def _disagreement(call: Call, data: bytes, output: _OpaqueOutput, seed: int, n_c
     Return None if both agree.
     """
     run = OrdinaryRun()
-    leaves = _run(call, data, run, seed)
+    leaves = _run_and_read_parts(call, data, run, seed)
     if run.why is not None or run.n_calls != n_calls:
         return run.why or "a later run draws more or less often than the first"
     if run.exceptions != output.run.exceptions:
@@ -138,7 +138,7 @@ def output_template(output: Any, numbers: list[OpaqueNumber]) -> Any:
     if isinstance(output, (list, tuple)):
         return [output_template(one, numbers) for one in output]
     if isinstance(output, Mapping):
-        return {"items": [[to_json(key), output_template(part, numbers)] for key, part in output.items()]}
+        return {"items": [[value_to_json(key), output_template(part, numbers)] for key, part in output.items()]}
     if any(isinstance(output, kind) for kind, _ in serve.KINDS) or (held := serve.unfolded(output)) is output:
         return serve.plain(output)
     return output_template(held, numbers)
@@ -151,11 +151,11 @@ def repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
     generator of its own.
     """
     run = OrdinaryRun()
-    leaves = _run(call, data, run, 0)
+    leaves = _run_and_read_parts(call, data, run, 0)
     return run.why is None and leaves == first["leaves"]
 
 
-def _run(call: Call, data: bytes, recorder: OrdinaryRun, seed: int, to_parts: Any = None) -> Any:
+def _run_and_read_parts(call: Call, data: bytes, recorder: OrdinaryRun, seed: int, to_parts: Any = None) -> Any:
     """Run the function once and return the parts of its output by name.
 
     If the parts are unknown, the result is empty and ``recorder.why`` has the reason. ``recorder.exceptions`` lists the

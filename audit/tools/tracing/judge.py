@@ -23,7 +23,7 @@ from epsaudit.tools.tracing.judging_inputs import (
 from epsaudit.tools.tracing.judging_losses import find_losses
 from epsaudit.tools.tracing.judging_outputs import find_releases
 from epsaudit.tools.tracing.runs import RAISES
-from epsaudit.tools.tracing.suspicion import Findings, Suspicion, place_of
+from epsaudit.tools.tracing.suspicion import Findings, Suspicion, line_of
 
 
 class Judgement(NamedTuple):
@@ -56,7 +56,7 @@ def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
         if runs.output_follows(one):
             reaching_output.append(one)
         else:
-            findings.not_judged.append(f"{place_of(one)} {one.name}, by which the output may be chosen")
+            findings.not_judged.append(f"{line_of(one)} {one.name}, by which the output may be chosen")
     find_branches(runs, findings)
     find_parameters(runs, findings)
     find_sensitivities(moved, findings)
@@ -65,16 +65,16 @@ def judge(trace: Mapping[str, Any], claim: Claim | None) -> Judgement:
     find_reused_draws(runs, reaching_output, findings)
     unrecorded_sums = find_releases(runs, findings)
     find_losses(runs, [*reaching_output, *unrecorded_sums], findings, claim)
-    unlisted = [f"{place_of(one)} {one.name}" for one in runs.events if is_unlisted(one)]
+    unlisted = [f"{line_of(one)} {one.name}" for one in runs.events if is_unlisted(one)]
     return Judgement(
         findings.in_order(),
         tuple(dict.fromkeys([*unlisted, *findings.not_judged])),
-        _unseen(trace),
+        _unseen_sentences(trace),
         len(runs.events),
     )
 
 
-def _unseen(trace: Mapping[str, Any]) -> tuple[str, ...]:
+def _unseen_sentences(trace: Mapping[str, Any]) -> tuple[str, ...]:
     """Return sentences on what a trace did not observe."""
     found = [*trace["unseen"], *(f"the output holds an object of type {one}" for one in trace["unread"])]
     if not are_equal(trace["outcome"]["leaves"], trace["repeated"]):

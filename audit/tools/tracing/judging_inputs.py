@@ -15,7 +15,7 @@ from epsaudit.tools.tracing.comparison import EQUALITY_TOLERANCE, are_numbers, n
 from epsaudit.tools.tracing.losses import may_reveal
 from epsaudit.tools.tracing.primitives import UTILITY_NORM
 from epsaudit.tools.tracing.recorder import TraceEvent
-from epsaudit.tools.tracing.suspicion import MOVES, PARAMETER, Findings, place_of
+from epsaudit.tools.tracing.suspicion import MOVES, PARAMETER, Findings, line_of
 
 MIN_OUTPUTS_NEAR_ZERO = 16
 """[formula] Number of outputs near 0 on each side that are needed to compare their last bits. If half of the outputs
@@ -27,7 +27,7 @@ def find_sensitivities(moved: Sequence[TraceEvent], findings: Findings) -> None:
     for one in moved:
         stated = one.states.get("sensitivity")
         if one.norm == UTILITY_NORM and one.shifts is None:
-            findings.not_judged.append(f"{place_of(one)} {one.name}, which selects among other options")
+            findings.not_judged.append(f"{line_of(one)} {one.name}, which selects among other options")
         elif one.kind == "mechanism" and isinstance(stated, int | float):
             order, distance = {"l1": 1, "l2": 2}.get(one.norm, np.inf), math.inf
             if one.shifts is not None:

@@ -14,7 +14,7 @@ from epsaudit.tools.tracing.compared_runs import ComparedRuns
 from epsaudit.tools.tracing.comparison import are_equal, are_numbers, numbers_in
 from epsaudit.tools.tracing.losses import Laws, dominating_laws, exact_loss, exceeds
 from epsaudit.tools.tracing.recorder import TraceEvent
-from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, first_lines, place_of
+from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, first_lines, line_of
 
 
 def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findings, claim: Claim | None) -> None:
@@ -29,7 +29,7 @@ def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findi
         if laws:
             known.append((one, laws))
         if (not laws and one.kind != "mechanism") or one.states.get("rounded"):
-            findings.not_judged.append(f"{place_of(one)} {one.name}, which meets data in a way that is not seen")
+            findings.not_judged.append(f"{line_of(one)} {one.name}, which meets data in a way that is not seen")
     if len(known) > 1 and not findings.has(MOVES):
         lines = ", ".join(first_lines([one for one, _ in known]))
         words = f"{len(known)} inputs move together ({clipped(lines, QUOTED)})"

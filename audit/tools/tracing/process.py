@@ -40,8 +40,8 @@ for name in ("epsaudit", "epsaudit.tools", "epsaudit.tools.tracing"):
     module.__path__ = [folder + name[len("epsaudit"):].replace(".", "/")]
 from epsaudit import serve
 given = serve.arguments()
-from epsaudit.tools.tracing.child import main
-main(given, number)"""
+from epsaudit.tools.tracing.child import trace_served
+trace_served(given, number)"""
 """The program that traces a function in an environment without epsaudit. It imports the modules that need no package by
 their path, and nothing else of epsaudit."""
 

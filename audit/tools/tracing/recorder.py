@@ -114,10 +114,10 @@ class Recorder(Listener):
         """
         with paused():
             plain_fixed, plain_states = (
-                {key: to_json(value) for key, value in (some or {}).items()} for some in (fixed, states)
+                {key: value_to_json(value) for key, value in (some or {}).items()} for some in (fixed, states)
             )
             event = TraceEvent(
-                kind, name, call_stack(), plain_fixed, to_json(input), plain_states, to_json(draws), norm
+                kind, name, call_stack(), plain_fixed, value_to_json(input), plain_states, value_to_json(draws), norm
             )
             number, recorded_events = len(self.events), self.recorded.events if self.recorded else []
             remaining = range(self.next, len(recorded_events))
@@ -200,7 +200,7 @@ def is_audited(file: str) -> bool:
     return not ours and (not file.startswith(STANDARD_LIBRARY) or "-packages" in file)
 
 
-def to_json(value: Any) -> Any:
+def value_to_json(value: Any) -> Any:
     """Return a value as JSON can represent it; an object of an unknown type becomes ``{"object": its type}``."""
     try:
         return serve.plain(value)

@@ -29,7 +29,7 @@ Handler = Callable[[Any, Any, Any, Any], Any]
 """Answers a call, given the active recorder, the original function, its positional and its keyword arguments."""
 
 
-def wrap(original: Any, handler: Handler) -> Any:
+def wrap_function(original: Any, handler: Handler) -> Any:
     """Return a function that calls the handler if a recorder is active, and the original otherwise."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
@@ -45,7 +45,7 @@ def replace_function(owner: Any, name: str, handler: Handler) -> None:
     """Replace a function of a module, or a method of a class, if it exists."""
     if (original := getattr(owner, name, None)) is not None:
         with contextlib.suppress(TypeError):  # attributes of a class of a C extension cannot be set
-            setattr(owner, name, call := wrap(original, handler))
+            setattr(owner, name, call := wrap_function(original, handler))
             REPLACED[id(original)] = original, call
 
 

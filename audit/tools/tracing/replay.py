@@ -9,7 +9,7 @@ import pickle
 from typing import Any
 
 from epsaudit.tools.tracing import primitives
-from epsaudit.tools.tracing.recorder import RANDOM_KINDS, Recorder, TraceEvent, to_json
+from epsaudit.tools.tracing.recorder import RANDOM_KINDS, Recorder, TraceEvent, value_to_json
 from epsaudit.tools.tracing.runs import Call, run_once
 
 NUDGES = (1e-6, 1e3, 2e3, -3e3)
@@ -79,7 +79,7 @@ def record_and_replay(
     followed = {"add": moved, "draw": matched if differing else moved}
     nudged = [order for order, one in matched.items() if order in followed.get(one.kind, ())]
     is_random = any(event.kind in RANDOM_KINDS for event in recorded.events + replay.events)
-    constant, samples = _free_runs(call, both, recorded, seed, leaves, differing, moved, free_runs, is_random)
+    constant, samples = _make_further_runs(call, both, recorded, seed, leaves, differing, moved, free_runs, is_random)
     samples.update(_mechanism_samples(recorded, replay, moved, bits))
     return {
         "events": [vars(event) for event in recorded.events],
@@ -98,7 +98,7 @@ def record_and_replay(
     }
 
 
-def _free_runs(
+def _make_further_runs(
     call: Call,
     both: tuple[bytes, bytes],
     recorded: Recorder,
@@ -131,7 +131,7 @@ def _free_runs(
             if event.order in samples:
                 value: Any = free.results.get(place)
                 some = value.ravel()[:MAX_ARRAY_PLACES] if hasattr(value, "ravel") else value
-                samples[event.order][side].append(to_json(some))
+                samples[event.order][side].append(value_to_json(some))
     return constant, samples
 
 
@@ -148,7 +148,7 @@ def _mechanism_samples(
         if order is not None and order in moved and (bits or event.norm in primitives.COMPILED_NORMS):
             calls = range(BIT_TEST_CALLS if bits else MECHANISM_CALLS)
             both = recorded.repeats[order], repeat
-            samples[order] = [[to_json(again()) for _ in calls] for again in both]
+            samples[order] = [[value_to_json(again()) for _ in calls] for again in both]
     return samples
 
 

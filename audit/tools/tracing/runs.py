@@ -16,7 +16,7 @@ from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated,
 from epsaudit import serve
 from epsaudit.tools.tracing.listening import HERE, Listener, np
 from epsaudit.tools.tracing.noise import without_noise
-from epsaudit.tools.tracing.recorder import Recorder, is_audited, to_json
+from epsaudit.tools.tracing.recorder import Recorder, is_audited, value_to_json
 from epsaudit.tools.tracing.replacement import replace_names, traced_generator
 
 RAISES = ".exception"
@@ -94,7 +94,7 @@ def output_to_json(output: Any) -> Any:
     with contextlib.suppress(Exception):  # an object's own methods may raise anything
         return serve.plain(output)
     if isinstance(output, dict):
-        return {"items": [[to_json(key), output_to_json(part)] for key, part in output.items()]}
+        return {"items": [[value_to_json(key), output_to_json(part)] for key, part in output.items()]}
     if isinstance(output, (list, tuple)):
         return list(map(output_to_json, output))
     return {"object": type(output).__name__}

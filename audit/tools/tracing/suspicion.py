@@ -53,7 +53,7 @@ class Suspicion:
         return f"{self.where} {self.sentence}"
 
 
-def place_of(event: TraceEvent) -> str:
+def line_of(event: TraceEvent) -> str:
     """Return file name and line of a recorded call, such as 'count.py:12'."""
     return Suspicion("", "", tuple(event.stack)).where
 
@@ -83,4 +83,4 @@ class Findings:
 
 def first_lines(events: Sequence[TraceEvent]) -> list[str]:
     """Return the different places of events, sorted."""
-    return sorted({place_of(one) for one in events})
+    return sorted({line_of(one) for one in events})
