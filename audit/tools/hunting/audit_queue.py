@@ -19,8 +19,8 @@ from epsaudit.tools.hunting.time_budget import is_slow
 from epsaudit.tools.hunting.tracing import HuntTracer
 
 MIN_AUDIT_RUNS = 512
-"""[chosen] Number of runs for which an audit gets time, if there is any time left. With fewer runs little more than a
-blatant violation is refuted."""
+"""[chosen] Number of runs for which an audit gets time, if there is any time left. With fewer runs only blatant
+violations are refuted."""
 
 
 def audit_in_order(
@@ -43,7 +43,7 @@ def audit_in_order(
     more_to_come : bool
         Whether further candidates follow, for which some of the time is left.
     time_share : float
-        An audit that is expected to refute the claim within this share of the time that is left may continue so long.
+        Largest share of the time that is left which an audit may take if it is expected to refute the claim within it.
     """
     budget, options = context.budget, context.options
     is_limited = options.audits is not None or budget.is_limited
@@ -65,7 +65,19 @@ def audit_in_order(
 def _attempt(
     context: HuntContext, tracer: HuntTracer, chosen: ScreenedCandidate, share: float, time_share: float
 ) -> Attempt:
-    """Audit a candidate and, if the claim is refuted, certify the refutation; return what came of it."""
+    """Audit a candidate, certify a refutation of the claim if there is one, and return both as an attempt.
+
+    Parameters
+    ----------
+    context, tracer
+        The hunt.
+    chosen : ScreenedCandidate
+        The candidate.
+    share : float
+        Share of the time that is left which the audit may take.
+    time_share : float
+        As for `audit_in_order`.
+    """
     number, candidate, law = len(context.attempts) + 1, chosen.candidate, chosen.law
     name, options, budget = f"audit {number}", context.options, context.budget
     result, finding, failure, stage, is_program = None, None, "", "its audit was done", False

@@ -1,4 +1,8 @@
-"""The pairs of a hunt at the boundary between data on which the function raises an exception and other data."""
+"""The search for neighbours of which the function raises an exception on one and not on the other.
+
+An exception that is certain on one dataset and never raised on its neighbour reveals the dataset. A hunt therefore
+looks for such pairs between screened datasets on which the function behaved differently.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ from epsaudit.tools.hunting.screening import screen_candidate
 from epsaudit.tools.hunting.shrinking import candidate_with, records_of
 
 BOUNDARY_RUNS = 8
-"""[chosen] Largest number of runs of a dataset during a bisection; they show whether the function raises on it."""
+"""[chosen] Largest number of runs of a dataset during a bisection; they show whether the function raises an exception
+on it."""
 
 
 def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:

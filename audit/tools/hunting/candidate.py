@@ -35,7 +35,7 @@ class Candidate:
     rows: tuple[Any, Any] | None = None
     """The records from which both datasets were made (for `Answers`, both vectors). Shrinking removes some of them."""
     complexity: int = 0
-    """The key by which candidates are sorted; the simplest candidate has 0."""
+    """The key by which candidates are sorted, the smallest first."""
 
     @property
     def given(self) -> str:
@@ -64,7 +64,8 @@ def as_candidate(pair: Any, adjacency: Adjacency | None = None) -> Candidate:
 
 
 Combination = tuple[str, str, str]
-"""A relation, the name of a parameter, and a digest of its value. A hunt looks for one refutation of each."""
+"""A relation, the name of a parameter, and a digest of the parameter's value. Once the claim is refuted for a
+combination, a hunt audits no other candidate that covers only refuted combinations."""
 
 
 def covered_combinations(candidate: Candidate) -> list[Combination]:

@@ -88,7 +88,8 @@ def find_certificate(
     steps : int
         Number of tests that shrinking made; 0 for the pair that was found.
     law : ExactLaw, optional
-        The exact law of the output, which refutes the claim by itself. Runs then are reported whatever they show.
+        The exact law of the output, which refutes the claim by itself. The result of the runs is then reported even if
+        it does not refute the claim.
     """
     budget = context.budget
     for attempt in range(MAX_ATTEMPTS if audited.violates_claim else 1):
@@ -115,7 +116,10 @@ def find_certificate(
 
 
 def _is_out_of_time(context: HuntContext, candidate: Candidate, pace: float, min_runs: int) -> bool:
-    """Return whether the smallest certification by an event would end too late, while bets can be the certificate."""
+    """Return whether to skip the certification by an event, because there is no time for it.
+
+    That is so if the smallest number of runs would end too late, and the bets of the audit can be the certificate.
+    """
     n_training = max(2 * min_runs, _min_training_runs(context, candidate, pace))
     needed = 2 * n_training + max(2 * min_runs, 2 * MIN_CERTIFICATION_RUNS)
     return context.budget.affordable_runs(pace) < needed and _bets_certify(context, candidate, pace)
@@ -134,7 +138,7 @@ def _min_training_runs(context: HuntContext, candidate: Candidate, pace: float) 
 def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bool:
     """Return whether the bets of the audit that refuted the claim can be the certificate.
 
-    The bets of a program's audit can be it only if each run was a call of its own. The outputs of one request may
+    The bets of a program's audit can serve only if each run was a call of its own. The outputs of one request may
     depend on each other, which an audit that is certified again afterwards does not test.
     """
     if not context.target.keeps_a_process(candidate):
@@ -144,7 +148,7 @@ def _bets_certify(context: HuntContext, candidate: Candidate, pace: float) -> bo
 
 
 def _certify_by_bets(context: HuntContext, candidate: Candidate, audited: SequentialResult) -> SequentialResult:
-    """Return the audit that refuted a claim as its certificate, after new processes of a program have confirmed it.
+    """Return the audit that refuted a claim as the certificate, after new processes of a program have confirmed it.
 
     Raises `AuditError` if the new processes answer differently.
     """
@@ -183,7 +187,8 @@ def certify_event(
     context, tracer, candidate, pace
         As for `find_certificate`.
     min_runs : int
-        Number of runs that the refutation took, or a multiple of it; the event gets at least about as many.
+        Number of runs that the refutation took, or a multiple of it. The numbers of training runs and certification
+        runs grow with this number.
     """
     started, mechanism = time.perf_counter(), context.target.mechanism(candidate)
     mechanism = in_turns(mechanism) if is_slow(pace) else mechanism

@@ -76,7 +76,8 @@ class HuntContext:
     n_audits: Counter[Combination] = field(default_factory=Counter)
     """Number of audits of each combination of a relation and a parameter value."""
     refuted_kinds: defaultdict[Combination, set[str]] = field(default_factory=lambda: defaultdict(set))
-    """For each combination, the kinds of data (see `degenerate_kind`) on which the claim was refuted."""
+    """For each combination, the kinds of data on which the claim was refuted: an empty string for ordinary data, or the
+    result of `degenerate_kind`."""
     n_certifications: int = 0
     """Number of certifications that were started; each number has its own confidence and random stream."""
     runs: int = 0
@@ -98,7 +99,8 @@ class HuntContext:
     def is_refuted(self, candidate: Candidate) -> bool:
         """Return whether another candidate already refuted the claim for everything that this candidate could show.
 
-        That is so if each of its combinations was refuted on ordinary data, or on data of the candidate's own kind.
+        That is so if the claim was refuted for each of its combinations: on ordinary data, or on data that are
+        degenerate in the same way (see `degenerate_kind`).
         """
         kinds = {"", degenerate_kind(candidate)}
         return all(kinds & self.refuted_kinds[one] for one in covered_combinations(candidate))
@@ -136,7 +138,14 @@ class HuntContext:
     def ordered_once(self, name: str, make: Callable[[], list[ScreenedCandidate]]) -> list[ScreenedCandidate]:
         """Return candidates to audit, the most promising first, from the checkpoint if it has them, else by ``make``.
 
-        The candidates are appended to ``examined``.
+        The candidates are also appended to ``examined``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the record in the checkpoint.
+        make : callable
+            Makes the runs that order the candidates, and returns the candidates.
         """
         record = AuditRecord(self.checkpoint, name)
 
@@ -157,7 +166,8 @@ class HuntContext:
 
 
 def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int) -> list[ScreenedCandidate]:
-    """Return the first candidate of each combination, followed by further ones until there are ``most`` in total."""
+    """Return the first candidate that covers each combination, and further candidates until there are ``most`` in
+    total."""
     covered, first, rest = set[Combination](), list[ScreenedCandidate](), list[ScreenedCandidate]()
     for one in candidates:
         combinations = covered_combinations(one.candidate)

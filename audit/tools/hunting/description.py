@@ -48,8 +48,7 @@ class Table:
 
     >>> ages = Table([Column("age", "integer", bounds=(0, 120))])
     >>> print(*(f"{one.pair.x} {one.pair.x_prime} {one.tries}" for one in ages.pairs(AddRemove())[:2]), sep="\n")
-    [] [120] the greatest age added to empty data
-    [] [0] the least age added to empty data
+    [] [120] the greatest age added to empty data [] [0] the least age added to empty data
     """
 
     columns: Sequence[Column]

@@ -45,7 +45,8 @@ def certified_finding(
     Returns
     -------
     Finding or None
-        The finding for the shrunk pair if it could be certified, else that for the pair as it was found.
+        The finding for the shrunk pair if it could be certified, else the finding for the pair as it was found, or None
+        if neither could be certified.
     """
     law, best = refuted.law, None
     place = 1 + sum(one.finding is not None for one in context.attempts)
@@ -93,7 +94,7 @@ def _shrink_refuted(
     n_tests, end = 0, time.perf_counter() + (budget.left() - budget.certification_seconds) / 2.0
 
     def strength(one: Candidate) -> float:
-        """Return 0 if a candidate is not seen to refute the claim, and more the sooner it does."""
+        """Return how clearly a candidate refutes the claim: 0 if it does not, else more the fewer runs it took."""
         nonlocal n_tests
         if _is_already_reported(context, one, refuted):
             return 0.0
@@ -125,8 +126,9 @@ def _shrink_refuted(
 def _is_already_reported(context: HuntContext, one: Candidate, refuted: Candidate) -> bool:
     """Return whether a proposal would only repeat another finding.
 
-    That is so if it has other parameters with which the claim is already refuted, or if its data are empty or missing
-    unlike those of the refuted pair, and the claim is already refuted on such data.
+    That is so if it has other parameters than the refuted pair and the claim is already refuted with them, or if its
+    data are degenerate (empty or missing) in another way than those of the refuted pair and the claim is already
+    refuted on such data.
     """
     if one.parameters != refuted.parameters and context.is_refuted(one):
         return True

@@ -1,4 +1,4 @@
-"""Shrinking: a pair that fails a test is replaced by simpler pairs as long as these fail it, too.
+"""Shrinking: a pair that shows a leak is replaced by simpler pairs as long as these show the leak, too.
 
 Fewer records come first, then simpler values. Values are ordered as in hypothesis, except that the ends of described
 bounds are the simplest values. Every proposed pair consists of neighbours under all relations of the given pair, and
@@ -37,16 +37,16 @@ def shrink(
     until: float = math.inf,
     max_tests: int = MAX_SHRINKING_TESTS,
 ) -> tuple[Candidate, int]:
-    """Return the simplest candidate that still shows what the test looks for, and the number of tests made.
+    """Return the simplest candidate that still shows a leak, and the number of tests made.
 
     Parameters
     ----------
     candidate : Candidate
         The candidate to start from.
     test : callable
-        Returns 0 for a candidate that does not show it, and otherwise a number that is larger the more clearly the
-        candidate shows it. The number decides between candidates that are equally simple because they differ only in
-        the end of the bounds at which a value lies.
+        Returns 0 for a candidate that shows no leak, and otherwise a number that is larger the more clearly the
+        candidate shows the leak. The number decides between equally simple candidates, which differ only in the end of
+        the bounds at which a value lies.
     describe : callable, optional
         Returns the description of the data for given values of the parameters. Without a description, records are the
         items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column.
@@ -186,7 +186,7 @@ def candidate_with(
 
 
 def _dataset_like(dataset: Any, records: Records) -> Any:
-    """Return the records as a dataset of the same type, and as an array of the same dtype and row shape."""
+    """Return the records as a dataset of the same type; an array also keeps its dtype and the shape of its rows."""
     if isinstance(dataset, np.ndarray):
         return np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:])
     return type(dataset)(records)
@@ -215,10 +215,11 @@ def degenerate_kind(candidate: Candidate) -> str:
 
 
 def _with_fewer_records(x: Records, x_prime: Records) -> Iterator[tuple[Records, Records]]:
-    """Yield smaller pairs.
+    """Yield smaller pairs of datasets.
 
-    The order is: without all shared records, then without a half, a quarter, ... and a single one of them; then
-    without one record of one side; then without one such record of each side; finally with all shared records equal.
+    First all records that both sides share are left out, then halves, quarters, ... and single shared records. Then one
+    record that only one side has is left out, and then one such record of each side. Finally all shared records are
+    made equal.
     """
     match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
     common = [(block.a + n, block.b + n) for block in match.get_matching_blocks() for n in range(block.size)]

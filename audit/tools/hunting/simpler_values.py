@@ -15,9 +15,9 @@ def simpler_values(value: Any, bounds: tuple[Any, Any] | None = None) -> list[An
 
     Without ``bounds``, whole numbers are simpler than fractions, small numbers are simpler than large ones, and
     positive numbers are simpler than negative ones. With ``bounds``, the two bounds are the simplest values, followed
-    by the values between them. A value further beyond a bound than a description tries may become a value at the
-    distance that a description tries, which is itself left as it is because it shows most. The result is empty for
-    types without an order by simplicity, such as text.
+    by the simpler values between them. A description tries values at a certain distance beyond the bounds. A value that
+    is further away may become a value at this distance, but a value at this distance becomes no other value beyond the
+    bounds, because it shows a leak most clearly. The result is empty for types without an order, such as text.
 
     >>> simpler_values(7)
     [0, 1, 3, 6]

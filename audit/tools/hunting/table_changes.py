@@ -1,4 +1,4 @@
-"""The changes of a table that a hunt tries: small and large datasets, and what is added, replaced or moved in them.
+"""The changes of a table that a hunt tries: a record or a person is added to a dataset, or replaced in it.
 
 A change joins a base dataset with a record, or with all rows of a person, as long as both together are simple enough.
 The module stands alone because the choice of datasets is the part of a description that decides what a hunt can find.
@@ -26,7 +26,7 @@ SURPLUS_FACTOR = 10
 
 
 class TableChange(NamedTuple):
-    """Two datasets that a hunt compares: the rows of x and of x', a description, and how complex the change is."""
+    """Two datasets that a hunt tries: the rows of x and of x', a description of the difference, and its complexity."""
 
     x: TableRows
     x_prime: TableRows
@@ -144,7 +144,7 @@ def _base_datasets(shape: TableShape, values: Sequence[Sequence[Variant]], extre
 
 
 def _changes_of_one_record(shape: TableShape, base: Variant, record: Variant) -> Iterator[TableChange]:
-    """Yield the datasets in which the record is added to the base, or put in the place of a record of the base."""
+    """Yield the changes in which a record is added to the base dataset, or replaces one of its records."""
     complexity, rows = base.complexity + record.complexity, shape.with_owners(base.content)
     (row,) = shape.with_owners((record.content,), len(rows))
     words = f"{record.words} added to {base.words}"
@@ -170,7 +170,7 @@ def _changes_of_one_record(shape: TableShape, base: Variant, record: Variant) ->
 
 
 def _changes_of_one_person(shape: TableShape, base: Variant, records: Sequence[Variant]) -> Iterator[TableChange]:
-    """Yield the datasets in which all rows of a new person are added, or one new person replaces another."""
+    """Yield the changes in which all rows of a new person are added, or one new person replaces another."""
     rows, identical = shape.with_owners(base.content), _persons_with_identical_rows(shape, records)
     for person in (*identical, *_other_persons(shape, records)):
         complexity = base.complexity + person.complexity + 1
@@ -183,7 +183,7 @@ def _changes_of_one_person(shape: TableShape, base: Variant, records: Sequence[V
 
 
 def _persons_with_identical_rows(shape: TableShape, records: Sequence[Variant]) -> list[Variant]:
-    """Return the rows of persons who have the same record as often as one person may: a great and a small record."""
+    """Return the rows of two persons who repeat one record as often as allowed: a great record, and a small one."""
     most = shape.max_rows_per_person
     return [Variant((one.content,) * most, f"{most} times {one.words}") for one in records[:2]]
 

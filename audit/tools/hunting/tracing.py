@@ -35,8 +35,9 @@ class HuntTracer:
     def traces(self, candidates: Sequence[Candidate], end: float) -> Iterator[PairTrace | None]:
         """Yield the trace of each candidate, or None for a candidate that cannot be traced because of its data.
 
-        The candidates have the same parameters. Nothing is yielded, now or later, for a program that cannot be traced,
-        and for a function that is silent for too long or at the time ``end``.
+        The candidates have the same parameters. If the function is a program that cannot be traced, is silent for too
+        long, or is not finished at the time ``end``, the iteration ends, and nothing with these parameters is traced
+        later.
         """
         context, first = self._context, candidates[0]
         traces = find_extension("traces")

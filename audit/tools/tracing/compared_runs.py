@@ -43,7 +43,7 @@ class ComparedRuns:
         return event.kind != "compare" and any(slope for slope, _ in response)
 
     def count_that_differs(self, order: float) -> tuple[str, Any] | None:
-        """Return a sentence and the place of the first numpy count before a call that differs on both sides, or None.
+        """Return what numpy counted differently on both sides before a call: a sentence and its place, or None.
 
         Such a count explains why the number or the size of later draws differs.
         """

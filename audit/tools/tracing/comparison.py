@@ -41,7 +41,7 @@ def are_equal(one: Any, other: Any) -> bool:
 
 
 def difference_in_words(value: Any, other: Any) -> str:
-    """Return two different values as text in which the difference can be seen: '0.5 on x, 0.3 on x''.
+    """Return two different values as text in which the difference can be seen, such as "0.5 on x, 0.3 on x'".
 
     Numbers are written with enough digits, and long texts are cut around the place where they begin to differ.
     """

@@ -1,4 +1,4 @@
-"""The exact loss of an output of which every number is data plus a draw of its own, and nothing else is random.
+"""The exact privacy loss of an output whose numbers are data plus one random draw each, with nothing else random.
 
 This is the theorem "Exact law of a traced output" of docs/explanation/theory.md. The traced process establishes the
 form of the output (`epsaudit.tools.tracing.forms`). This module checks the conditions that remain, and computes the
@@ -32,7 +32,7 @@ class OutputNumber(NamedTuple):
 
 
 def exact_laws(forms: Mapping[str, Any]) -> Laws | None:
-    """Return the laws, on x and on x', of the output's numbers that move; they are independent.
+    """Return the laws of those numbers of the output that differ between x and x'; the numbers are independent.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def exact_laws(forms: Mapping[str, Any]) -> Laws | None:
     Returns
     -------
     list of pairs or None
-        None if the laws are unknown.
+        For each number its law on x and its law on x'; None if the laws are unknown.
     """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 

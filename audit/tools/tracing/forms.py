@@ -1,4 +1,4 @@
-"""The form of an output: which of its numbers are data plus a draw of their own, on x and on x'.
+"""The form of an output: how each of its numbers is made of data and one random draw, on x and on x'.
 
 An opaque run on each side shows the form, and ordinary runs confirm it bit for bit. The exact loss that follows is
 computed in `epsaudit.tools.tracing.exact_output`. Needs Python 3.8 and no package, because it runs in the process of

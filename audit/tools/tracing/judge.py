@@ -1,8 +1,8 @@
 """What a recorded run and its replay show: suspicions in the order of calls, and what could not be judged or seen.
 
-A suspicion is a sentence with the values on both sides. If the law of the noise is known, it says the loss of the
-component on its own two inputs. The output need not have this loss: other noise may cover it, and a difference may
-cancel it.
+A suspicion is a sentence with the values on both sides. If the law of the noise is known, the sentence also has the
+privacy loss of the suspected component, for its own input on x and on x'. The output need not have this loss: other
+noise may cover the component, and a difference may cancel it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Judgement(NamedTuple):
     suspicions: tuple[Suspicion, ...]
     """The suspicions, in the order of calls."""
     unlisted: tuple[str, ...]
-    """Places of draws, and of inputs that move, that are not judged."""
+    """Sentences, with the place, on draws and on moved inputs that are not judged."""
     unseen: tuple[str, ...]
     """Sentences on what was not observed."""
     n_calls: int

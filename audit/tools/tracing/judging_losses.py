@@ -1,4 +1,7 @@
-"""Suspicions about noise: the exact loss of inputs that move, each alone and all together, against the claim."""
+"""Suspicions about noise: the exact privacy loss of inputs that move is compared with the claim.
+
+The loss is computed for each input alone and for all of them together.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from epsaudit.tools.tracing.compared_runs import ComparedRuns
 from epsaudit.tools.tracing.comparison import are_equal, are_numbers, numbers_in
 from epsaudit.tools.tracing.losses import Laws, dominating_laws, exact_loss, exceeds
 from epsaudit.tools.tracing.recorder import TraceEvent
-from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, first_lines, line_of
+from epsaudit.tools.tracing.suspicion import BUDGET, MOVES, Findings, line_of, sorted_lines
 
 
 def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findings, claim: Claim | None) -> None:
@@ -31,7 +34,7 @@ def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findi
         if (not laws and one.kind != "mechanism") or one.states.get("rounded"):
             findings.not_judged.append(f"{line_of(one)} {one.name}, which meets data in a way that is not seen")
     if len(known) > 1 and not findings.has(MOVES):
-        lines = ", ".join(first_lines([one for one, _ in known]))
+        lines = ", ".join(sorted_lines([one for one, _ in known]))
         words = f"{len(known)} inputs move together ({clipped(lines, QUOTED)})"
         all_laws = [law for _, laws in known for law in laws]
         _compare_with_claim(findings, claim, BUDGET, words, known[-1][0], all_laws)
@@ -40,7 +43,23 @@ def find_losses(runs: ComparedRuns, moved: Sequence[TraceEvent], findings: Findi
 def _compare_with_claim(
     findings: Findings, claim: Claim | None, kind: str, words: str, one: TraceEvent, laws: Laws
 ) -> None:
-    """Suspect a call if the loss of noisy numbers, released by themselves, exceeds the claim."""
+    """Suspect a call if the privacy loss of its noisy numbers, released by themselves, exceeds the claim.
+
+    Parameters
+    ----------
+    findings : Findings
+        Gets the suspicion.
+    claim : Claim or None
+        The claim.
+    kind : str
+        Kind of the suspicion.
+    words : str
+        How the input moves, for the sentence of the suspicion.
+    one : TraceEvent
+        The call.
+    laws : Laws
+        The laws of the noisy numbers; an empty list if they are unknown.
+    """
     if claim is None or not laws:
         return
     loss = exact_loss(claim, laws)
@@ -51,7 +70,10 @@ def _compare_with_claim(
 
 
 def _noisy_laws(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Laws]:
-    """Return how an input moves, in words, and the laws of its noisy numbers; no laws if they are unknown."""
+    """Return how an input moves, in words, and the laws of the numbers that noise makes of it.
+
+    The list of laws is empty if they are unknown.
+    """
     from epsaudit.mechanisms.laws import DiscreteLaplaceLaw, LaplaceLaw, NormalLaw
 
     (law, scale), words, epsilon = _covering_noise(runs, one), f"input of {one.name} moves", one.states.get("epsilon")
@@ -78,8 +100,8 @@ def _noisy_laws(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Laws]:
 def _covering_noise(runs: ComparedRuns, one: TraceEvent) -> tuple[str, Any]:
     """Return the law and the scale of the noise that covers an input; the scale is None if it is unknown.
 
-    The weights with which draws are multiplied are part of the scale. The difference of two draws with the same law is
-    recognised if it is Laplace noise: of two exponential draws, and, in a discrete form, of two geometric ones.
+    The weights with which draws are multiplied are part of the scale. The difference of two exponential draws is
+    recognised as Laplace noise, and the difference of two geometric draws as discrete Laplace noise.
     """
     (first, weight), *others = one.draws
     event, other = runs.events[first], runs.events[others[0][0]] if others else None

@@ -53,7 +53,7 @@ def find_releases(runs: ComparedRuns, findings: Findings) -> list[TraceEvent]:
 
 
 def _suspect_exception(runs: ComparedRuns, findings: Findings) -> None:
-    """Suspect the line at which an exception is raised on one side and not, or not the same, on the other."""
+    """Suspect the line that raises an exception on one side, if the other side raises none or another exception."""
     outcome, outcome_prime = runs.trace["outcome"], runs.trace["outcome_prime"]
     side, raised = ("x'", outcome_prime) if outcome_prime["leaves"][RAISES] else ("x", outcome)
     sentence = f"{raised['leaves'][RAISES]} is raised on {side} alone ({clipped(raised['says'], QUOTED)})"
@@ -65,8 +65,8 @@ def _suspect_exception(runs: ComparedRuns, findings: Findings) -> None:
 def _unrecorded_sum(runs: ComparedRuns, name: str, value: Any, other: Any) -> TraceEvent | None:
     """Return the draws that a part of the output follows although no sum of them with data was recorded.
 
-    The result is a draw with all these draws and their weights, and the distance by which the part moved. It is None if
-    the part follows no such draw.
+    The result is the event of the first of these draws, with all of them and their weights as ``draws``, and the
+    distance by which the part moved as ``shifts``. It is None if the part follows no such draw.
     """
 
     def draws_with_data(sums: Iterable[TraceEvent]) -> set[int]:

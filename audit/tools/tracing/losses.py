@@ -17,10 +17,10 @@ Laws = list[tuple[Any, Any]]
 EXCESS_TOLERANCE = 1e-6
 """[formula] Relative amount by which a loss must exceed the claim. Computed losses have errors of 1e-9."""
 REVEALING_LEVEL = 1e-6
-"""[measured] Probability, at most, that outputs reveal their side as clearly as it leads to a suspicion, for a true
-claim and in one direction. For Laplace noise with exactly the claimed scale, 100 outputs on each side and 4,000 seeds,
-the share of suspected runs is 16 % at level 0.1, 0.08 % at 1e-3, and 0 at 1e-6. With a fifth of this noise it is 98 %
-at 1e-3, 94 % at 1e-6, and 85 % at 1e-9."""
+"""[measured] Probability below which outputs lead to a suspicion: the largest probability, under a true claim, that
+outputs reveal their side in one direction. For Laplace noise with exactly the claimed scale, 100 outputs on each side
+and 4,000 seeds, the share of suspected runs is 16 % at level 0.1, 0.08 % at 1e-3, and 0 at 1e-6. With a fifth of this
+noise it is 98 % at 1e-3, 94 % at 1e-6, and 85 % at 1e-9."""
 MAX_FREE_RUNS = 300
 """[time] Largest number of further runs on each side of an output that may be random. For a function of numpy they take
 0.25 s of processor time; the 23 runs that epsilon = 1 needs take 0.01 s. Claims above epsilon = 3.76 would need more
@@ -30,10 +30,11 @@ runs, and nothing is said for them; twice the number of runs would reach 4.45.""
 def may_reveal(claim: Claim, n_outputs: int) -> bool:
     """Return whether the claim allows that this many outputs all reveal their side.
 
-    Under epsilon-DP one output reveals its side with probability at most 1 / (1 + e^-epsilon), whether it is the lowest
-    of all, or is A on x and B on x'. With a = P(A on x) and b = P(B on x'), a <= e^epsilon (1 - b) and b <= e^epsilon
-    (1 - a), so that a + b is at most twice this probability. The claim allows what happens with probability
-    `REVEALING_LEVEL`. For a claim that is a curve, its delta is taken at this level.
+    Under epsilon-DP an output reveals its side with probability at most 1 / (1 + e^-epsilon). This holds if the output
+    reveals it by being lower than all others. It also holds if the output lies in a set A on x and in a disjoint set B
+    on x': the probabilities a of A on x and b of B on x' satisfy a <= e^epsilon (1 - b) and b <= e^epsilon (1 - a), so
+    that a + b is at most twice the bound. The claim allows everything that has a probability of at least
+    `REVEALING_LEVEL` under it. For a claim that is a curve, the curve's epsilon at a delta of this level is taken.
     """
     epsilon, point = -math.log(math.expm1(-math.log(REVEALING_LEVEL) / n_outputs)), claim.claimed_point
     if point:

@@ -16,7 +16,7 @@ from epsaudit.tools.tracing.listening import Listener, active_recorder, np
 
 
 class NoiseSum(NamedTuple):
-    """The weighted sum of draws of which a number consists, besides data."""
+    """The draws of which a number consists: the number is the weighted sum of these draws, plus data."""
 
     terms: tuple[tuple[int, Any], ...]
     """For each draw the number of its event, and its weight; an array may have one weight for each of its numbers."""

@@ -134,8 +134,8 @@ class OpaqueNumber(AffineArithmetic):
         self.epsaudit_run, self.number, self.offset, self.factor = run, number, offset, factor
         self.operations = operations
         """The last operation and the operations before it, as nested tuples (before, name, constant)."""
-        self.rounding_error = rounding_error + (abs(offset) + MAX_STANDARD_NUMBER * abs(factor)) * OPERATION_ERROR
-        self.rounding_error += 5e-324
+        largest = abs(offset) + MAX_STANDARD_NUMBER * abs(factor)
+        self.rounding_error = rounding_error + largest * OPERATION_ERROR + 5e-324
         """Largest distance of the floating-point number from the real number of the formula."""
 
     def _apply(self, name: str, constant: Any) -> Any:

@@ -113,7 +113,7 @@ UTILITY_NORM = "linf of a utility"
 """Norm of a selection, whose input is one utility for each option. The options are no parameter of the noise: those of
 a private quantile are the intervals between sorted values, whose number and widths depend on the data."""
 FAR_POINT = 50.0
-"""[formula] Distance from 0 of the second point at which the curvature of a loss is measured. The curvature of the
+"""[chosen] Distance from 0 of the second point at which the curvature of a loss is measured. The curvature of the
 logistic loss is e^-50 there."""
 DIFFERENCE_STEP = CURVATURE_TOLERANCE = 1e-3
 """[formula] Step of the finite differences that approximate second derivatives, and a bound on their relative error.
@@ -130,8 +130,8 @@ def attributes_of(owner: Any, *names: str) -> dict[str, Any]:
 def _read_diffprivlib(owner: Any, value: Any) -> Stated:
     """Read a call of a mechanism of diffprivlib.
 
-    The input of the mechanism `Vector` is a loss function. It states how much one record may change the curvature of
-    the loss (the sensitivity), and how large the curvature of all records together is at least ('alpha').
+    The input of the mechanism `Vector` is a loss function. The mechanism states how much one record may change the
+    curvature of the loss (the sensitivity), and how large the curvature of all records together is at least ('alpha').
     """
     known = attributes_of(owner, *PRIVACY_PARAMETERS)
     if callable(value):

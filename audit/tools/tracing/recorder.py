@@ -109,8 +109,19 @@ class Recorder(Listener):
     ) -> Any:  # fmt: skip
         """Record a call, and answer it like the next corresponding call of the recorded run, or else by ``make()``.
 
-        An answer of another shape than the recorded one is not replaced. Of a vector of samples the common part is
-        replaced.
+        An answer of another shape than the recorded one is not replaced. If only the lengths of two vectors of samples
+        differ, the part that both have is replaced.
+
+        Parameters
+        ----------
+        kind : str
+            Kind of the event; see `TraceEvent`.
+        name : str
+            Name of the function or of the operation.
+        make : callable
+            Calls the original function.
+        input, states, fixed, norm, draws
+            Attributes of the `TraceEvent`.
         """
         with paused():
             plain_fixed, plain_states = (

@@ -1,4 +1,4 @@
-"""Functions and generators that draw random numbers are replaced by ones that report to the active recorder.
+"""The replacement of functions and generators that draw random numbers by ones that report to the active recorder.
 
 This happens once in the traced process, after the libraries of the audited code were imported. While no recorder is
 active, every replacement calls the original. Needs Python 3.8 and no package, because it runs in the process of the
@@ -114,7 +114,10 @@ def mechanism_handler(library: str, method: str, read: Any) -> Handler:
 
 
 class RecordingType(type):
-    """The type of classes that record; an instance of the original class is an instance of such a class, too."""
+    """The metaclass of classes that record.
+
+    An instance of the original class also counts as an instance of the class that records.
+    """
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, cls.__mro__[1])

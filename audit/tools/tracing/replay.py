@@ -28,8 +28,8 @@ MAX_NUDGED_DRAWS = SAMPLE_RUNS // 4
 output."""
 MECHANISM_CALLS = 512
 """[formula] Calls of a mechanism in compiled code on each of two inputs, to see whether its outputs are apart. Under
-1-DP half of the outputs on one side lie among a fifth of those on the other side, and none of them does so with
-probability 1e-45."""
+1-DP a range with half of the outputs on one side has at least a fifth of the outputs on the other side. That it has
+none of 512 outputs has probability 1e-45."""
 MAX_ARRAY_PLACES = 64
 """[time] Largest number of places of an array that are sampled. All runs take 17 ms to send for 64 places, and 2.6 s
 for 10,000."""
@@ -138,7 +138,7 @@ def _make_further_runs(
 def _mechanism_samples(
     recorded: Recorder, replay: Recorder, moved: dict[int, TraceEvent], bits: bool
 ) -> dict[int, list[list[Any]]]:
-    """Call mechanisms whose input moved again and again, on both inputs, and return their answers.
+    """Call each mechanism whose input moved many more times with both inputs, and return the answers by its number.
 
     Only mechanisms in compiled code are called, or all mechanisms if ``bits`` is true.
     """

@@ -75,12 +75,13 @@ class Findings:
         return any(suspicion.kind == kind for _, suspicion in self._found)
 
     def in_order(self) -> tuple[Suspicion, ...]:
-        """Return the suspicions in the order of calls; of several with the same kind and line only the first."""
+        """Return the suspicions in the order of calls. If several have the same kind and line, only the first is
+        returned."""
         ordered = [one for _, one in sorted(self._found, key=lambda entry: entry[0])]
         first_of_each = {(one.kind, one.where): one for one in reversed(ordered)}
         return tuple(first_of_each.values())[::-1]
 
 
-def first_lines(events: Sequence[TraceEvent]) -> list[str]:
-    """Return the different places of events, sorted."""
+def sorted_lines(events: Sequence[TraceEvent]) -> list[str]:
+    """Return the lines of events, such as 'count.py:12', each once and sorted."""
     return sorted({line_of(one) for one in events})
