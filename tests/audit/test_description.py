@@ -163,8 +163,11 @@ def test_parameters_are_joined_with_pairs_the_usual_values_first():
     [
         (lambda: numbers(1, 1), r"bounds of column 'value' are \(1, 1\); they must be \(low, high\)"),
         (lambda: Column("age", "int"), "type of column 'age' is 'int'; it must be 'float', 'integer'"),
-        (lambda: Table([Column("a"), Column("b")], form="counts"), "one column are counted"),
-        (lambda: numbers(0, 1).pairs(MaxChange(1.0)), "has no neighbours under 'query answers within 1'; it has under"),
+        (lambda: Table([Column("a"), Column("b")], form="counts"), "accepts a single column"),
+        (
+            lambda: numbers(0, 1).pairs(MaxChange(1.0)),
+            "has no neighbours under 'query answers within 1'; it has neighbours under",
+        ),
         (lambda: read_schema({"data": {"colums": []}}), "it needs one of numbers, symbols, columns, answers"),
         (lambda: read_schema({"data": {"numbers": [0, 1]}, "adjacency": "add-remov"}), "Did you mean 'add-remove'"),
         (lambda: read_schema("nowhere.json"), "cannot be read"),

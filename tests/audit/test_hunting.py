@@ -249,7 +249,9 @@ def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
     assert not one.refuted
     assert one.left_out == 1
     assert "substitute" not in one.sentence()
-    with pytest.raises(AuditError, match="None of the 1 candidates are neighbours as the claim is for, under subst"):
+    with pytest.raises(
+        AuditError, match="None of the 1 candidates are neighbours under the relation of the claim, subst"
+    ):
         hunted_under([added], Substitution)
 
 

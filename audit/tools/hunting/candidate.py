@@ -45,7 +45,7 @@ class Candidate:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for a result: the relations under which the datasets are neighbours, and the parameters."""
-        under = "whoever gave the datasets vouches for it that they are neighbours"
+        under = "the caller guarantees that the datasets are neighbours"
         if self.adjacencies:
             under = UNDER + " and ".join(f"'{one}'" for one in self.adjacencies)
         return (under, *([f"parameters {clipped(self.given, MAX_NOTE_LENGTH)}"] if self.given else []))

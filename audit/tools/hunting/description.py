@@ -73,11 +73,13 @@ class Table:
         whole_at_least(self.size, 2, "size of a large dataset")
         names = [column.name for column in self.columns]
         if not names or len({*names}) < len(names):
-            raise AuditError(f"The columns of the table are {names}; it needs some, each of a name of its own.")
+            raise AuditError(
+                f"The columns of the table are {names}; it needs at least one column, and each needs a different name."
+            )
         if sum(column.role == "owner" for column in self.columns) > 1:
-            raise AuditError(f"Several of the columns {names} name the owner of a record; one may.")
+            raise AuditError(f"Several of the columns {names} have the role 'owner'; at most one may have it.")
         if self.form == "counts" and len(names) > 1:
-            raise AuditError(f"The columns of the table are {names}; only the values of one column are counted.")
+            raise AuditError(f"The columns of the table are {names}; the form 'counts' accepts a single column.")
 
     @property
     def owner(self) -> int | None:
@@ -260,5 +262,5 @@ def checked_relation(description: Description, adjacency: Relation | None) -> Ad
     relation = adjacency_of(adjacency)
     if relation is not None and relation not in description.relations:
         known = "', '".join(map(str, description.relations))
-        raise AuditError(f"The data described has no neighbours under '{relation}'; it has under '{known}'.")
+        raise AuditError(f"The described data has no neighbours under '{relation}'; it has neighbours under '{known}'.")
     return relation

@@ -125,9 +125,8 @@ def _under_relation(given: Sequence[Candidate], adjacency: Adjacency | None) -> 
         under = [tuple(one for one in candidate.adjacencies if one == adjacency) for candidate in given]
         kept = [dataclasses.replace(one, adjacencies=own) for one, own in zip(given, under, strict=True) if own]
     if not kept:
-        which = f", under {adjacency}" if adjacency else ""
-        none = f"None of the {len(given)} candidates are neighbours as the claim is for{which}"
-        raise AuditError(f"{none}; give pairs that are.")
+        which = f"the relation of the claim, {adjacency}" if adjacency else "any known relation"
+        raise AuditError(f"None of the {len(given)} candidates are neighbours under {which}; give pairs that are.")
     return kept
 
 

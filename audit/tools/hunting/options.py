@@ -65,7 +65,9 @@ class Options:
         whole_at_least(self.steps, 0, "steps")
         object.__setattr__(self, "trials", check_trials(self.trials))
         if self.checkpoint is not None and self.seconds is not None:
-            raise AuditError("What a hunt has time for differs each time; give either seconds or a checkpoint.")
+            raise AuditError(
+                "A hunt with a time limit cannot be continued as it began; give either seconds or a checkpoint."
+            )
 
     def report_progress(self, sentence: str) -> None:
         """Pass a sentence to the callback ``progress``, if there is one."""

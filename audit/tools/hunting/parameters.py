@@ -151,7 +151,7 @@ def _read_description(data: Mapping[str, Any], values: ParameterValues) -> Descr
         return (numbers if kind == "numbers" else symbols)(*first, **attributes)
     except TypeError as error:
         raise AuditError(
-            f"The {kind} of the schema are {shorten(first)}, and there is {attributes}: {error}."
+            f"The {kind} of the schema, {shorten(first)} with {attributes}, cannot be read: {error}."
         ) from None
 
 

@@ -139,7 +139,7 @@ class Hunt:
         for one in self.attempts:
             if one.result is None and one.law is None:  # without an audit there is no verdict
                 continue
-            for relation in one.candidate.adjacencies or ("a relation that the caller vouches for",):
+            for relation in one.candidate.adjacencies or ("a relation that the caller guarantees",):
                 if self.options.adjacency in (None, relation):
                     refuted[str(relation)] = refuted.get(str(relation), False) or one.refuted
         return refuted
@@ -171,7 +171,7 @@ class Hunt:
 def _table_row(number: int, attempt: Attempt) -> dict[str, Any]:
     finding, candidate = attempt.finding, attempt.candidate
     best = ((finding and finding.strongest) or finding or attempt).result
-    relation = "; ".join(map(str, candidate.adjacencies)) or "vouched for"
+    relation = "; ".join(map(str, candidate.adjacencies)) or "guaranteed by the caller"
     tries, given = candidate.tries or str(candidate.pair), (finding or attempt).candidate.given
     tried = "; ".join(filter(None, [tries, relation, given]))
     return {

@@ -90,6 +90,7 @@ def screen_candidate(
 
 
 def _screen_by_runs(context: HuntContext, one: ScreenedCandidate, end: float, n_waiting: int, most: int) -> None:
+    """Make the runs of `screen_candidate`, which has the same arguments; raise `AuditError` if they cannot be made."""
     claim, mechanism = context.target.claim(one.candidate), context.target.mechanism(one.candidate)
     spec = AuditSpec.of(mechanism, [one.candidate.pair], claim=claim, trials=context.options.trials)
     seed, before_start = entry_seed(context.seed, f"screen {one.number}"), time.perf_counter()

@@ -69,7 +69,7 @@ def forms_of_output(call: Call, both: Any, trace: dict[str, Any], seed: int, rep
     """
     n_draws = [sum(event["kind"] == "draw" for event in trace[name]) for name in ("events", "events_prime")]
     if trace["unseen"] or trace["unread"]:
-        return {"why": "not all that is drawn or returned is seen"}
+        return {"why": "a draw or a part of the output is not observed"}
     if any(event["kind"] == "compare" for event in trace["events"]):
         return {"why": "noise is compared"}
     outputs: list[_OpaqueOutput] = []
@@ -114,13 +114,13 @@ def _disagreement(call: Call, data: bytes, output: _OpaqueOutput, seed: int, n_c
     if run.why is not None or run.n_calls != n_calls:
         return run.why or "a later run draws more or less often than the first"
     if run.exceptions != output.run.exceptions:
-        return "exceptions are raised of noise that holds no value, and of numbers other ones"
+        return "numbers without a value raise other exceptions than ordinary numbers"
     if not _agrees(output, run.numbers, leaves):
-        return "an output is not what its noise and the rest of it come to"
+        return "an output is not what the run on numbers without a value predicts"
     drawn = [(run.numbers[one.number], *output.run.centres_and_scales[one.number]) for one in output.numbers]
     standard_numbers = {round((value - centre) / scale, EQUAL_DIGITS) for value, centre, scale in drawn}
     if len(standard_numbers) < len({one.number for one in output.numbers}):
-        return "two draws are the same number, as those of two generators with one seed are"
+        return "two draws are the same number, as if they came from two generators with one seed"
     return None
 
 
@@ -180,14 +180,14 @@ def _run_and_read_parts(call: Call, data: bytes, recorder: OrdinaryRun, seed: in
     except Exposed:
         return {}
     except Exception as error:  # raised while the output is read
-        recorder.why = recorder.why or f"{type(error).__name__} is raised where the output is read"
+        recorder.why = recorder.why or f"{type(error).__name__} is raised while the output is read"
         return {}
     finally:
         sys.settrace(before)
     if outcome["leaves"][RAISES] is not None:
         recorder.why = recorder.why or f"{outcome['leaves'][RAISES]} is raised"
     elif recorder.unseen or outcome["unread"]:
-        recorder.why = recorder.why or "not all that is drawn or returned is seen"
+        recorder.why = recorder.why or "a draw or a part of the output is not observed"
     return outcome["leaves"]
 
 

@@ -81,5 +81,5 @@ def _unseen_sentences(trace: Mapping[str, Any]) -> tuple[str, ...]:
         found.append("the output varies though nothing of it was drawn where it is seen: compiled code, or state")
     raised = [trace[side]["leaves"][RAISES] for side in ("outcome", "outcome_prime")]
     if all(raised):
-        found.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: nothing after that is seen")
+        found.append(f"{' and '.join(dict.fromkeys(raised))} is raised on both: what would follow is not observed")
     return tuple(found)

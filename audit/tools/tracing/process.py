@@ -74,8 +74,7 @@ def traces(
     if "fork" not in multiprocessing.get_all_start_methods():
         raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
     if isinstance(asked, CommandMechanism) and serve.__file__ not in asked.program.words:
-        said = "is a program of its own, of which nothing is seen; a function of Python is traced."
-        raise AuditError(f"{asked.name} {said}")
+        raise AuditError(f"{asked.name} is a program, which cannot be traced; give a function of Python.")
     timeout, context = seconds_of(timeout, "timeout"), multiprocessing.get_context("fork")
     settings: dict[str, Any] = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
     started, (connection, child_connection) = time.perf_counter(), context.Pipe()

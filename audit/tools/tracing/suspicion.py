@@ -38,10 +38,12 @@ class Suspicion:
 
     @property
     def file(self) -> str:
+        """The file of the suspected line, or '?' if it is unknown."""
         return self.stack[0][0] if self.stack else "?"
 
     @property
     def line(self) -> int:
+        """The number of the suspected line, or 0 if it is unknown."""
         return self.stack[0][1] if self.stack else 0
 
     @property
