@@ -166,8 +166,10 @@ class HuntContext:
 
 
 def first_of_each_combination(candidates: Iterable[ScreenedCandidate], most: int) -> list[ScreenedCandidate]:
-    """Return the first candidate that covers each combination, and further candidates until there are ``most`` in
-    total."""
+    """Return the first candidate that covers each combination, followed by others.
+
+    Further candidates are appended, in their order, until there are ``most`` in total.
+    """
     covered, first, rest = set[Combination](), list[ScreenedCandidate](), list[ScreenedCandidate]()
     for one in candidates:
         combinations = covered_combinations(one.candidate)

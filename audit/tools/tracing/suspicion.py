@@ -77,8 +77,10 @@ class Findings:
         return any(suspicion.kind == kind for _, suspicion in self._found)
 
     def in_order(self) -> tuple[Suspicion, ...]:
-        """Return the suspicions in the order of calls. If several have the same kind and line, only the first is
-        returned."""
+        """Return the suspicions in the order of calls.
+
+        If several have the same kind and line, only the first of them is returned.
+        """
         ordered = [one for _, one in sorted(self._found, key=lambda entry: entry[0])]
         first_of_each = {(one.kind, one.where): one for one in reversed(ordered)}
         return tuple(first_of_each.values())[::-1]
