@@ -269,7 +269,7 @@ def _simpler(
     relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.among(drawn)
     if pair is None or relation is None or not result.violates_claim:
         return
-    from epsaudit.tools.hunting.description import Candidate  # whoever passes does without
+    from epsaudit.tools.hunting.candidate import Candidate  # whoever passes does without
     from epsaudit.tools.hunting.shrinking import shrink
 
     asked: Any = {"claim": result.claim, "trials": max(MIN_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
