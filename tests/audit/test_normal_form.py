@@ -147,7 +147,7 @@ def test_membership_is_the_same_in_another_process():
     told = json.dumps({"events": [event.to_dict() for event in events], "outputs": block_to_json(pack(pool))})
     code = (
         "import json, sys\n"
-        "from epsaudit.outputs.normal_form import block_from_json\n"
+        "from epsaudit.outputs.json_form import block_from_json\n"
         "from epsaudit.witnesses.events import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"
