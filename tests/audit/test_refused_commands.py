@@ -192,7 +192,7 @@ OTHERS = [
     ("list --library nothing", "'nothing' is not a library"),
     ("report", "Missing argument 'RESULT.json'"),
     ("report nowhere.json", "nowhere.json cannot be read"),
-    ("report empty.json --markdown", "empty.json is empty; a result file holds what --out wrote"),
+    ("report empty.json --markdown", "empty.json is empty; give a result file, which the option --out writes"),
     ("verify empty.json", "empty.json is empty"),
     ("recount empty.json --out new.json", "empty.json is empty"),
     ("report none.json --markdown", "none.json has no results"),
@@ -238,7 +238,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
     def work(*_, **__):
         raise AssertionError("something was done before")
 
-    for name in ("suite.run", "scores.audit_scores", "verify.load"):
+    for name in ("suite.run_suite", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
     for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
         monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)

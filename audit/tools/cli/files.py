@@ -78,7 +78,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
             raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")
         elif isinstance(result := kept[0], AuditResult):
             entry, laws = registered().get(result.mechanism), None
-            if entry is not None and (pair := result.among(entry.all_pairs())) is not None:
+            if entry is not None and (pair := result.find_pair(entry.all_pairs())) is not None:
                 laws = exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
             drawn = (figures.privacy_profile if kind == "profile" else figures.trade_off)(result, laws)
         else:
@@ -206,7 +206,7 @@ def recount(
     counted = []
     for result in known:
         entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
-        pair = result.among(entry.all_pairs())
+        pair = result.find_pair(entry.all_pairs())
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=jobs))
     with typed(recorded(root)):
         results.save(counted, out)
@@ -272,7 +272,7 @@ def _data_of(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
     """Return the datasets of a result: the given pair that fits it, or what the result shows if it shows all."""
     known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
     for one in known:
-        if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
+        if result.find_pair([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
             return one
     if not known and "..." not in result.x + result.x_prime:
         with contextlib.suppress(ValueError, SyntaxError):

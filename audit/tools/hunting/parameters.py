@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from epsaudit.data.neighbours import Adjacency, Relation, shorten
+from epsaudit.data.neighbours import Adjacency, Relation
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError
 from epsaudit.tools.hunting.candidate import Candidate, ParameterValues
 from epsaudit.tools.hunting.columns import Column

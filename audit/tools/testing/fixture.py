@@ -230,7 +230,7 @@ def _audited(
             f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
             "bug."
         )
-    symbol, pair = result.claim.symbol, result.among(pairs)
+    symbol, pair = result.claim.symbol, result.find_pair(pairs)
     above = ">" if result.violates_claim else ">="  # what is refuted is not attained either
     in_time = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
     lines = [
@@ -266,7 +266,7 @@ def _simpler(
     drawn: Sequence[DatasetPair], mechanism: Mechanism, result: SequentialResult, seed: int
 ) -> Iterator[tuple[str, str]]:
     """Yield a simpler pair that leaks, too, no smaller than a strategy's; it is audited at 99 %, and not certified."""
-    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.among(drawn)
+    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.find_pair(drawn)
     if pair is None or relation is None or not result.violates_claim:
         return
     from epsaudit.tools.hunting.candidate import Candidate  # whoever passes does without
