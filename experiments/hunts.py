@@ -1,24 +1,24 @@
 """Hunts for known bugs of released libraries without a given pair, and hunts of sound mechanisms, none of them refuted.
 
 `epsaudit.tools.hunting.hunt.hunt` takes the function, which is served in the library's own environment, a short
-description
-of its data, and the claim, but no pair. Sound mechanisms are hunted as well: sound functions of libraries in the same
-way, and the mechanisms of this repository and the sound rows of libraries from their own pairs. All verdicts hold
-together at 99.9 % confidence, so that the probability that any sound mechanism is refuted is at most 1e-3 in the whole
-study. If one is refuted, the study ends with an error that names it.
+description of its data, and the claim, but no pair. Sound mechanisms are hunted as well: sound functions of libraries
+in the same way, and the mechanisms of this repository and the sound rows of libraries from their own pairs. All
+verdicts hold together at 99.9 % confidence, so that the probability that any sound mechanism is refuted is at most
+1e-3 in the whole study. If one is refuted, the study ends with an error that names it.
 
 The functions are those of ``libraries/bugs.toml``. Every affected function is hunted, and a function that cannot be
 hunted counts as not found. A hunt may write a script for a finding. The study runs this script in the library's
-environment, and the script reproduces the finding if its fresh runs have a p-value of at most 0.01. A refutation counts
-whatever its cause, since a function may have a simpler fault than the one of its row; the data name the pair and the
-event. A finding is short if its larger dataset has at most three records, or at most as many as the bug needs, and if
-its events have at most two thresholds or single outputs. For a vector of answers, its numbers count as records.
+environment, and the script reproduces the finding if its fresh runs have a p-value of at most 0.01. A refutation
+counts whatever its cause, since a function may have a simpler fault than the one of its row; the data name the pair
+and the event. A finding is short if its larger dataset has at most three records, or at most as many as the bug
+needs, and if its events have at most two thresholds or single outputs. For a vector of answers, its numbers count as
+records.
 
 Each hunt uses one core, and all cores run hunts. Seconds are processor time of the hunt and of the library's process,
 because other work on the machine would inflate wall-clock time. The limit of a hunt is in wall-clock time.
 
-Libraries draw their own random numbers, so the same seed gives the same table only up to chance. With ``quick`` nothing
-is installed, and only three sound mechanisms are hunted.
+Libraries draw their own random numbers, so the same seed gives the same table only up to chance. With ``quick``
+nothing is installed, and only three sound mechanisms are hunted.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ import joblib
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.running.files import write_whole
 from epsaudit.running.provenance import execution, provenance
+from epsaudit.running.registry import collect
 from epsaudit.text import for_json, markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
