@@ -61,7 +61,7 @@ class Drift:
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for every result that is in both files, as `epsaudit.tools.reporting.tables.DRIFT` shows it."""
+        """Return a row for every result that is in both files, with the values of `DRIFT_COLUMNS`."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []

@@ -113,10 +113,10 @@ def audit(
         with _terminable():
             try:
                 how: Any = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
-                how |= {"stop_early": stop_early, "progress": display.of, "checkpoint": record}
+                how |= {"stop_early": stop_early, "progress": display.callback, "checkpoint": record}
                 for result in suite.run(entries, **how):
                     done.append(result)  # one at a time: Ctrl-C keeps what is done
-                    display.ended()
+                    display.finish_one()
             except KeyboardInterrupt:
                 interrupted = True
         if out is not None and done:
@@ -132,7 +132,7 @@ def audit(
     elif len(done) == 1 and not quiet:
         print(done[0])
     elif not quiet:
-        tables.print_table(tables.result_rows(done), tables.PAPER)
+        tables.print_table(tables.result_rows(done), tables.RESULT_COLUMNS)
         for result in done:
             if result.violates_claim:  # the event gives it away
                 print(textwrap.shorten(f"{result.mechanism}: {result.describe_event()}", 160))
@@ -209,7 +209,7 @@ def _write(done: Sequence[Result], confidence: float, out: Path) -> None:
     except MissingExtraError as error:
         left_out("Figures and page are", error)
         return
-    drawn = figures.certified_against_proven(done, confidence)
+    drawn = figures.plot_certified_against_proven(done, confidence)
     for kind in ("png", "pdf"):
         write_whole(out / f"audit.{kind}", figures.render(drawn, kind))
     write_whole(out / "audit.html", page.render(done, confidence, str(out / "audit.json")))

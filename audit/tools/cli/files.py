@@ -36,7 +36,7 @@ from epsaudit.running.streams import entropy
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, read_json, recorded, say_json, sayer, those
 from epsaudit.tools.reporting import tables
-from epsaudit.tools.reporting.reproducer import Function, Reproducer
+from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.tools.reporting.tables import print_table
 
 SECONDS = 300.0
@@ -56,7 +56,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     if html is not None or figure is not None or "methods" in asked:
         with needs("report"):
             from epsaudit.tools.reporting import figures, page
-    ending = "" if figure is None else figures.ending(figure)
+    ending = "" if figure is None else figures.figure_format(figure)
     for name, target in asked.items():
         if name == "methods":
             text = page.methods(kept, family)
@@ -72,7 +72,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
         write_whole(html, page.render(kept, family, str(file)))
     if figure is not None:
         if kind == "bounds":
-            drawn = figures.certified_against_proven(kept, family)
+            drawn = figures.plot_certified_against_proven(kept, family)
         elif len(kept) > 1:
             few = ", ".join([*(result.mechanism for result in kept[:3]), *["..."] * (len(kept) > 3)])
             raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")
@@ -80,7 +80,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
             entry, laws = registered().get(result.mechanism), None
             if entry is not None and (pair := result.among(entry.all_pairs())) is not None:
                 laws = exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
-            drawn = (figures.privacy_profile if kind == "profile" else figures.trade_off)(result, laws)
+            drawn = (figures.plot_privacy_profile if kind == "profile" else figures.plot_trade_off)(result, laws)
         else:
             other = f"{result.mechanism} is a {type(result).__name__}"
             raise AuditError(f"--kind {kind} draws an audit of fixed size; {other}.")
@@ -150,7 +150,7 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
     drift = compare.compare(load(old), load(new), error)
     silent = quiet or as_json
     if (rows := drift.rows()) and not silent:
-        print_table(rows, tables.DRIFT)
+        print_table(rows, tables.DRIFT_COLUMNS)
     for note in drift.notes():
         sayer(silent)(note)
     if not rows:
@@ -254,8 +254,8 @@ def reproduce(
     data = _data_of(result, [pair] if pair else pairs)
     served = _described(words) if words else None
     reproducer = Reproducer(result, data, served)
-    script = None if issue is not None and out is None and reproducer.left_out() else reproducer.script()
-    if script is not None and served is not None and (found := reproducer.fresh(script)) is not None:
+    script = None if issue is not None and out is None and reproducer.omissions() else reproducer.script()
+    if script is not None and served is not None and (found := reproducer.rerun(script)) is not None:
         print(f"epsaudit: p-value of fresh runs by {served.python}: {found:.3g}", file=sys.stderr)
     if issue is not None:
         write_whole(issue, reproducer.issue())
@@ -263,7 +263,7 @@ def reproduce(
         write_whole(out, str(script))
     elif issue is None:
         sys.stdout.write(str(script))
-    for sentence in reproducer.left_out():
+    for sentence in reproducer.omissions():
         print(f"epsaudit: {sentence}", file=sys.stderr)
     return AS_EXPECTED
 
@@ -301,7 +301,7 @@ def _describing(words: Sequence[str]) -> list[str]:
     return [python, server.__file__, str(asked["function"]), parameters, "--data", asked["data"], "--describe"]
 
 
-def _described(words: Sequence[str]) -> Function:
+def _described(words: Sequence[str]) -> AuditedFunction:
     """Import a served function in its environment, and return what the program says of it."""
     command = _describing(words)
     python, _, name, parameters, _, data, _ = command
@@ -315,7 +315,7 @@ def _described(words: Sequence[str]) -> Function:
     told = json.loads(done.stdout)
     facts = {name: told[name] for name in ("takes", "versions", "source")}
     facts |= {"python": os.path.abspath(shutil.which(python) or python), "folder": os.getcwd()}
-    return Function(name, json.loads(parameters), data, **facts)
+    return AuditedFunction(name, json.loads(parameters), data, **facts)
 
 
 def _recorded(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:

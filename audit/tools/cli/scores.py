@@ -43,7 +43,7 @@ def scores(
     if figure is not None:
         with needs("report"):
             from epsaudit.tools.reporting import figures
-        ending = figures.ending(figure)
+        ending = figures.figure_format(figure)
     curve = None if profile is None else read_json(profile, "--profile", _curve)
     claim = claim_given(curve, **numbers)
     asked: dict[str, Any] = {
@@ -79,7 +79,7 @@ def scores(
         with typed(recorded(result.seed)):
             results.save([result], out)
     if figure is not None:
-        write_whole(figure, figures.render(figures.scores(inside, outside, result, times), ending))
+        write_whole(figure, figures.render(figures.plot_scores(inside, outside, result, times), ending))
     say_json(as_json, {**result.to_dict(), "reach": result.reach, "no_bounds": usual})
     return SURPRISED if result.violates_claim else AS_EXPECTED
 

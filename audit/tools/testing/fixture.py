@@ -34,7 +34,7 @@ from epsaudit.running.identity import digest
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import provenance
 from epsaudit.text import lower
-from epsaudit.tools.reporting.tables import WIDTH, told_apart
+from epsaudit.tools.reporting.tables import WIDTH, describe_pair
 from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.plugin import ALARM, ASKER, CERTIFIED, FALSE_ALARM, PROPERTY, RUNS, SECONDS, option, read
 
@@ -237,7 +237,7 @@ def _audited(
         *([("check", f"number {terms.number} of this test")] if terms.which else []),
         ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
         ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {terms.false_alarm:.2g}"),
-        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else told_apart(pair)),
+        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else describe_pair(pair)),
         ("event", str(result.witness)),
         ("counts", f"{result.describe_counts()} (the last rounds)"),
         ("evidence", result.describe_evidence()),
@@ -282,7 +282,7 @@ def _simpler(
         least = min(len(dataset) for one in drawn for dataset in (one.x, one.x_prime))
         found, _ = shrink(Candidate(pair, (relation,), ""), leaks, until=time.perf_counter() + SHRINKING_SECONDS)
         if found.pair is not pair:
-            yield "simpler", told_apart(found.pair)
+            yield "simpler", describe_pair(found.pair)
 
 
 def _counted(
@@ -293,7 +293,7 @@ def _counted(
     wrong = f"wrong with probability {terms.false_alarm:.2g}"
     lines = [
         ("test", f"{witness}: {test.text}"),
-        ("pair", told_apart(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
+        ("pair", describe_pair(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
         ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
         ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
         ("seed", f"{terms.seed}, from the test's name"),

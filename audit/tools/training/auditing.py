@@ -356,7 +356,9 @@ class _Training:
             if not isinstance(fit, DPSGDTrainer):
                 raise AuditError(f"score={score!r} is for ready trainers, and {name} is none; give score= a function.")
         elif iterates == "all":
-            raise AuditError("iterates='all' is for ready trainers with a named score, not for score functions; leave it out.")
+            raise AuditError(
+                "iterates='all' is for ready trainers with a named score, not for score functions; leave it out."
+            )
         if canaries.gradients is None:
             if np.shape(canaries.features)[1:] != self.features.shape[1:]:
                 there, here = np.shape(canaries.features)[1:], self.features.shape[1:]

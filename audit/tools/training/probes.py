@@ -101,11 +101,10 @@ class Optimiser:
         return np.full(self.dimensions, 1.0 / math.sqrt(self.dimensions))
 
     def group_size(self, separation: float = SEPARATION) -> int:
-        """Return the number of examples to add to a batch so that they move the sum by ``separation`` standard
-        deviations.
+        """Return the number of examples to add to a batch so that they move the sum by a given distance.
 
-        The computation assumes that each added example moves the sum by one clipping norm, and rounds down. The number
-        is between 1 and `MAX_GROUP_SIZE`.
+        The distance is ``separation`` standard deviations of the noise. The computation assumes that each added example
+        moves the sum by one clipping norm, and rounds down. The number is between 1 and `MAX_GROUP_SIZE`.
         """
         return max(1, min(math.floor(separation * self.noise), MAX_GROUP_SIZE))
 
