@@ -242,7 +242,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
     for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
         monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
-    monkeypatch.setattr("epsaudit.tools.testing.frozen.freeze", work)
+    monkeypatch.setattr("epsaudit.tools.testing.freezing.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")
 
 

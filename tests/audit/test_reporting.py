@@ -131,7 +131,7 @@ class TestFigure:
         panels = figures.plot_certified_against_proven(stored, 0.95).axes
         assert sum(len(axes.get_yticks()) for axes in panels) == len(stored)
         assert all(
-            figures.share_of_claim(result).bound < math.inf for result in stored if result.mechanism in front.TELLING
+            figures.share_of_claim(result).bound < math.inf for result in stored if result.mechanism in front.SHOWN
         )
 
     @pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])

@@ -227,7 +227,7 @@ def freeze_test(
     **program: Any,
 ) -> int:
     """``epsaudit freeze``: learn what to count and how to bet, and write a frozen test of one mechanism."""
-    from epsaudit.tools.testing.frozen import freeze  # which sequential audits come with
+    from epsaudit.tools.testing.freezing import freeze  # which sequential audits come with
 
     refuse_unwritable(out)
     if not names and program["program"] is None:

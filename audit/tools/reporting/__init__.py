@@ -1,3 +1,1 @@
-"""Reports: tables, figures, an HTML page, the methods paragraphs of a paper, scripts that reproduce a finding,
-progress.
-"""
+"""Reports: tables, figures, an HTML page, the methods paragraphs of a paper, scripts that reproduce findings."""

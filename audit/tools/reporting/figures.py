@@ -148,8 +148,7 @@ def plot_result(result: Result) -> Figure:
 
 
 def plot_certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
-    """Draw each result as a share of its claim: the certified bound, the one-sided interval above it, and the exact
-    value.
+    """Draw each result as a share of its claim: the certified bound, the one-sided interval and the exact value.
 
     Results that are consistent with their claim have a linear axis, and results that violate it a logarithmic one.
     Values beyond an axis are drawn at its end. The figure is as wide as one column of a paper, unless names are long or
@@ -253,9 +252,7 @@ def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
 
 @styled()
 def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw the trade-off curve of the claim, the excluded region and, if ``exact`` is given, the exact curve of the
-    pair.
-    """
+    """Draw the trade-off curve of the claim, the excluded region and, if ``exact`` is given, the exact curve."""
     figure = new_figure(ONE_COLUMN, 3.4)
     axes = figure.add_subplot()
     polygon = certified_polygon(result)

@@ -198,8 +198,9 @@ def _describe_claims(results: Sequence[Result]) -> str:
 
 
 def _describe_software(results: Sequence[Result]) -> str:
-    """Return the versions of the libraries and the commit as LaTeX text, with a note if the code differed from the
-    commit.
+    """Return the versions of the libraries and the commit as LaTeX text.
+
+    If the code differed from the commit, the text says so.
     """
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
     known = {label: _common_value(results, name) for name, label in labels.items()}

@@ -45,8 +45,9 @@ class Lines:
         self._said = self._began = self._last = clock()
 
     def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
-        """Return a copy with a new start time, because the audit in a worker process starts when the copy arrives
-        there.
+        """Return a copy with a new start time.
+
+        The audit in a worker process starts when the copy arrives there.
         """
         return Lines, self._given
 

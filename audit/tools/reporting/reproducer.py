@@ -106,8 +106,9 @@ class AuditedFunction:
 
     @property
     def title(self) -> str:
-        """Name of the library function that the audited function calls, such as 'diffprivlib.tools.mean', or else its
-        own name.
+        """Name of the library function that the audited function calls, or else its own name.
+
+        For example, 'diffprivlib.tools.mean'.
         """
         with contextlib.suppress(SyntaxError):
             module, origin = ast.parse(self.source), dict[str, str]()
@@ -264,11 +265,10 @@ class Reproducer:
         )
 
     def rerun(self, text: str) -> float | None:
-        """Run the script in the environment of its function and return the p-value of its new runs, or None if it makes
-        none.
+        """Run the script in the environment of its function and return the p-value of its new runs.
 
-        Raises `AuditError` if the script fails, or if the p-value exceeds `MAX_FRESH_P_VALUE`, so that the script shows
-        nothing.
+        Returns None if the script makes no new runs. Raises `AuditError` if the script fails, or if the p-value exceeds
+        `MAX_FRESH_P_VALUE`, so that the script shows nothing.
         """
         if self.function is None or self.omissions():
             return None

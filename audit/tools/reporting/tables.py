@@ -166,8 +166,9 @@ def results_to_latex(results: Sequence[Result], family: float) -> str:
 
 
 def results_to_markdown(results: Sequence[Result], family: float) -> str:
-    """Return the table of results as Markdown, followed by its caption. ``family`` is the confidence of all bounds
-    together.
+    """Return the table of results as Markdown, followed by its caption.
+
+    ``family`` is the confidence of all bounds together.
     """
     return f"{to_markdown(result_rows(results), RESULT_COLUMNS)}\n{caption(results, family)}\n"
 
