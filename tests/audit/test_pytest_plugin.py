@@ -25,8 +25,8 @@ pytest_plugins = ["pytester"]
 NOISY = """
     import pytest
     from hypothesis import given, settings, strategies as st
-    from epsaudit.tools.testing.fixture import terms_of
-    from epsaudit.tools.testing.plugin import ASKER, RUNS
+    from epsaudit.tools.testing.terms import resolve_terms
+    from epsaudit.tools.testing.plugin import CURRENT_TEST, RUNS
 
     def noisy(scale):
         def count(people, size, rng):
@@ -165,16 +165,16 @@ def test_positive_controls(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 3, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 3, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
         given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, given, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, given, RUNS))
 """
 
 

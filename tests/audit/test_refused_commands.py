@@ -240,7 +240,13 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
 
     for name in ("suite.run", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
-    for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
+    for name in (
+        "hunting.hunting.hunt",
+        "reports.load",
+        "verifying.results.read",
+        "scores.audit_counts",
+        "scores.read_scores",
+    ):
         monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
     monkeypatch.setattr("epsaudit.tools.testing.freezing.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")

@@ -106,7 +106,7 @@ FILES = [
     ("no_run.parquet", parquet(included=[1, 0], score=[1.0, 2.0], run=[1, None]), "runs says nothing of row 2"),
     ("repeated.csv", b"included,score,run\n1,0.5,a\n1,0.7,a\n0,0.1,b\n", "Run a has 2 scores, and nothing says which"),
     ("joined.csv", b"included,score,run,canary\n1,1,a,0\n0,2,b,0\n1,1,a,0\n", "Canary 0 is twice in run a"),
-    ("no_such.txt", b"1,2", "ends in '.txt'; .csv, .parquet, .npz, .npy are read"),
+    ("no_such.txt", b"1,2", "ends in '.txt'; it must end in .csv, .parquet, .npz, .npy"),
 ]
 
 

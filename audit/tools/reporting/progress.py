@@ -101,7 +101,7 @@ class Display:
         if self._status is not None:
             self._status.stop()
 
-    def say(self, sentence: str) -> None:
+    def show(self, sentence: str) -> None:
         """Show a sentence. In a log, it is printed only if the last one is at least `LOG_SECONDS` old."""
         now = time.monotonic()
         if self._status is not None:
@@ -120,10 +120,10 @@ class Display:
         lines = None if self._quiet else Lines(name=name)
         if lines is None or self._status is None:
             return lines
-        return None if self._total > 1 else lambda step: self.say(lines.describe(step))
+        return None if self._total > 1 else lambda step: self.show(lines.describe(step))
 
     def finish_one(self) -> None:
         """Count one audit as finished, and show the number of finished audits on a terminal."""
         self._done += 1
         if self._status is not None and self._total > 1:
-            self.say(f"{self._done} of {self._total} audits")
+            self.show(f"{self._done} of {self._total} audits")

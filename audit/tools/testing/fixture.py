@@ -26,15 +26,7 @@ from epsaudit.running.identity import digest
 from epsaudit.running.protocols import Mechanism
 from epsaudit.tools.reporting.tables import WIDTH
 from epsaudit.tools.testing import frozen
-from epsaudit.tools.testing.plugin import (
-    ALARM,
-    CERTIFIED,
-    CURRENT_TEST,
-    PROPERTY,
-    RUNS,
-    SECONDS,
-    option,
-)
+from epsaudit.tools.testing.plugin import ALARM, CERTIFIED, CURRENT_TEST, PROPERTY, RUNS, SECONDS, option
 
 if TYPE_CHECKING:
     from epsaudit.tools.tracing import Trace

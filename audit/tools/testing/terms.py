@@ -14,12 +14,7 @@ from typing import Any
 import pytest
 
 from epsaudit.errors import AuditError
-from epsaudit.tools.testing.plugin import (
-    FALSE_ALARM,
-    SECONDS,
-    check_setting,
-    option,
-)
+from epsaudit.tools.testing.plugin import FALSE_ALARM, SECONDS, check_setting, option
 
 MIN_FALSE_ALARM = 1e-15
 """Smallest false-alarm probability of one check. In floating point, 1 minus a smaller number is hardly different from
