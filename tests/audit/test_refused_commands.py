@@ -240,13 +240,8 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
 
     for name in ("suite.run", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
-    for name in (
-        "hunting.hunting.hunt",
-        "reports.load",
-        "verifying.results.read",
-        "scores.audit_counts",
-        "scores.read_scores",
-    ):
+    loads = "reports.load", "comparing.load", "reproducing.load"
+    for name in ("hunting.hunting.hunt", *loads, "scores.audit_counts", "scores.read_scores"):
         monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
     monkeypatch.setattr("epsaudit.tools.testing.freezing.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")

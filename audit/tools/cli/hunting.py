@@ -151,10 +151,8 @@ def _read_candidates(
     if schema_file is not None:
         schema = read_schema(schema_file)
         adjacency = adjacency or schema.adjacency
-        forms: dict[str, Any] = {
-            "array": "list",
-            "frame": "columns",
-        }  # data are sent in these forms, and the server converts them
+        # data are sent in these forms, and the server converts them
+        forms: dict[str, Any] = {"array": "list", "frame": "columns"}
 
         def describe(values: Any) -> Description:
             nonlocal data

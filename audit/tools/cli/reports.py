@@ -20,9 +20,8 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     """Write the requested documents. ``texts`` maps 'latex', 'markdown', 'csv' and 'methods' to a path, '-' or None."""
     refuse_unwritable(html, figure, *(Path(target) for target in texts.values() if target not in (None, "-")))
     everything = load(file)
-    family = tables.family_confidence(
-        everything
-    )  # that of the whole file, because --only may select results by their outcome
+    # the confidence is that of the whole file, because --only may select results by their outcome
+    family = tables.family_confidence(everything)
     names = matching_names([result.mechanism for result in everything], only, file)
     kept = [result for result in everything if result.mechanism in names]
     asked = {name: target for name, target in texts.items() if target is not None}

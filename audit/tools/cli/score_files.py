@@ -124,10 +124,7 @@ def _two_columns(columns: Columns, file: Path) -> Columns:
         if columns[name].ndim != 1:
             raise AuditError(f"{name} in {file} has shape {columns[name].shape}; give one score for each run.")
     sides = [columns[name] for name in ("in", "out")]
-    if file.suffix.lower() in (
-        ".csv",
-        ".parquet",
-    ):  # these columns have one length; empty cells fill up the shorter one
+    if file.suffix.lower() in (".csv", ".parquet"):  # empty cells fill up the shorter column
         sides = [np.array([one for one in side.tolist() if one not in ("", None)]) for side in sides]
     members = np.repeat([True, False], [len(side) for side in sides])
     values = np.concatenate([_numbers(side, file) for side in sides])

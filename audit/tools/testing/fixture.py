@@ -198,9 +198,8 @@ class PrivacyAudit:
             ran = {**outcome.result.execution, "command": command}
             kept = dataclasses.replace(outcome.result, mechanism=name + terms.which, execution=ran)
             self._config.stash[CERTIFIED][kept.mechanism] = kept
-        print(
-            line := f"{current.item.nodeid}{terms.which}: {outcome.summary}"
-        )  # pytest captures this line and shows it with -rP or after a failure
+        # pytest captures this line and shows it with -rP or after a failure
+        print(line := f"{current.item.nodeid}{terms.which}: {outcome.summary}")
         alarm = 0.0 if must_fail else terms.false_alarm  # a control fails only if an incorrect mechanism is not caught
         current.item.user_properties += [(PROPERTY, line), (ALARM, alarm)]
         if outcome.caught != must_fail:

@@ -139,9 +139,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     With -v, -rP or -rA there is one line for each check, and otherwise only the number of checks.
     """
     reports = itertools.chain.from_iterable(terminalreporter.stats.values())
-    ended = [
-        report for report in reports if getattr(report, "when", "") == "teardown"
-    ]  # the report that contains all properties of a test
+    # the report of the teardown contains all properties of a test
+    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
     told = [said for report in ended for said in report.user_properties]
     lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:

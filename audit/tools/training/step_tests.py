@@ -126,9 +126,8 @@ def run_step_tests(optimiser: Optimiser, accumulates: bool) -> list[Part]:
 
     Returns one `Part` per test, in the order of `PART_ORDER`.
     """
-    optimiser.n_guesses(
-        optimiser.group_size(), optimiser.steps
-    )  # raises an error before any step if there is too little noise
+    # raises an error before any step if there is too little noise
+    optimiser.n_guesses(optimiser.group_size(), optimiser.steps)
     numbers = itertools.count()
     again = (_probe_beside_others, _probe_norms, _probe_influence)
     found = [run_test(optimiser, probe(optimiser, 1), next(numbers)) for probe in again]
