@@ -49,7 +49,7 @@ from epsaudit.tools.hunting.shrinking import rows_of
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.tools.reporting.tables import Column
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 JOINT_CONFIDENCE = 0.999
 """Joint confidence of all verdicts."""
@@ -117,10 +117,11 @@ def answer(rows: Sequence[Mapping[str, Any]]) -> str:
         if found:
             seconds = statistics.median(row["seconds"] for row in found)
             known = [row for row in found if row["records"] is not None and row["parts"] is not None]
-            short = sum(row["records"] <= max(FEW, row["needs"]) and row["parts"] <= PARTS for row in known)
+            short = sum(row["records"] <= max(FEW, row["needs"]) and row["parts"] <= MAX_SIMPLE_PARTS for row in known)
             said[-1] += (
                 f", in {seconds:.0f} seconds of processor time at the median; {short} of them are shrunk to at most "
-                f"{FEW} records, or as many as the bug needs, and events of at most {PARTS} thresholds or outputs"
+                f"{FEW} records, or as many as the bug needs, and events of at most {MAX_SIMPLE_PARTS} thresholds or "
+                "outputs"
             )
         said[-1] += "."
         # older results have no column of scripts
@@ -218,7 +219,7 @@ def _hunt_fields(found: Hunt | None) -> dict[str, Any]:
     first = found.findings[0] if found.findings else None
     rows = rows_of(first.candidate) if first and first.candidate else None
     best = max((one.lower_bound for one in (*(one.result for one in found.findings), *found.audits)), default=None)
-    parts = parts_of(first.result.witness) if first else math.inf
+    parts = count_parts(first.result.witness) if first else math.inf
     return {
         **{name: getattr(found, name) for name in names},
         "audits": len(found.audits),

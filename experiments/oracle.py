@@ -18,7 +18,7 @@ from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.normal_form import Outputs
-from epsaudit.search.selection import Monotone, Score
+from epsaudit.search.scores import Monotone, Score
 
 Floats = NDArray[np.float64]
 CUTS = 300

@@ -17,22 +17,11 @@ from epsaudit.data.neighbours import UNDER
 from epsaudit.results.result import AuditResult
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
-from epsaudit.witnesses.events import (
-    At,
-    Combined,
-    Coordinate,
-    Deviation,
-    Interval,
-    Length,
-    LowestBit,
-    Reduced,
-    Region,
-    Residue,
-    Scaled,
-    Value,
-    Witness,
-    feature_from_dict,
-)
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import Coordinate, Length, NumberAt, Value
+from epsaudit.witnesses.serialisation import feature_from_dict
 
 MARK = """
 from pathlib import Path
@@ -179,13 +168,13 @@ def test_honest_commands_hold(stored, command):
 CODE = "0) or open('ran', 'w') or (0"
 FEATURES = [
     Coordinate(1),
-    At((1, "a")),
+    NumberAt((1, "a")),
     Deviation(Value(), 0.5),
     LowestBit(Coordinate(1)),
     Residue(Value(), 7),
     Scaled(Value(), 2),
-    Combined("+", Coordinate(0), Coordinate(1)),
-    Reduced("sum", 3),
+    Combination("+", Coordinate(0), Coordinate(1)),
+    CoordinateStatistic("sum", 3),
     Length(()),
 ]
 

@@ -27,7 +27,7 @@ from epsaudit.tools.hunting.description import AddRemovePerson, Column, Substitu
 from epsaudit.tools.hunting.hunt import candidate_of, hunt
 from epsaudit.tools.hunting.parameters import Options, candidates
 from epsaudit.tools.hunting.shrinking import rows_of, shrink
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 WITHIN, SYMBOLS = numbers(0, 4), symbols("a", "b")
 
@@ -133,7 +133,7 @@ def test_a_leak_is_found_with_no_pair_given_and_shrunk_to_three_records(function
     sides = finding.candidate.pair.x, finding.candidate.pair.x_prime
     assert sum(map(len, sides)) <= 3
     assert AddRemove().holds(*sides)
-    assert parts_of(finding.result.witness) <= PARTS
+    assert count_parts(finding.result.witness) <= MAX_SIMPLE_PARTS
     assert finding.result.violates_claim
     assert 256 <= finding.result.training_runs <= 20_000
     stored = finding.result.to_dict()

@@ -158,7 +158,7 @@ def test_membership_is_the_same_in_another_process():
     code = (
         "import json, sys\n"
         "from epsaudit.outputs.normal_form import block_from_json\n"
-        "from epsaudit.search import event_from_dict\n"
+        "from epsaudit.witnesses.events import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"
         "print(json.dumps([event_from_dict(event).contains(outputs).tolist() for event in told['events']]))\n"

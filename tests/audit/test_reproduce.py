@@ -20,27 +20,12 @@ from epsaudit.outputs.normal_form import Items, Raised, normal
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.reporting.reproducer import MAX_LINES, AuditedFunction, Reproducer, fill_template
-from epsaudit.witnesses.events import (
-    At,
-    Code,
-    Combined,
-    Contains,
-    Coordinate,
-    Deviation,
-    HasKind,
-    Interval,
-    Length,
-    LowestBit,
-    Reduced,
-    Region,
-    Residue,
-    Scaled,
-    Together,
-    Value,
-    Witness,
-    condition,
-    literal,
-)
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.conditions import write_condition, write_literal
+from epsaudit.witnesses.cross_table import CrossTable
+from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, Value
 
 OWN = """
 import random
@@ -209,24 +194,31 @@ EVENTS = [
     *(Region(Coordinate(i), (Interval(low=0.6, high=2.0),)) for i in range(3)),
     *(
         Region(feature, HALF)
-        for feature in (Deviation(Value(), 1.0), Length(), At(("b",)), Contains(1.0), Contains("a"), Contains((0.0,)))
+        for feature in (
+            Deviation(Value(), 1.0),
+            Length(),
+            NumberAt(("b",)),
+            Contains(1.0),
+            Contains("a"),
+            Contains((0.0,)),
+        )
     ),
     *(Region(HasKind(kind), HALF) for kind in ("string", "mapping", "set")),
-    *(Region(Combined(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
-    *(Region(Combined("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
-    *(Region(Reduced(name, 2), HALF) for name in ("sum", "max", "min", "norm")),
+    *(Region(Combination(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
+    *(Region(Combination("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
+    *(Region(CoordinateStatistic(name, 2), HALF) for name in ("sum", "max", "min", "norm")),
     *(Region(LowestBit(Value()), (Interval(*ends),)) for ends in ((-1.5, 0.5), (-math.inf, -0.5), ())),
     Region(LowestBit(Coordinate(1)), HALF),
     *(Region(Residue(inner, 2), HALF) for inner in (Value(), Coordinate(0), Scaled(Coordinate(1), 1))),
     Region(Scaled(Value(), 1), (Interval(low=8.5),)),
-    Region(Together(Code((0,), (1.0, 2.0)), Contains(2.0), (0.5,), (0.5,)), (Interval(2.5, 3.5),)),
-    Region(Together(Coordinate(0), Coordinate(1), (0.5, 1.5), (1.0,)), (Interval(low=2.5),)),
+    Region(CrossTable(CategoryCode((0,), (1.0, 2.0)), Contains(2.0), (0.5,), (0.5,)), (Interval(2.5, 3.5),)),
+    Region(CrossTable(Coordinate(0), Coordinate(1), (0.5, 1.5), (1.0,)), (Interval(low=2.5),)),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=str)
 def test_a_condition_holds_for_the_outputs_of_its_event(event):
-    text = condition(event)
+    text = write_condition(event)
     names = {"math": math}
     exec(f"{fill_template('helpers.txt', conditions=text)}\ndef holds(y): return bool({text})", names)
     as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normal(y) for y in OUTPUTS]
@@ -242,8 +234,8 @@ def test_values_are_written_as_they_are_read(output):
     if isinstance(output, BaseException) or getattr(output, "ndim", 0) > 1 or isinstance(output, pd.DataFrame):
         return  # of which events write the name, or the numbers in a row
     if not isinstance(output, Decimal):
-        assert repr(normal(eval(literal(output), {"math": math}))) == repr(normal(output))
-    assert repr(normal(eval(literal(normal(output)), {"math": math}))) == repr(normal(output))
+        assert repr(normal(eval(write_literal(output), {"math": math}))) == repr(normal(output))
+    assert repr(normal(eval(write_literal(normal(output)), {"math": math}))) == repr(normal(output))
 
 
 def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):

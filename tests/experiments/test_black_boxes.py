@@ -12,7 +12,7 @@ from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
 from epsaudit.experiments.black_boxes import CLAIM, expert_bound, is_wrong, main, measure, runs_of
 from epsaudit.outputs.normal_form import normal_array, pack
-from epsaudit.search.encoding import Features
+from epsaudit.search.readers import find_features
 
 LEAKY = [box for box in BOXES.values() if box.leaks]
 
@@ -59,7 +59,7 @@ def test_the_rates_of_noisy_events_are_as_computed(box):
 @pytest.mark.parametrize("name", SEEN)
 def test_the_telling_feature_is_looked_at(name):
     sides = [outputs_of(BOXES[name], data, 300) for data in (0, 1)]
-    labels = [feature.label for feature in Features.of(*sides).alone]
+    labels = [feature.label for feature in find_features(*sides).univariate]
     assert SEEN[name] in labels
 
 

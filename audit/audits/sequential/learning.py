@@ -18,7 +18,7 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.normal_form import Outputs, rows_of
 from epsaudit.search import (
-    ANYTHING,
+    FALLBACK_WITNESS,
     Bound,
     CandidateScore,
     Choice,
@@ -32,29 +32,37 @@ from epsaudit.search import (
     candidate_scores,
     encode,
 )
-from epsaudit.search.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
-from epsaudit.search.learning import FromTable, planted
-from epsaudit.search.selection import ERRORS
-from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value, Witness
+from epsaudit.search.candidate import DEFAULT_SD
+from epsaudit.search.classifiers import learn_interactions
+from epsaudit.search.difference_tests import select_most_different
+from epsaudit.search.family import TableFamily
+from epsaudit.search.field_pairs import MAX_COORDINATES_ALL_PAIRS
+from epsaudit.search.limits import MAX_DISTINCT_KNOTS, MIN_OUTPUTS_TO_LEARN
+from epsaudit.search.readers import find_features
+from epsaudit.witnesses.combinations import Combination
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS
+from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Witness
+from epsaudit.witnesses.parts import Coordinate, Value
 
 
 @dataclass(frozen=True)
-class DistanceFromMedian(FromTable):
+class DistanceFromMedian(TableFamily):
     """The family of scores by distance from the median, for outputs that are single numbers and hardly repeat."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        feature = next(iter(data.features.alone), None)
+        feature = next(iter(data.features.univariate), None)
         if not (isinstance(feature, Value) or feature == Coordinate(0)) or data.features.groups:
             return
         numbers = data.numbers(feature)
         known = numbers[np.isfinite(numbers)]
-        if len(data.outputs) == len(data.row) and len(known) >= FEW_VALUES:
-            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], ERRORS)
+        if len(data.outputs) == len(data.row) and len(known) >= MAX_DISTINCT_KNOTS:
+            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], DEFAULT_SD)
 
 
 NUMBERS_TO_CHOOSE, MIN_TO_SCREEN = 80_000, 1_000
-"""[chosen] The features of vectors longer than `MOST_PAIRED` are chosen by this many numbers of each side, and by at
-least this many outputs."""
+"""[chosen] The features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen by this many numbers of each
+side, and by at least this many outputs."""
 N_SINGLE_FEATURES = 4
 """[chosen] Features of long vectors that are scored one by one. More of them cost power against sums and products."""
 RUNNING_CORRELATION = 0.3
@@ -67,7 +75,7 @@ def table_of(
     outputs_prime: Outputs,
     features: Features | None = None,
     *,
-    learnt: bool = False,
+    only_groups: bool = False,
     known: dict[int, Features] | None = None,
 ) -> Encoding:
     """Return the encoded table of outputs.
@@ -78,7 +86,7 @@ def table_of(
         Equally many outputs on x and on x'.
     features : Features, optional
         The features of the table; by default those that a part of the outputs shows to be promising.
-    learnt : bool
+    only_groups : bool
         Whether to find only the features that sums are learnt from, which takes half the time.
     known : dict of int to Features, optional
         The features that were found by a number of outputs; they are used again for up to twice that number. New ones
@@ -87,21 +95,23 @@ def table_of(
     length, known = length_of(outputs), {} if known is None else known
     part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), MIN_TO_SCREEN), len(outputs))
     features = features or next((known[size] for size in known if size <= part <= 2 * size), None)
-    if features is None and length > MOST_PAIRED:
+    if features is None and length > MAX_COORDINATES_ALL_PAIRS:
         # differences of neighbours only if the coordinates look like running sums, and few single features
         some, some_prime = outputs[:part], outputs_prime[:part]
-        features = Features.of(some, some_prime, learnt=learnt)
-        alone = tuple(screen(features.alone, some, some_prime, N_SINGLE_FEATURES))
+        features = find_features(some, some_prime, only_groups=only_groups)
+        univariate = tuple(select_most_different(features.univariate, some, some_prime, N_SINGLE_FEATURES))
         rows = np.nan_to_num(np.asarray(rows_of(some), float), posinf=0.0, neginf=0.0)
         ranks = np.sign(rows - np.median(rows, axis=0))
         running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > RUNNING_CORRELATION
         groups = features.groups
-        if not running and any(isinstance(one, Combined) for one in groups[1]):
+        if not running and any(isinstance(one, Combination) for one in groups[1]):
             groups = (groups[0], (), *groups[2:])
-        features = replace(features, alone=alone, groups=groups, alike=features.alike if running else 1)
-        if not learnt:
+        features = replace(
+            features, univariate=univariate, groups=groups, n_ordered=features.n_ordered if running else 1
+        )
+        if not only_groups:
             known[part] = features
-    return encode(outputs, outputs_prime, features, learnt=learnt)
+    return encode(outputs, outputs_prime, features, only_groups=only_groups)
 
 
 def length_of(outputs: Outputs) -> int:
@@ -154,10 +164,10 @@ class Growth:
     points: Sequence[tuple[float, float]]
     more_wrong: float = 0.0
 
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> list[Choice]:
-        """Return the best event of a candidate at each point; log odds are lowered by ``errors`` standard errors."""
+    def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
+        """Return the best event of a candidate at each point; log odds are lowered by ``n_errors`` standard errors."""
         found = []
-        for upper, lower, correct, wrong in candidate.rates(errors):
+        for upper, lower, correct, wrong in candidate.rates(n_errors):
             wrong = wrong + self.more_wrong / candidate.size
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
             for epsilon, delta in self.points:
@@ -222,12 +232,12 @@ class Learner:
                     candidates += candidate_scores([family], *table.sides, table)
                     continue
                 candidates += sums
-                few = length_of(outputs) <= MOST_PAIRED
+                few = length_of(outputs) <= MAX_COORDINATES_ALL_PAIRS
                 if family.trees and few and fastest(candidates := promising(candidates, claim), claim) is not None:
                     # Boosting takes most of the time, and some of the many sums of long vectors are promising by luck.
                     # The sum is judged by the outputs that it was fitted to, so trees have to be a little better.
                     odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
-                    candidates += planted(table, odds=odds)
+                    candidates += learn_interactions(table, odds=odds)
             candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:
@@ -254,7 +264,10 @@ class Learner:
         vectors count jointly. The event stays when the strategy has learnt from as many runs as it may.
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
-        many, turn = length_of(outputs) > MOST_PAIRED and outputs.size > ENOUGH_NUMBERS, self.made % LEARN_EVERY
+        many, turn = (
+            length_of(outputs) > MAX_COORDINATES_ALL_PAIRS and outputs.size > ENOUGH_NUMBERS,
+            self.made % LEARN_EVERY,
+        )
         if last is not None and (last.past >= 2 * MAX_FOR_AGGRESSIVE or (many and turn)):
             return plan_with(last.witness, claim, outputs, outputs_prime) if last.past else last
         size = min(len(outputs), len(outputs_prime), MAX_FOR_AGGRESSIVE)
@@ -262,10 +275,13 @@ class Learner:
             return no_bet(claim)
         if data is None:
             features = self._features if many else None
-            sides, learnt = (outputs[:size], outputs_prime[:size]), length_of(outputs) > 1 and size >= LEAST_TO_LEARN
-            data = table_of(*sides, features, learnt=learnt)  # no single features besides the sums
+            sides, only_groups = (
+                (outputs[:size], outputs_prime[:size]),
+                length_of(outputs) > 1 and size >= MIN_OUTPUTS_TO_LEARN,
+            )
+            data = table_of(*sides, features, only_groups=only_groups)  # no single features besides the sums
             sums = list(SUMS.candidates(data))
-            if learnt and not sums:
+            if only_groups and not sums:
                 data = table_of(*sides, features)
         candidates = sums or candidate_scores(self.simple, *data.sides, data)
         witness = most_telling(promising(candidates, claim), claim)
@@ -287,7 +303,7 @@ def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[Candid
             over = right - ratio * wrong - one.size * delta[:, None]
             far = over / np.sqrt(right + ratio**2 * wrong + 1.0)
             lead += np.maximum(far.max(axis=(1, 2)), 0.0) ** 2
-        lead[:] = np.sqrt(lead) - one.errors
+        lead[:] = np.sqrt(lead) - one.n_errors
     best = np.argsort(-leads, axis=0, kind="stable")[:N_PROMISING]
     return [candidates[place] for place in np.unique(best)]
 
@@ -296,7 +312,7 @@ def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: floa
     """Return the event with the greatest growth, or the greatest difference if none grows; None if there is none."""
     candidates = list(candidates)
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0, parts=parts)
+        choice = best_of(candidates, Growth(points, more_wrong=1.0), n_errors=0.0, parts=parts)
         if choice.predicted > 0.0:
             return choice.witness
     return None
@@ -307,7 +323,7 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
     candidates = candidate_scores((Tails(), DistanceFromMedian(), LikelihoodRatio()), *data.sides, data)
-    return most_telling(candidates, claim, parts=PARTS)
+    return most_telling(candidates, claim, parts=MAX_SIMPLE_PARTS)
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
@@ -318,7 +334,7 @@ def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | Non
 
 def no_bet(claim: Claim) -> Plan:
     """Return the plan that bets nothing, which is used before there are outputs."""
-    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
+    return Plan(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
 def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:

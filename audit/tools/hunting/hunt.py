@@ -54,7 +54,7 @@ from epsaudit.tools.hunting.description import LONGEST_NOTE, AsChecked, Candidat
 from epsaudit.tools.hunting.parameters import Options, Values, description_at
 from epsaudit.tools.hunting.ranking import promise
 from epsaudit.tools.hunting.shrinking import alone, candidate_with, edge_of, rows_of, shrink
-from epsaudit.witnesses.events import LONGEST, PARTS
+from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS
 
 RUNS = 128
 """Runs of a candidate on each side that the screen ranks it by; where time is limited, slow ones get fewer."""
@@ -840,7 +840,7 @@ class _Hunting:
             scores = list(candidate_scores(spec.families, *outputs))
         sizes = sorted({min(LEAST_RUNS << k, most) for k in range(most.bit_length())})
         sizes = [runs for runs in sizes if runs <= affordable / 2.0]
-        for parts in (PARTS, LONGEST, math.inf):  # that read well, that a script counts, any
+        for parts in (MAX_SIMPLE_PARTS, MAX_CONDITION_LENGTH, math.inf):  # that read well, that a script counts, any
             choose = functools.cache(
                 lambda runs, parts=parts: best_of(scores, Bound(claim, runs, confidence), parts=parts)
             )

@@ -11,10 +11,10 @@ import numpy as np
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.normal_form import Codes, Floats, Outputs
 from epsaudit.search import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, candidate_scores
-from epsaudit.search.selection import LEVELS, CandidateScore
+from epsaudit.search.candidate import MAX_THRESHOLDS, CandidateScore
 
 CHEAP: tuple[Family, ...] = (Tails(), LikelihoodRatio())
-CHANCE = 0.3 / LEVELS
+CHANCE = 0.3 / MAX_THRESHOLDS
 """[measured] That an event's own counts mislead, which pays for the choice among its thresholds. Of integer counts with
 exactly the noise claimed, 32 runs a side promise 0.3 of the claim at the median and 1.2 at most, of outputs that are
 perfectly apart 2.4; predictions smoothed for an audit, whose errors are lowered by a quarter, say 1.2, 2.7 and 1.0."""
@@ -23,7 +23,7 @@ perfectly apart 2.4; predictions smoothed for an audit, whose errors are lowered
 class _AsSeen(CandidateScore):
     """A score whose events are expected to give what they gave: tails, each with its complement, and opposite ones."""
 
-    def rates(self, errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
+    def rates(self, n_errors: float | None = None) -> list[tuple[Codes, Codes, Floats, Floats]]:
         levels = np.arange(len(self.thresholds))
         none, half = np.full(len(levels), -1), (len(levels) + 1) // 2
         over, under = np.append(levels[1:], levels[half:]), np.append(levels[:-1], levels[::-1][half:])
@@ -31,7 +31,7 @@ class _AsSeen(CandidateScore):
         return [(*one, *self.rates_of(*one)) for one in events]
 
     def rates_of(
-        self, upper: Codes, lower: Codes, errors: float | None = None, own: float = 0.0
+        self, upper: Codes, lower: Codes, n_errors: float | None = None, own_errors: float = 0.0
     ) -> tuple[Floats, Floats]:
         on_upper, on_lower = (np.pad(tails, ((0, 0), (0, 1))) for tails in (self.upper, self.lower[::-1]))
         correct, wrong = (on_upper[:, upper] + on_lower[:, lower]) / self.size  # the last is no event

@@ -32,7 +32,7 @@ from epsaudit.text import SYMBOLS, latex, plain, visible
 from epsaudit.tools.reporting.figures import Floats, add_kinks, certified_polygon
 from epsaudit.tools.reporting.reproducer import template_environment
 from epsaudit.tools.reporting.tables import caption, privacy_definition
-from epsaudit.witnesses.events import Additive, Tree
+from epsaudit.witnesses.learnt import Additive, Tree
 
 STRIP_WIDTH = 320.0
 """Width in pixels of the strip on a result's card that shows bound, claim and exact value."""

@@ -32,7 +32,7 @@ from epsaudit.errors import AuditError, cause_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.reporting.tables import describe_pair
-from epsaudit.witnesses.events import NotShort, condition, literal
+from epsaudit.witnesses.conditions import NoShortCondition, write_condition, write_literal
 
 MAX_LINES = 60
 """Maximum number of lines of a script, so that its recipient reads it before running it."""
@@ -194,7 +194,7 @@ class Reproducer:
             found.append("The datasets are not known whole: give them as JSON.")
         try:
             self._body()
-        except NotShort as reason:
+        except NoShortCondition as reason:
             found.append(f"It does not count afresh, for {reason}; epsaudit recount does.")
         return found
 
@@ -290,16 +290,18 @@ class Reproducer:
     def _body(self) -> dict[str, Any]:
         """Return the code fragments of a script: the datasets, the arguments and the conditions of both guesses.
 
-        Raises `NotShort` if one of them would be too long.
+        Raises `NoShortCondition` if one of them would be too long.
         """
         witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function
         events = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
-        guesses = {name: condition(event) for name, event in events.items() if event is not None}
-        x, x_prime = literal(pair.x), literal(pair.x_prime)
+        guesses = {name: write_condition(event) for name, event in events.items() if event is not None}
+        x, x_prime = write_literal(pair.x), write_literal(pair.x_prime)
         if max(len(x), len(x_prime)) > 1_000:
-            raise NotShort("the datasets are too long to print")
+            raise NoShortCondition("the datasets are too long to print")
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
-        given = [f", {name}={literal(value)}" for name, value in (function.parameters if function else {}).items()]
+        given = [
+            f", {name}={write_literal(value)}" for name, value in (function.parameters if function else {}).items()
+        ]
         given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
         return {
             "x": x,

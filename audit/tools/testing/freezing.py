@@ -24,10 +24,15 @@ from epsaudit.running.programs import dataset_to_json
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
 from epsaudit.running.streams import entropy
-from epsaudit.search import ANYTHING, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
-from epsaudit.search.selection import RANK, Monotone, PiecewiseRatio
+from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
+from epsaudit.search.scores import Monotone, PiecewiseRatio
+from epsaudit.search.selection import choice_rank
 from epsaudit.tools.testing.frozen import SPECIAL_VALUES, FrozenTest, IntervalEnds
-from epsaudit.witnesses.events import Additive, Combined, Coordinate, Event, Feature, Reduced, Region, Value
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.events import Event, Region
+from epsaudit.witnesses.feature import Feature
+from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.parts import Coordinate, Value
 
 EXPECTED_SHARE = 0.1
 """The event is chosen for the largest predicted bound after this share of the runs of the test."""
@@ -66,17 +71,17 @@ def freeze(
         value = written(values_of(shown[:1])[0])
         raise AuditError(f"{name} gives {value}; a frozen test reads numbers, and vectors of numbers of one length.")
     soon = Bound(claim, max(int(EXPECTED_SHARE * runs), 2), 1.0 - false_alarm)
-    best = Choice(ANYTHING, MembershipGame(), 0.0, 0.0)
+    best = Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0)
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
         atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
         numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # an interval cannot contain NaN
         in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _terms(one.score.feature)[1]
         for choice in soon.choices(one) if in_terms else ():
-            better = RANK(choice) > (best.predicted * (1.0 + one.margin), best.significance)
+            better = choice_rank(choice) > (best.predicted * (1.0 + one.margin), best.significance)
             if better and isinstance(choice.certificate, MembershipGame):
                 best = choice
     witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
-    if witness is ANYTHING or not isinstance(event, Region):
+    if witness is FALLBACK_WITNESS or not isinstance(event, Region):
         what = "intervals of a coordinate, of a sum, difference or maximum, or of a sum of piecewise linear terms"
         raise AuditError(f"Nothing tells the two datasets apart that a frozen test can write down: {what}.")
     combine, terms = _terms(event.feature)
@@ -111,9 +116,9 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     match feature:
         case Value() | Coordinate():
             slopes = {getattr(feature, "index", 0): 1.0}
-        case Reduced("sum" | "max" as combine, length):
+        case CoordinateStatistic("sum" | "max" as combine, length):
             slopes = dict.fromkeys(range(length), 1.0)
-        case Combined("+" | "-" as sign, Coordinate(first), Coordinate(second)):
+        case Combination("+" | "-" as sign, Coordinate(first), Coordinate(second)):
             slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
         case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
             listed: list[dict[str, Any]] = []

@@ -1,0 +1,55 @@
+"""The interface of a feature: one number that is read off each output.
+
+A feature is the output itself, a part of it, its kind, its last digits, a combination of parts, or a learnt score. It
+accepts outputs of any kind and returns one float for each, NaN where there is none. New features are dataclasses that
+are listed in `epsaudit.witnesses.serialisation`, so that stored results can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from epsaudit.outputs.normal_form import (
+    Outputs,
+    written,
+)
+from epsaudit.outputs.readings import Reading
+
+
+class Feature(Protocol):
+    """A number that is read off each output. Features are frozen dataclasses that can be written to JSON."""
+
+    @property
+    def label(self) -> str:
+        """How the number is written in an event, for example 'y[0]'."""
+
+    def __call__(self, outputs: Outputs) -> NDArray[Any]:
+        """Return the number of each output, shape (size,), float64; NaN where an output has no such number."""
+
+
+Path = tuple[Hashable, ...]
+"""Where a part lies inside an output: the positions, keys and readings that lead to it."""
+OPTIONAL_FIELD = {"later": True}
+"""Metadata of a field that was added after the first files were written. Its default value is not written, so that
+older files stay valid."""
+
+
+def path_label(path: Path) -> str:
+    """Return the text of a path as an expression in y, for example 'y[0][name]'."""
+    label = "y"
+    for step in path:
+        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{written(step)}]"
+    return label
+
+
+class FormattedLabel:
+    """A feature whose label is its ``form``, a format string. ``0`` stands for the feature, ``place`` for its path."""
+
+    form = "y"
+
+    @property
+    def label(self) -> str:
+        return self.form.format(self, place=path_label(getattr(self, "path", ())))
