@@ -180,7 +180,7 @@ ABSURD = [
     ('"coordinates": 1', '"coordinates": 1000000000', None),
     ('"coordinates": 1', f'"coordinates": {10**30}', None),
     ('"coordinate": 0', '"coordinate": 999999999', "a term reads coordinate 999999999 of 1"),
-    ('"learnt": [27698, 10312, 11990]', '"learnt": [0, 0, 0]', "was learnt from no runs"),
+    ('"learnt": [27698, 10312, 11990]', '"learnt": [0, 0, 0]', "counts no runs"),
     ('"learnt": [27698, 10312, 11990]', f'"learnt": [{10**400}, 0, 0]', "int too large"),
     ('"runs": 20000', f'"runs": {10**400}', "int too large"),
     ('"x": ["ann"]', f'"x": {"[" * 100_000}', "nested too deeply"),

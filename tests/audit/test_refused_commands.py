@@ -187,7 +187,7 @@ def test_programs_that_fail(child, says, here, capsys):
 OTHERS = [
     ("", "Missing command"),
     ("aduit", "No such command 'aduit'. Did you mean 'audit'?"),
-    ("list nothing-of-the-kind", "Nothing that is listed matches 'nothing-of-the-kind'"),
+    ("list nothing-of-the-kind", "No name matches 'nothing-of-the-kind'"),
     ("list laplas", "Did you mean 'laplace'"),
     ("list --library nothing", "'nothing' is not a library"),
     ("report", "Missing argument 'RESULT.json'"),
@@ -195,7 +195,7 @@ OTHERS = [
     ("report empty.json --markdown", "empty.json is empty; a result file holds what --out wrote"),
     ("verify empty.json", "empty.json is empty"),
     ("recount empty.json --out new.json", "empty.json is empty"),
-    ("report none.json --markdown", "none.json has no results"),
+    ("report none.json --markdown", "none.json contains no results"),
     ("report none.json --kind pie", "'pie' is not one of"),
     ("verify nowhere.json", "nowhere.json cannot be read"),
     ("compare none.json nowhere.json", "nowhere.json cannot be read"),

@@ -304,7 +304,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("text", "more", "sentence"),
         [
-            ("included,score\nmaybe,1\n", [], "A member is 'maybe'"),
+            ("included,score\nmaybe,1\n", [], "A value of included is 'maybe'"),
             ("included,score\n1,high\n", [], "A score in"),
             ("included,loss\n1,2\n", [], "has no column 'score'; it has 'included', 'loss'. See --names"),
             ("included,score\n1\n", [], "has rows of other lengths"),

@@ -60,10 +60,11 @@ def audit(
     missing: list[str] = []
     if library:
         if numbers or any(value for name, value in program.items() if name != "timeout"):
-            other = "--command and what goes with it are another way"
-            raise AuditError(f"--library knows its programs, pairs and claims; {other}.")
+            raise AuditError(
+                "--library already contains programs, pairs and claims; leave out --command and its options."
+            )
         if cluster is not None:
-            raise AuditError("--library runs in environments of this machine; it does not go with --cluster.")
+            raise AuditError("--library runs on this machine and cannot be combined with --cluster; leave out one.")
         entries: list[Entry] = []
         found = [registry.library(name) for name in dict.fromkeys(library)]
         for one, rows in zip(found, matching(found, names).values(), strict=True):

@@ -30,7 +30,9 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
     for note in drift.notes():
         printer(silent)(note)
     if not rows:
-        raise AuditError(f"Nothing in {new} can be compared with {old}.")
+        raise AuditError(
+            f"{new} and {old} have no results in common; give two files with results of the same mechanisms."
+        )
     print_json(as_json, dataclasses.asdict(drift))
     return SURPRISED if drift.moved else AS_EXPECTED
 
@@ -43,7 +45,7 @@ def recount(
     root = entropy(seed)
     known = [result for result in load(old) if isinstance(result, AuditResult)]
     if not known:
-        raise AuditError(f"{old} has no result of an audit of fixed size; only their events are counted again.")
+        raise AuditError(f"{old} has no result of an audit of fixed size; only such results can be recounted.")
     if mechanism is None:
         refuse_to_import([result.mechanism for result in known], old, run)
     entries = {result.mechanism: chosen([mechanism or result.mechanism])[0] for result in known}

@@ -40,7 +40,7 @@ def freeze_test(
     else:
         entries = read_entries(names, numbers=numbers, **program)
         if len(entries) != 1:
-            raise AuditError(f"freeze takes one mechanism at a time; these are {len(entries)}.")
+            raise AuditError(f"freeze takes one mechanism, and these are {len(entries)}; give one name.")
         mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
     root, trials = entropy(seed), check_trials(trials, "--trials")
     test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)

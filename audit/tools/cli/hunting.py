@@ -69,11 +69,13 @@ def hunt(
     if out is not None:
         refuse_unwritable(out / "hunt.json")
     if len(words) not in (1, 2):
-        raise AuditError(f"hunt takes an environment and module:function, or this alone; these are {len(words)} words.")
+        raise AuditError(
+            f"hunt takes module:function, or an environment and module:function; {len(words)} words were given."
+        )
     environment, function = words if len(words) == 2 else (None, words[0])
     described = (asked.pop(name) for name in ("schema", "pair", "parameters", "adjacency", "data"))
     if claim is not None and numbers:
-        raise AuditError("Give either --claim, which reads what the library states, or the numbers of a claim.")
+        raise AuditError("Give either --claim, which reads the claim from the library, or the numbers of a claim.")
     claimed: Any = None if claim is not None else required_claim(numbers, "A hunt")
     known, describe, relation, form = _read_candidates(*described)
     if claim is not None:

@@ -23,7 +23,7 @@ def list_mechanisms(pattern: str | None, *, long: bool, library: str | None, as_
     names = [row.name for rows in groups.values() for row in rows]
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
-        raise AuditError(f"Nothing that is listed matches {pattern!r}.{meant(pattern, names)}")
+        raise AuditError(f"No name matches {pattern!r}.{meant(pattern, names)}")
     show, listed, first = printer(quiet or as_json), [], max(map(len, kept), default=0)
     for heading, rows in groups.items():
         shown = [row for row in rows if row.name in kept]

@@ -51,7 +51,7 @@ def reproduce(
     names = matching_names([result.mechanism for result in everything], [name] if name else [], file)
     kept = [result for result in everything if result.mechanism in names]
     if len(kept) > 1:
-        raise AuditError(f"{file} has {len(kept)} such results; name one of {', '.join(map(repr, names))}.")
+        raise AuditError(f"{file} has {len(kept)} such results; give one of the names {', '.join(map(repr, names))}.")
     result: Any = kept[0]  # the reproducer refuses results of other kinds
     words, pairs = _recorded_function(result.execution.get("command", ""))
     if function is not None:

@@ -19,7 +19,7 @@ def matching_names(names: Sequence[str], patterns: Sequence[str], file: Path) ->
         if not fnmatch.filter(names, pattern):
             raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
     if not names:
-        raise AuditError(f"{file} has no results.")
+        raise AuditError(f"{file} contains no results.")
     return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]
 
 

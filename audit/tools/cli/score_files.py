@@ -139,7 +139,7 @@ def membership(column: Column, file: Path) -> NDArray[np.bool_]:
     if unknown := next((word for word in words if word not in IN), None):
         order = f" An .npy has its columns in the order {', '.join(MATRIX)}." if file.suffix.lower() == ".npy" else ""
         said = clipped(repr(unknown), QUOTED)
-        raise AuditError(f"A member is {said}; it must be one of {', '.join(IN)}.{order}")
+        raise AuditError(f"A value of included is {said}; it must be one of {', '.join(IN)}.{order}")
     return np.array([IN.get(word, False) for word in words], bool)
 
 
@@ -179,7 +179,7 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
     except OSError as error:
         raise AuditError(f"{file} cannot be read: {error.strerror or error}.") from None
     except MemoryError:
-        raise AuditError(f"{file} cannot be read: it says that it holds more than there is memory for.") from None
+        raise AuditError(f"{file} cannot be read: there is not enough memory for the size that it states.") from None
     except BaseException as error:
         if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == PANIC):
             raise
@@ -197,6 +197,7 @@ def _as_text(column: Column) -> Column:
 
 
 def _read_csv(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of a CSV file as text. The first line contains their names."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
     head, *rows = rows or [[]]
@@ -205,11 +206,12 @@ def _read_csv(file: Path) -> tuple[Columns, list[str]]:
     if not rows:
         raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {LAYOUT}.")
     if any(len(row) != len(head) for row in rows):
-        raise AuditError(f"{file} has rows of other lengths than its head, which names {len(head)} columns.")
+        raise AuditError(f"{file} has rows of different lengths; its first line names {len(head)} columns.")
     return {name: np.array(column, object) for name, column in zip(head, zip(*rows, strict=True), strict=True)}, []
 
 
 def _read_parquet(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of a Parquet file."""
     with needs("parquet"):
         import polars
     with _silenced():
@@ -234,21 +236,23 @@ def _silenced() -> Iterator[None]:
 
 
 def _read_npz(file: Path) -> tuple[Columns, list[str]]:
+    """Return the arrays of an .npz file."""
     if not zipfile.is_zipfile(file):
-        raise AuditError(f"{file} is not an .npz file of numpy, or is cut off.")
+        raise AuditError(f"{file} is not a numpy .npz file, or is truncated.")
     with np.load(file, allow_pickle=False) as found:
         if twice := [name for name, times in Counter(found.files).items() if times > 1]:
             raise AuditError(f"{file} has {twice[0]!r} more than once.")
         columns = {name: found[name] for name in found.files}
     if other := [name for name, column in columns.items() if not isinstance(column, np.ndarray)]:
-        raise AuditError(f"{file} holds {other[0]!r}, which is not an array of numpy.")
+        raise AuditError(f"{file} contains {other[0]!r}, which is not a numpy array.")
     return columns, []
 
 
 def _read_npy(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of an .npy file, with a note if they have no names."""
     with file.open("rb") as stream:
         if stream.read(6) != b"\x93NUMPY":
-            raise AuditError(f"{file} is not an .npy file of numpy.")
+            raise AuditError(f"{file} is not a numpy .npy file.")
     found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapping fails early if the file is too short
     if found.dtype.names:
         return {name: found[name] for name in found.dtype.names}, []

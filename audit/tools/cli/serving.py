@@ -18,5 +18,5 @@ def serve(function: str | None, parameters: str | None, *, python: str | None, d
         return AS_EXPECTED
     python = python or sys.executable
     if shutil.which(python) is None:
-        raise AuditError(f"--python is {python!r}, which is no program that may be run.")
+        raise AuditError(f"--python is {python!r}, which is not an executable program; give a Python interpreter.")
     os.execvp(python, [python, server.__file__, function, parameters or "{}", "--data", data, *["--fresh"] * fresh])

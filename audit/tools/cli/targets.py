@@ -41,7 +41,9 @@ def read_entries(
     """
     if program is None:
         if pair or numbers:
-            raise AuditError("--pair and the claim's numbers go with --command; other mechanisms know their own.")
+            raise AuditError(
+                "--pair and the numbers of a claim are only for --command; other mechanisms have their own."
+            )
         return chosen(names, by_value=by_value)
     if names:
         raise AuditError(f"Give either --command or names, not both ({names[0]!r}).")

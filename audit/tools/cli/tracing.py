@@ -36,7 +36,7 @@ def trace_function(
 
     if len(words) not in (1, 2):
         raise AuditError(
-            f"trace takes an environment and module:function, or this alone; these are {len(words)} words."
+            f"trace takes module:function, or an environment and module:function; {len(words)} words were given."
         )
     python, function = words if len(words) == 2 else (None, words[0])
     how: Any = {"claim": required_claim(numbers, "A trace") if numbers or certify else None, "seed": seed}

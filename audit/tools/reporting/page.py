@@ -149,7 +149,7 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     Raises `AuditError` if there are no results.
     """
     if not results:
-        raise AuditError("There are no results to describe.")
+        raise AuditError("There are no results to describe; give at least one.")
     environment = template_environment(**DELIMITERS)
     environment.filters |= {"latex": latex, "span": _format_range, "kind": lambda claim: type(claim).__name__}
     fixed = [result for result in results if isinstance(result, AuditResult)]

@@ -159,7 +159,7 @@ class Reproducer:
     def __post_init__(self) -> None:
         if not isinstance(self.result, AuditResult | SequentialResult):
             said = f"{self.result.mechanism} is a {type(self.result).__name__}"
-            raise AuditError(f"{said}; a reproducer is made of an audit on pairs of datasets.")
+            raise AuditError(f"{said}; only audits on pairs of datasets can be reproduced by a script.")
         if not self.result.violates_claim:
             name, exact = self.result.mechanism, self.result.exact
             if exact is not None and exact > self.result.proven:
@@ -191,11 +191,11 @@ class Reproducer:
         if self.function is None:
             found.append("The function is not known; give it as MODULE:FUNCTION.")
         if self.pair is None:
-            found.append("The datasets are not known whole: give them as JSON.")
+            found.append("The datasets are not known completely; give them as JSON.")
         try:
             self._body()
         except NoShortCondition as reason:
-            found.append(f"It does not count afresh, for {reason}; epsaudit recount does.")
+            found.append(f"The script makes no new runs, because {reason}; use epsaudit recount for that.")
         return found
 
     def script(self) -> str:
@@ -243,7 +243,9 @@ class Reproducer:
             )
             if len(text.splitlines()) <= MAX_LINES:
                 return text
-        raise AuditError(f"The script of {result.mechanism} has over {MAX_LINES} lines.")
+        raise AuditError(
+            f"The script of {result.mechanism} would have more than {MAX_LINES} lines; its conditions are too long."
+        )
 
     def issue(self) -> str:
         """Return the text of an issue in Markdown. It leaves out the parts that `omissions` names."""

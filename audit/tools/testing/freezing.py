@@ -69,7 +69,7 @@ def freeze(
     if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
         value = written(values_of(shown[:1])[0])
-        raise AuditError(f"{name} gives {value}; a frozen test reads numbers, and vectors of numbers of one length.")
+        raise AuditError(f"{name} returns {value}; a frozen test needs numbers, or vectors of numbers of one length.")
     soon = Bound(claim, max(int(EXPECTED_SHARE * runs), 2), 1.0 - false_alarm)
     best = Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0)
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
@@ -83,7 +83,9 @@ def freeze(
     witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
     if witness is FALLBACK_WITNESS or not isinstance(event, Region):
         what = "intervals of a coordinate, of a sum, difference or maximum, or of a sum of piecewise linear terms"
-        raise AuditError(f"Nothing tells the two datasets apart that a frozen test can write down: {what}.")
+        raise AuditError(
+            f"No event that a frozen test can contain tells the two datasets apart. Such events are {what}."
+        )
     combine, terms = _terms(event.feature)
     at, slack = best.certificate.point(claim)
     test = FrozenTest(

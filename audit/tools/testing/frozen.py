@@ -263,7 +263,9 @@ def read(path: str | Path) -> FrozenTest:
     if sum(weight for _, weight in test.bets) > 1.0 + 1e-9:
         raise AuditError(f"{path} has bets whose weights sum to more than 1; the sum must be at most 1.")
     if not sum(test.learnt):
-        raise AuditError(f"{path} was learnt from no runs: learnt counts the right, wrong and missing guesses.")
+        raise AuditError(
+            f"learnt in {path} counts no runs; it must contain the numbers of correct, wrong and missing guesses."
+        )
     return test
 
 

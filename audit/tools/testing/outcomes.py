@@ -25,8 +25,8 @@ from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.terms import Terms
 
 MIN_DETECTABLE = 0.1
-"""If half of the noise would give a smaller parameter than this, a check must detect only this value; it concerns
-claims near 0. The same value is used in `epsaudit.audits.sequential.record`."""
+"""A check warns if it could not have detected that half of the noise is missing. For claims near 0, it need only be
+able to detect this value of the parameter, as in `epsaudit.audits.sequential.record`."""
 SHRINKING_SECONDS = 5.0
 """[chosen] Time limit in seconds for a failing check to look for a simpler pair of its strategy."""
 

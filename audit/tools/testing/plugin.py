@@ -31,12 +31,12 @@ FALSE_ALARM = 1e-6
 three years."""
 PROPERTY, ALARM = "privacy_audit", "privacy_audit_false_alarm"
 OPTIONS = {
-    "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
-    "seconds": f"most seconds for one check (default {SECONDS:g})",
-    "false-alarm": f"probability that a right mechanism fails a test (default {FALSE_ALARM:g})",
-    "seed": "mixed into every test's own seed, for a second opinion (default 0)",
+    "runs": f"maximum number of runs of a mechanism in one check (default {RUNS:,})",
+    "seconds": f"time limit of one check in seconds (default {SECONDS:g})",
+    "false-alarm": f"maximum probability that a correct mechanism fails a test (default {FALSE_ALARM:g})",
+    "seed": "number that changes the seed of every test, for a second opinion (default 0)",
 }
-REPORT = "write what this session's checks certified to FILE, for epsaudit report, verify, compare and reproduce"
+REPORT = "write the results of all checks to FILE, for epsaudit report, verify, compare and reproduce"
 
 
 @dataclass

@@ -341,10 +341,12 @@ class _Training:
         self.reference: Any = None
         self.name = name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
         if not callable(fit):
-            raise AuditError(f"{fit!r} does not train; give a function (features, targets, rng) -> model.")
+            raise AuditError(f"{fit!r} is not callable; give a function (features, targets, rng) -> model.")
         self.randomness_argument, self.fresh_randomness = randomness_argument_of(fit, ARGUMENTS), fresh_randomness
         if len(self.features) != len(self.targets) or len(self.targets) == 0:
-            raise AuditError(f"The data have {len(self.features)} features and {len(self.targets)} targets.")
+            raise AuditError(
+                f"The data have {len(self.features)} features and {len(self.targets)} targets; give equal numbers."
+            )
         if iterates not in ("last", "all"):
             raise AuditError(f"iterates is {iterates!r}; it must be 'last' or 'all'.")
         if isinstance(score, str):
@@ -362,14 +364,20 @@ class _Training:
         if canaries.gradients is None:
             if np.shape(canaries.features)[1:] != self.features.shape[1:]:
                 there, here = np.shape(canaries.features)[1:], self.features.shape[1:]
-                raise AuditError(f"A canary's features have shape {there}; those of the data have {here}.")
+                raise AuditError(
+                    f"A canary's features have shape {there}, and those of the data {here}; both must be equal."
+                )
             return
         if score in ("loss", "reference"):
             raise AuditError(f"{canaries.kind} canaries are gradients, which have no loss; give score='gradient'.")
         if "gradients" not in inspect.signature(fit).parameters:
-            raise AuditError(f"{canaries.kind} canaries are gradients; {name} takes no gradients=.")
+            raise AuditError(
+                f"{canaries.kind} canaries are gradients, and {name} takes no gradients=; add this parameter."
+            )
         if (own := getattr(fit, "dimensions", None)) not in (None, canaries.gradients.shape[1]):
-            raise AuditError(f"The canaries have {canaries.gradients.shape[1]} dimensions; {name} has {own}.")
+            raise AuditError(
+                f"The canaries have {canaries.gradients.shape[1]} dimensions and {name} has {own}; both must be equal."
+            )
 
     def check_restart(self) -> None:
         """Raise `AuditError` if training runs after a restart might repeat the noise of earlier runs, as `audit` does.

@@ -38,9 +38,10 @@ class Canaries:
     def __post_init__(self) -> None:
         records = self.features is not None and self.targets is not None
         if records == (self.gradients is not None):
-            raise AuditError(f"{self.kind} canaries must be features and targets, or gradients in their place.")
+            raise AuditError(f"{self.kind} canaries must have either features and targets, or gradients.")
         if records and len(np.asarray(self.features)) != len(np.asarray(self.targets)):
-            raise AuditError(f"{self.kind} canaries have targets other in number than features.")
+            sizes = f"{len(self.features)} features and {len(self.targets)} targets"
+            raise AuditError(f"{self.kind} canaries have {sizes}; give equal numbers.")
 
     def __len__(self) -> int:
         given = self.gradients if self.features is None else self.features
@@ -62,10 +63,10 @@ def mislabelled(data: Data, number: int, rng: np.random.Generator) -> Canaries:
     """
     features, targets = map(np.asarray, data)
     if not 1 <= whole_at_least(number, 1, "number of canaries") <= len(targets):
-        raise AuditError(f"{number} records are to be mislabelled; the data have {len(targets)}.")
+        raise AuditError(f"number is {number}; it must be between 1 and the {len(targets)} records of the data.")
     classes, place = np.unique(targets, return_inverse=True)
     if len(classes) < 2:
-        raise AuditError("The targets have one class; a record cannot be mislabelled.")
+        raise AuditError("The targets have only one class; mislabelled records need at least two.")
     chosen = rng.choice(len(targets), number, replace=False)
     moved = (place[chosen] + rng.integers(1, len(classes), number)) % len(classes)
     return Canaries("mislabelled", features[chosen], classes[moved])

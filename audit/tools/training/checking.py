@@ -143,7 +143,9 @@ def check_training(
     if not (clip > 0.0 and noise > 0.0 and finite_at_least(batch, 1.0, "batch")) or not sizes:
         raise AuditError(f"clip is {clip:g}, noise {noise:g} and shapes {list(shapes)}; none may be 0 or empty.")
     if epsilon is not None and (batches is None or delta is None):
-        raise AuditError("The accountant is checked with delta= and the batches= that it accounts for.")
+        raise AuditError(
+            "epsilon= is given without delta= or batches=, which the test of the accountant needs; give both."
+        )
     if batches is not None and examples is None:
         raise AuditError("batches= is given without the size of the dataset that it samples; give examples=.")
     level = false_alarm / N_TESTS

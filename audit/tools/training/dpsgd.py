@@ -92,7 +92,7 @@ class DPSGDTrainer(ABC):
         Raises `AuditError` if ``rate`` is below 1.
         """
         if self.rate < 1.0:
-            raise AuditError(f"Batches of rate {self.rate:g} are not mu-GDP for the sum of their steps; see claim.")
+            raise AuditError(f"rate is {self.rate:g}; only full batches, rate=1, have a mu. Use claim instead.")
         return math.sqrt(self.steps) / self.noise
 
     @property

@@ -59,11 +59,13 @@ class JaxPrivacyTrainer(DPSGDTrainer):
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return int(self._parts[0])
 
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
+        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         dimensions, clipped, _, _ = self._parts
         import jax
         import jax_privacy
@@ -105,7 +107,9 @@ class JaxPrivacyTrainer(DPSGDTrainer):
         return Trained(np.array(iterates), self)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         return np.asarray(self._parts[2](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         return np.asarray(self._parts[3](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)

@@ -51,7 +51,9 @@ class SmallModel(DPSGDTrainer):
             raise AuditError(f"kind is {self.kind!r}; it must be 'logistic', 'two layers' or 'convolution'.")
         side = round(self.inputs**0.5)
         if self.kind == "convolution" and (side**2 != self.inputs or side < KERNEL):
-            raise AuditError(f"A convolution takes square images; {self.inputs} inputs are none of at least {KERNEL}.")
+            raise AuditError(
+                f"inputs is {self.inputs}; a convolution needs square images of at least {KERNEL} x {KERNEL} pixels."
+            )
 
     @functools.cached_property
     def _patches(self) -> NDArray[np.intp]:
@@ -73,6 +75,7 @@ class SmallModel(DPSGDTrainer):
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return sum(rows * columns for rows, columns in self._shapes)
 
     def __call__(
@@ -137,7 +140,7 @@ class SmallModel(DPSGDTrainer):
         """
         images = np.asarray(features, np.float32).reshape(len(features), -1)
         if images.shape[1] != self.inputs:
-            raise AuditError(f"Features have {images.shape[1]} numbers each; {self.inputs} inputs were given.")
+            raise AuditError(f"Each record has {images.shape[1]} features; the model takes inputs={self.inputs}.")
         return images
 
     def _start(self, runs: int, rng: np.random.Generator) -> Array:
@@ -202,10 +205,12 @@ class SmallModel(DPSGDTrainer):
         return np.concatenate(sums, axis=1)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         return np.asarray(self._passes(parameters[None], images[None], classes[None])[1][0], float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         passes, _ = self._passes(parameters[None], images[None], classes[None])
         parts = [(inputs[0].swapaxes(1, 2) @ slopes[0]).reshape(len(images), -1) for inputs, slopes in passes]

@@ -41,16 +41,18 @@ class OpacusTrainer(DPSGDTrainer):
             made = self.module()
         frozen = [name for name, one in made.named_parameters() if not one.requires_grad]
         if frozen or not list(made.parameters()):
-            raise AuditError(f"The module's parameters must be trained, all of them; {frozen or 'it has none'}.")
+            raise AuditError(f"All parameters of the module must be trainable; {frozen or 'it has none'}.")
         return made
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return sum(one.numel() for one in self._example.parameters())
 
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
+        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         with needs("training"):
             import torch
             from opacus import GradSampleModule
@@ -89,6 +91,7 @@ class OpacusTrainer(DPSGDTrainer):
         return Trained(np.array(iterates), self)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         import torch
         from torch.func import functional_call
 
@@ -98,6 +101,7 @@ class OpacusTrainer(DPSGDTrainer):
         return np.asarray(found.numpy(), float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         import torch
         from torch.func import functional_call, grad, vmap
 
