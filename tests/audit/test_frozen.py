@@ -179,7 +179,7 @@ DEEP = "[" * 2_000 + "]" * 2_000
 ABSURD = [
     ('"coordinates": 1', '"coordinates": 1000000000', None),
     ('"coordinates": 1', f'"coordinates": {10**30}', None),
-    ('"coordinate": 0', '"coordinate": 999999999', "a term reads coordinate 999999999 of 1"),
+    ('"coordinate": 0', '"coordinate": 999999999', "a term reads coordinate 999999999, and the last"),
     ('"learnt": [27698, 10312, 11990]', '"learnt": [0, 0, 0]', "counts no runs"),
     ('"learnt": [27698, 10312, 11990]', f'"learnt": [{10**400}, 0, 0]', "int too large"),
     ('"runs": 20000', f'"runs": {10**400}', "int too large"),

@@ -103,7 +103,7 @@ NUMBERS = [
     ("--jobs 0", "--jobs is 0"),
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),
-    ("--pair 1 2", "go with --command"),
+    ("--pair 1 2", "are only for --command"),
     ("--out mine.py", "cannot be written"),
     ("--out /proc/nowhere", "cannot be written"),
     ("--checkpoint .", "is not a file; give one"),
@@ -166,7 +166,7 @@ PROGRAMS = [
     ("""--command "run 'it" --pair 1 2 --mu 1""", "cannot be split into words"),
     ("--command /nowhere/program --pair 1 2 --mu 1", "there is no program '/nowhere/program'"),
     ("--command true laplace", "Give either --command or names, not both"),
-    ("--command true --library opendp", "--command and what goes with it are another way"),
+    ("--command true --library opendp", "--library already contains programs, pairs and claims"),
     ("--library opendp no-such-mechanism", "'no-such-mechanism' names none of"),
 ]
 

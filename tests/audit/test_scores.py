@@ -307,7 +307,7 @@ class TestCommand:
             ("included,score\nmaybe,1\n", [], "A value of included is 'maybe'"),
             ("included,score\n1,high\n", [], "A score in"),
             ("included,loss\n1,2\n", [], "has no column 'score'; it has 'included', 'loss'. See --names"),
-            ("included,score\n1\n", [], "has rows of other lengths"),
+            ("included,score\n1\n", [], "has rows of different lengths"),
             ("included,score\n1,2\n", ["--names", "scores=a"], "did you mean 'score'"),
             ("included,score\n1,2\n", ["--counts", "1", "2", "3", "4"], "Give a file of scores, or --counts"),
         ],

@@ -82,7 +82,7 @@ def hunt(
         values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
         claimed = stated_claims(claim, environment, values, timeout=timeout)
 
-    def hold(number: int, finding: Finding, seed: int) -> None:
+    def save_finding(number: int, finding: Finding, seed: int) -> None:
         """Write a finding as soon as it is certified."""
         for which, one in (("refuted", finding), ("strongest", finding.strongest)):
             if one is not None and out is not None:
@@ -90,7 +90,7 @@ def hunt(
 
     with Display(quiet=quiet or as_json) as display:
         asked |= {"adjacency": relation, "describe": describe, "n_jobs": jobs}
-        options = Options(**asked, progress=display.show, found=hold, name=function)
+        options = Options(**asked, progress=display.show, found=save_finding, name=function)
         target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
         found = hunting.hunt(target, known, claim=claimed, options=options)
     findings = [dataclasses.replace(one, result=_with_command(one, form, found.seed)) for one in found.findings]

@@ -315,7 +315,8 @@ class Reproducer:
     def _runs(self) -> int:
         """Return the number of runs of the script, a power of 2 from which a p-value of `TARGET_P_VALUE` is expected.
 
-        It is at most the number of certification runs if the stored counts are used, and `MAX_RUNS` otherwise.
+        If no number below the limit suffices, return the limit: the number of certification runs if the stored counts
+        are used, and `MAX_RUNS` otherwise.
         """
         result, runs = self.result, 64
         counted = int(result.counts.runs)

@@ -110,9 +110,9 @@ class FrozenTest:
     guess_x: tuple[IntervalEnds, ...]
     guess_x_prime: tuple[IntervalEnds, ...]
     epsilon: float
-    """Epsilon of the tested claim."""
+    """Epsilon of the point of the claim's privacy profile that is tested."""
     delta: float
-    """Delta of the tested claim."""
+    """Delta of this point."""
     bets: tuple[tuple[float, float], ...]
     false_alarm: float
     runs: int

@@ -109,8 +109,8 @@ def _simpler_pair(
 ) -> Iterator[tuple[str, str]]:
     """Yield a line of the failure message with a simpler pair that leaks too, if one is found in time.
 
-    Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at 99
-    % confidence; its bound is not certified.
+    Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at a
+    confidence of 0.99, and its bound is not certified.
     """
     relation, pair = adjacency_of(mechanism.adjacency) or relation_seen(drawn), result.among(drawn)
     if pair is None or relation is None or not result.violates_claim:

@@ -144,7 +144,7 @@ def run_step_tests(optimiser: Optimiser, accumulates: bool) -> list[Part]:
     return sorted(found, key=lambda part: PART_ORDER.index(part.name))
 
 
-def _probe(optimiser: Optimiser, parts: int, name: str, requirement: str, example: Floats, **changed: Any) -> Probe:
+def _make_probe(optimiser: Optimiser, parts: int, name: str, requirement: str, example: Floats, **changed: Any) -> Probe:
     """Return a probe with the usual settings, some of which may be replaced by ``changed``."""
     of = "" if parts == 1 else f", where {parts} parts are accumulated"
     other = optimiser.constant_direction / 2.0
@@ -163,7 +163,7 @@ def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
     The candidates are gradients of norm 0, below, at and above the clipping norm, and batches with one huge gradient.
     """
     requirement = "noise hides an example beside any other gradients"
-    make = functools.partial(_probe, optimiser, parts, "noise", requirement, HUGE * optimiser.full_direction)
+    make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE * optimiser.full_direction)
     level = optimiser.constant_direction
     candidates = [make(other=norm * level) for norm in (0.5, 0.0, 1.0, 2.0, HUGE)]
     return most_informative(optimiser, iter([*candidates, make(first=HUGE * level)]))
@@ -192,13 +192,13 @@ def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
             directions.append(np.linalg.eigh(np.cov(sums.T).reshape(len(variance), -1))[1][:, 0])
         if (pair := _most_correlated_direction(optimiser, apart)) is not None:
             directions.append(pair)
-    make = functools.partial(_probe, optimiser, 1, "noise", requirement)
+    make = functools.partial(_make_probe, optimiser, 1, "noise", requirement)
     return most_informative(optimiser, (make(HUGE * one) for one in directions))
 
 
 def _default_probe(optimiser: Optimiser) -> Probe:
     """Return a probe with added examples along `Optimiser.full_direction` and the usual settings."""
-    return _probe(optimiser, 1, "noise", "", HUGE * optimiser.full_direction)
+    return _make_probe(optimiser, 1, "noise", "", HUGE * optimiser.full_direction)
 
 
 def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | None:
@@ -223,14 +223,14 @@ def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | 
 def _probe_norms(optimiser: Optimiser, parts: int) -> Probe:
     """Return a probe whose added examples have the norm that reveals them best."""
     requirement = "an example of any norm moves the sum by one clipping norm at most"
-    make = functools.partial(_probe, optimiser, parts, "clipping", requirement)
+    make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
     return most_informative(optimiser, (make(norm * optimiser.full_direction) for norm in EXAMPLE_NORMS))
 
 
 def _probe_layers(optimiser: Optimiser) -> Probe:
     """Return a probe whose added examples have a gradient in only one parameter, the one that reveals them best."""
     requirement = "an example moves each parameter by one clipping norm at most"
-    make = functools.partial(_probe, optimiser, 1, "clipping", requirement)
+    make = functools.partial(_make_probe, optimiser, 1, "clipping", requirement)
     return most_informative(
         optimiser, (make(HUGE * optimiser.alternating_direction([place])) for place in optimiser.places)
     )
@@ -239,13 +239,13 @@ def _probe_layers(optimiser: Optimiser) -> Probe:
 def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
     """Return a probe whose added examples may change what the other examples contribute to the sum.
 
-    The gradients of the other examples are perpendicular or opposite to those of the added examples.
+    The gradients of the other examples have another direction than those of the added examples, or the opposite one.
     """
     requirement = "an example, with what it changes of others, moves the sum by one clipping norm at most"
     first = np.zeros(optimiser.dimensions)
     first[0] = 0.5
     level = optimiser.constant_direction
-    make = functools.partial(_probe, optimiser, parts, "clipping", requirement)
+    make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
     groups = sorted({1, optimiser.group_size()})
     return most_informative(
         optimiser,
@@ -262,7 +262,7 @@ def _probe_normaliser(optimiser: Optimiser) -> Probe:
     level, groups = optimiser.constant_direction, sorted({1, optimiser.group_size()})
     rows = max(optimiser.n_others, 4 * groups[-1])
     make = functools.partial(
-        _probe, optimiser, 1, "normaliser", requirement, HUGE * level, other=-HUGE * level, n_others=rows
+        _make_probe, optimiser, 1, "normaliser", requirement, HUGE * level, other=-HUGE * level, n_others=rows
     )
     return most_informative(optimiser, (make(group=one) for one in groups))
 
