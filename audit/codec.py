@@ -1,93 +1,110 @@
-"""Dataclasses as JSON objects and back, by their fields and type hints; `check` asks the JSON Schema of a file."""
+"""Conversion of dataclasses to JSON and back by their fields and type hints, and checks against JSON Schemas."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import json
+import math
 import types
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from epsaudit.errors import QUOTED, AuditError, clipped
-from epsaudit.text import for_json
 
-SPOKEN = ("witness", "rule")  # fields that are written with their text beside them, for people
-INFINITE = ("inf", "-inf", "nan")
+FIELDS_WITH_TEXT = ("witness", "rule")
+"""Fields whose JSON object also contains their text, for people who read the file."""
+NON_FINITE = ("inf", "-inf", "nan")
+"""The texts by which JSON represents floats that JSON numbers cannot represent."""
 
 
-def written(value: Any) -> Any:
-    """Return a value as JSON can hold it; fields of a dataclass that are '' are left out."""
-    if isinstance(value, tuple):
-        return [written(part) for part in value]
+def to_json(value: Any) -> Any:
+    """Return the JSON value of a dataclass, a container, a number of Python or numpy, or an object with ``to_dict``.
+
+    Fields of a dataclass that are '' are left out. Tuples become lists, and floats that are not finite become texts.
+    """
+    if isinstance(value, dict):
+        return {key: to_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(part) for part in value]
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if dataclasses.is_dataclass(value):
-        return written_fields(value, [one.name for one in dataclasses.fields(value) if getattr(value, one.name) != ""])
-    return for_json(value)
+        return fields_to_json(value, [one.name for one in dataclasses.fields(value) if getattr(value, one.name) != ""])
+    value = value.item() if hasattr(value, "item") else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def written_fields(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
-    """Return attributes as a JSON object."""
-    found = {name: (getattr(thing, name), written(getattr(thing, name))) for name in names}
-    return {name: {"text": str(one), **said} if name in SPOKEN else said for name, (one, said) in found.items()}
+def fields_to_json(thing: Any, names: list[str] | tuple[str, ...]) -> dict[str, Any]:
+    """Return a JSON object with the named attributes of an object."""
+    found = {name: (getattr(thing, name), to_json(getattr(thing, name))) for name in names}
+    return {
+        name: {"text": str(one), **said} if name in FIELDS_WITH_TEXT else said for name, (one, said) in found.items()
+    }
 
 
-def read(hint: Any, data: Any) -> Any:
-    """Make what a type hint says of a JSON value; what is not as the hint says is left as it is, to be refused."""
+def from_json(hint: Any, data: Any) -> Any:
+    """Return the value of the type hint's type that a JSON value represents.
+
+    A JSON value that does not fit the type hint is returned unchanged, so that the class that receives it refuses it.
+    """
     inside = get_args(hint)
     if hasattr(hint, "from_dict"):
         return hint.from_dict(data)
     if isinstance(hint, types.UnionType) and type(None) in inside:
-        return None if data is None else read(inside[0], data)
+        return None if data is None else from_json(inside[0], data)
     if get_origin(hint) is tuple and isinstance(data, list) and (... in inside or len(inside) == len(data)):
-        return tuple(read(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
-    if hint is float and data in INFINITE:
+        return tuple(from_json(inside[0] if ... in inside else inside[place], part) for place, part in enumerate(data))
+    if hint is float and data in NON_FINITE:
         return float(data)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        return hint(**read_fields(hint, data))
+        return hint(**fields_from_json(hint, data))
     return data
 
 
-def read_fields(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a dataclass that a JSON object holds, those that are no fields of it as they stand."""
+def fields_from_json(kind: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments for a dataclass from a JSON object. Values of unknown fields are returned unchanged."""
     hints = _hints(kind)
-    return {name: read(hints.get(name), value) for name, value in data.items()}
+    return {name: from_json(hints.get(name), value) for name, value in data.items()}
 
 
 _hints = functools.cache(get_type_hints)
 
 
 class Tagged:
-    """The base class of several kinds, frozen dataclasses beside it, that are told apart in JSON by their names."""
+    """Base class for families of frozen dataclasses in one module that JSON distinguishes by their class names."""
 
-    _what: ClassVar[str]  # what a sentence says of a JSON object that is none of them
+    _what: ClassVar[str]
+    """What the error message calls a JSON object that belongs to no class of the family, such as 'not a claim'."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object that `from_dict` turns back into this."""
+        """Return a JSON object from which `from_dict` restores this object."""
         names = [one.name for one in dataclasses.fields(self)]  # type: ignore[arg-type]  # kinds are dataclasses
-        return {"kind": type(self).__name__, **written_fields(self, names)}
+        return {"kind": type(self).__name__, **fields_to_json(self, names)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild what `to_dict` wrote, text beside it or not; raises `AuditError` for anything else."""
+        """Return the object that `to_dict` wrote, with or without its text; raise `AuditError` for other JSON."""
         kinds = {kind.__name__: kind for kind in cls._kinds()}
         try:
             fields = {name: value for name, value in data.items() if name not in ("kind", "text")}
             kind = kinds[data["kind"]]
-            return kind(**read_fields(kind, fields))
+            return kind(**fields_from_json(kind, fields))
         except (AttributeError, KeyError, TypeError):
             raise AuditError(f"{data!r} is {cls._what}; its kind must be one of {', '.join(kinds)}.") from None
 
     @classmethod
     def _kinds(cls) -> list[type[Self]]:
+        """Return all dataclasses among this class and its subclasses in the same module."""
         below = [kind for one in cls.__subclasses__() if one.__module__ == cls.__module__ for kind in one._kinds()]
         return [cls, *below] if "__dataclass_fields__" in vars(cls) else below
 
 
 def check(data: Any, name: str, where: str = "") -> None:
-    """Raise `AuditError`, a sentence that starts with ``where`` and names the field, if ``data`` breaks a schema.
+    """Raise `AuditError` if ``data`` does not conform to the schema with this name.
+
+    The message starts with ``where`` and names the field that is wrong.
 
     >>> check({"kind": "PureDP", "epsilon": "high"}, "claim", "mine.json: ")
     Traceback (most recent call last):
@@ -109,7 +126,7 @@ def check(data: Any, name: str, where: str = "") -> None:
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Return a schema of the package: of a kind of file, or of a definition in ``results``."""
+    """Return a JSON Schema of the package: the schema of a kind of file, or a definition of the schema ``results``."""
     text = files("epsaudit.results").joinpath("schemas", f"{name}.json")
     if text.is_file():
         return dict(json.loads(text.read_text(encoding="utf-8")))

@@ -1,6 +1,7 @@
-"""The exceptions of the package and its warnings: sentences that say what was wrong and what is accepted.
+"""The exceptions and warnings of the package, whose messages say what is wrong and what is accepted.
 
-The command line prints them and exits with status 2, or 3 where the audited code failed: then with the user's lines.
+The command line prints the message of an `AuditError` and exits with status 2. If the audited code failed, it also
+prints the lines of the user's code in the traceback and exits with status 3.
 """
 
 from __future__ import annotations
@@ -20,10 +21,6 @@ from types import TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
-    "click": "tools",
-    "jinja2": "tools",
-    "markupsafe": "tools",
-    "rich": "tools",
     "matplotlib": "report",
     "PIL": "report",
     "pandas": "studies",
@@ -37,62 +34,73 @@ EXTRAS = {
     "dask": "cluster",
     "distributed": "cluster",
 }
-"""The extra of pyproject.toml that brings a library which the core does without; a test compares both."""
+"""Libraries that the core does not need, and the extra of pyproject.toml that installs each. A test compares both."""
 
 
 class AuditError(ValueError):
-    """Input that the harness cannot accept; the message is a sentence for the person who gave it."""
+    """An error for input that epsaudit cannot accept; the message is a sentence for the user who gave the input."""
 
 
 class PowerWarning(UserWarning):
-    """A test of privacy that passed, and would have passed for a mechanism that leaks twice what it claims."""
+    """A warning that a passed privacy test would also have passed for a mechanism that leaks twice its claim."""
 
 
 class MissingExtraError(AuditError):
-    """A library that is not installed; the message says how to get it."""
+    """An error for a library that is not installed; the message says how to install it."""
 
 
 class LeftOut(UserWarning):
-    """What is not there because of a library that is not installed."""
+    """A warning that something is left out because a library is not installed."""
 
 
 class Unusable(LeftOut):
-    """What is not there because a package registers what cannot be used."""
+    """A warning that something is left out because a package registered an object that cannot be used."""
 
 
 def with_article(noun: str) -> str:
-    """Return a noun, or the name of a type, behind its indefinite article."""
+    """Return a noun, or the name of a type, with its indefinite article before it."""
     vowel = noun[:1].lower() in tuple("aeiou") and not noun.lower().startswith(("uint", "uni", "use", "one", "eu"))
     return f"{'an' if vowel else 'a'} {noun}"
 
 
 class OwnCodeError(AuditError):
-    """The code that is audited failed, not what was asked; ``lines`` are the user's of a worker's traceback."""
+    """An error in the audited code, as opposed to wrong arguments.
+
+    ``lines`` are the lines of the user's code in the traceback, if the code failed in a worker process.
+    """
 
     lines = ""
 
 
 def finite_at_least(value: float, least: float, what: str) -> float:
     """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not finite and >= ``least``."""
-    return _number(value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least)
+    return _checked_number(
+        value, what, "a finite number" + (f" of at least {least:g}" if least > -math.inf else ""), least
+    )
 
 
 def seconds_of(seconds: float, what: str = "seconds") -> float:
-    """Return a number of seconds above 0."""
-    return _number(seconds, what, "above 0, and finite", 0.0, open_below=True)
+    """Return a number of seconds as a float, or raise `AuditError` naming ``what`` if it is not positive and finite."""
+    return _checked_number(seconds, what, "above 0, and finite", 0.0, open_below=True)
 
 
 def fraction(value: float, what: str, *, open_below: bool = False) -> float:
-    """Return ``value`` as a float in [0, 1), or in (0, 1) with ``open_below``; else raise `AuditError`."""
-    return _number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
+    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not in [0, 1).
+
+    With ``open_below`` the value must be in (0, 1).
+    """
+    return _checked_number(value, what, "strictly between 0 and 1" if open_below else "in [0, 1)", 0.0, 1.0, open_below)
 
 
 def confidence_of(value: float, what: str = "confidence") -> float:
-    """Return ``value`` as a float in [0.5, 1), else raise `AuditError`: a bound that is likelier wrong says nothing."""
-    return _number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
+    """Return ``value`` as a float, or raise `AuditError` naming ``what`` if it is not in [0.5, 1).
+
+    A bound with a confidence below 0.5 would be more likely wrong than right.
+    """
+    return _checked_number(value, what, "at least 0.5 and below 1", 0.5, 1.0)
 
 
-def _number(
+def _checked_number(
     value: float, what: str, accepted: str, least: float, most: float = math.inf, open_below: bool = False
 ) -> float:
     with suppress(TypeError, ValueError, OverflowError):
@@ -110,10 +118,12 @@ def whole_at_least(value: int, least: int, what: str) -> int:
     raise AuditError(f"{what} is {value!r}; it must be a whole number of at least {least}.")
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """Ask whether one of the known names was meant: a sentence to go behind another, or ''.
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return the question whether the user meant a similar known name, or '' if no name is similar.
 
-    >>> meant("laplas", ["laplace", "gaussian"])
+    The question starts with a space, because it follows another sentence.
+
+    >>> suggest_name("laplas", ["laplace", "gaussian"])
     " Did you mean 'laplace'?"
     """
     close = difflib.get_close_matches(name, list(known))
@@ -125,18 +135,19 @@ NAMES_AN_ERROR = re.compile(
     r"(?:.*\W)?\w*(?:error|exception|panic|panicked|fatal|segmentation fault)\b",
     re.IGNORECASE,
 )
-"""A line at the margin with a word such as TypeError, Exception or panicked. Lines of a stack and of source code are
-indented or begin with these verbs, Python says "The above exception was ..." between two, and a warning ends no
-program."""
+"""A pattern for lines of standard error that name an error: lines without indentation that contain a word such as
+TypeError, Exception or panicked. It does not match lines of a stack or of source code, which are indented or begin
+with "at", "raise" or "throw", sentences such as "The above exception was ...", which Python writes between two
+errors, and warnings."""
 
 
 def cause_of(said: str) -> str:
-    """Return the line of a failed program's standard error that says why it failed; '' if there is none.
+    r"""Return the line of a failed program's standard error that says why it failed; '' if there is no line.
 
-    It is the first line that names an error, as stacks and further errors follow it, or else the last line. A line that
-    ends with a colon is joined with the next one, as R and Rust write the message there.
+    It is the first line that names an error, because the stack and further errors follow it. If no line names an error,
+    it is the last line. A line that ends with a colon is joined with the next line, where R and Rust write the message.
 
-    >>> cause_of("lib.js:9\\n\\nTypeError: no crypto\\n    at load (lib.js:9)\\n\\nNode.js v20")
+    >>> cause_of("lib.js:9\n\nTypeError: no crypto\n    at load (lib.js:9)\n\nNode.js v20")
     'TypeError: no crypto'
     """
     lines = [line.rstrip() for line in said.splitlines() if line.strip()]
@@ -145,16 +156,19 @@ def cause_of(said: str) -> str:
 
 
 QUOTED = 60
-"""[chosen] Characters of a value that a sentence quotes."""
+"""[chosen] Maximum number of characters of a value that a message quotes."""
 
 
 def clipped(text: str, most: int) -> str:
-    """Return a text, or as much of its beginning as fits into so many characters."""
+    """Return a text unchanged, or shortened to its first characters and ' ...' if it is longer than ``most``."""
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
 def own_lines(error: BaseException | None) -> str:
-    """Return the traceback of an exception, or of its cause, with the user's lines alone; '' without any."""
+    """Return the traceback of an exception, or of its cause, with only the lines of the user's code.
+
+    Return '' if the traceback contains no line of the user's code.
+    """
     while error is not None:
         own = _own_traceback(error)
         if own is not None or (isinstance(error, SyntaxError) and error.filename):
@@ -164,7 +178,10 @@ def own_lines(error: BaseException | None) -> str:
 
 
 def without_internals(error: AuditError) -> AuditError:
-    """Return an error without a traceback, caused by the user's code alone, with the lines of that, if at all."""
+    """Return the error without the lines of epsaudit in its traceback.
+
+    The cause of the error is kept only if lines of the user's code are in its traceback; other lines are removed.
+    """
     cause, error.__cause__ = error.__cause__, None
     own = None if cause is None else _own_traceback(cause)
     if cause is not None and own is not None:
@@ -174,6 +191,7 @@ def without_internals(error: AuditError) -> AuditError:
 
 
 def _own_traceback(error: BaseException) -> TracebackType | None:
+    """Return the traceback of an exception with only the lines of the user's code; None if there are none."""
     entries, entry = [], error.__traceback__
     while entry is not None:
         entries.append(entry)
@@ -188,21 +206,24 @@ def _own_traceback(error: BaseException) -> TracebackType | None:
 
 @functools.cache
 def is_own_file(file: str) -> bool:
-    """Say whether a user wrote a file: it is neither of this package nor of an installed one."""
+    """Return whether a file is the user's: it belongs neither to epsaudit nor to an installed package."""
     path = Path(file)
     installed = {"site-packages", "dist-packages"} & {*path.parts} or path.is_relative_to(STDLIB)
     return not installed and not path.is_relative_to(PACKAGE)
 
 
 def is_own(module: object) -> bool:
-    """Say whether a user wrote a module, other than by typing it in."""
+    """Return whether a module was imported from a file of the user; see `is_own_file`."""
     file = getattr(module, "__file__", None)
     return isinstance(file, str) and is_own_file(file)
 
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Raise `MissingExtraError`, which says what extra to install, for the failure to import a library within."""
+    """Return a context manager that turns a failed import inside it into a `MissingExtraError`.
+
+    The error says which extra to install.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -213,15 +234,18 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def refuse_without(extra: str) -> None:
-    """Raise `MissingExtraError` before any work if a library of an extra, or of one that it includes, is missing."""
-    included = {extra, "tools", *(["report", "accounting"] if extra == "studies" else [])}
+    """Raise `MissingExtraError` if a library of an extra is missing, before any work starts.
+
+    The extra 'studies' includes the libraries of two other extras.
+    """
+    included = {extra, *(["report", "accounting"] if extra == "studies" else [])}
     if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:
         raise MissingExtraError(f"{missing[0]} is not installed; {install_hint(extra)}.")
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that adds an extra to this copy of epsaudit, from wherever it was installed."""
-    import json  # all these only where something is missing
+    """Return the pip command that installs an extra from the same source as the installed epsaudit."""
+    import json  # imported here because only an error needs these modules
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.request import url2pathname
@@ -242,5 +266,5 @@ def install_hint(extra: str) -> str:
 
 
 def left_out(what: str, why: object, category: type[LeftOut] = LeftOut) -> None:
-    """Warn that something is left out, and why; the command line prints it as a sentence."""
+    """Warn that something is left out, and why. The command line prints the warning as a sentence."""
     warnings.warn(f"{what} left out: {why}", category, stacklevel=3)

@@ -1,7 +1,9 @@
-"""How functions of any environment are given randomness, and what objects of any library hold; and a server of both.
+"""A server that calls a function in another Python environment and writes its outputs as JSON.
 
-It is the other side of the protocol of `epsaudit.running.programs`. This one file needs nothing but Python 3.8 or
-newer, and is run by path, ``PYTHON serve.py MODULE:FUNCTION [PARAMETERS]``; docs/how-to/other-languages.md says how.
+It is the other side of the protocol of `epsaudit.running.external`. It also decides which parameters of a function
+receive random numbers, and converts objects of other libraries to plain values; epsaudit itself uses the same code.
+This file needs only the standard library of Python 3.8 or newer. It is run by path, as ``PYTHON serve.py
+MODULE:FUNCTION [PARAMETERS]``; see docs/how-to/other-languages.md.
 """
 
 from __future__ import annotations
@@ -32,55 +34,57 @@ from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
-SEEDS = ("seed", "random_state")
-"""Parameters of these names get a fresh whole number each run."""
-GENERATORS = ("rng", "generator", "random")
-"""Parameters of these names get numpy's generator, also by keyword, and where others stand before them."""
-GENERATOR = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
-"""Annotations that say the same."""
-MOST_OF_A_STREAM = 100_000
-"""Items of an iterator that are read, as an iterator may have no end."""
-LONGEST_DECIMAL = 4096
-"""Bits of a whole number beyond which neither side may write decimals: Python stops at 4,300 digits."""
+SEED_NAMES = ("seed", "random_state")
+"""Parameters with these names receive a new whole number in each run."""
+GENERATOR_NAMES = ("rng", "generator", "random")
+"""Parameters with these names receive a numpy generator, whether they are positional or keyword-only."""
+GENERATOR_ANNOTATION = re.compile(r"(np|numpy)\.random\.(_generator\.)?Generator\b|^Generator\b(?!\[)")
+"""Parameters with a matching annotation receive a numpy generator, too."""
+MAX_STREAM_ITEMS = 100_000
+"""[chosen] Maximum number of items that are read from an iterator, because an iterator may never end."""
+MAX_DECIMAL_BITS = 4096
+"""[formula] Bits up to which a whole number is written in decimal digits, because Python stops at 4,300 digits."""
 
 
 def main() -> None:
-    """Read the command line and speak the protocol on standard input and output until input ends."""
-    given = arguments()
+    """Read the command line, and answer requests on standard input and output until the input ends."""
+    given = parse_arguments()
     requests, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)  # what a library reads is no request,
-    os.dup2(2, 1)  # and what it prints no answer, also from C
-    sys.stdin, sys.stdout = open(os.devnull), sys.stderr  # noqa: SIM115  # until the end
-    here = os.path.dirname(os.path.realpath(__file__))  # whose modules hide others by name
+    os.dup2(null, 0)  # a library that reads standard input must not take a request
+    os.dup2(2, 1)  # text that a library prints, from C too, must not become part of an answer
+    sys.stdin, sys.stdout = open(os.devnull), sys.stderr  # noqa: SIM115  # open until the program ends
+    here = os.path.dirname(os.path.realpath(__file__))  # modules in this folder would hide others with the same names
     sys.path[:] = [os.getcwd()] + [path for path in sys.path if os.path.realpath(path) != here]
-    function = imported(given.function)
+    function = import_function(given.function)
     if given.describe:
-        answers.write(json.dumps(described(function, given.parameters)).encode() + b"\n")
+        answers.write(json.dumps(describe_function(function, given.parameters)).encode() + b"\n")
         answers.close()
         return
-    server = Server(function, given.parameters, FORMS[given.data], given.fresh)
+    server = Server(function, given.parameters, DATASET_FORMS[given.data], given.fresh)
     hello = {"epsaudit": 1, "seeded": server.seeded, "single": server.many is None}
-    answers.write(lines([{**hello, **made_of(given.function, function)}]))
+    answers.write(json_lines([{**hello, **list_sources(given.function, function)}]))
     answers.flush()
     for line in requests:
         try:
             answer = server.answer(json.loads(line))
-        except Exception as error:  # what is no output ends the audit with a sentence
+        except Exception as error:  # the audit ends with this error as its message
             traceback.print_exc()
-            answer = lines([{"error": f"{type(error).__name__}: {error}"}])
+            answer = json_lines([{"error": f"{type(error).__name__}: {error}"}])
         answers.write(answer)
         answers.flush()
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line, and keep libraries that are to be imported from using all cores."""
+def parse_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line. Also limit the libraries that are imported later to one core."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")  # audits use all cores as it is
+        os.environ.setdefault(variable, "1")  # an audit runs a server on every core
     words = argparse.ArgumentParser(description=str(__doc__))
     words.add_argument("function", help="module:function, or FILE.py:function")
     words.add_argument("parameters", nargs="?", default="{}", type=json.loads, help="keyword arguments as JSON")
-    words.add_argument("--data", choices=sorted(FORMS), default="plain", help="what the function takes a dataset as")
+    words.add_argument(
+        "--data", choices=sorted(DATASET_FORMS), default="plain", help="what the function takes a dataset as"
+    )
     words.add_argument("--fresh", action="store_true", help="the function makes what is run, anew for every run")
     words.add_argument("--describe", action="store_true", help="print what is known of the function as JSON, and end")
     given = words.parse_intermixed_args()
@@ -89,8 +93,8 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def imported(name: str) -> Any:
-    """Import ``module:function``, or run ``FILE.py`` and take its function; end with a sentence if there is none."""
+def import_function(name: str) -> Any:
+    """Import ``module:function`` or the function of ``FILE.py:function``; end with a message if that fails."""
     module_name, _, path = name.rpartition(":")
     if not module_name or not path:
         sys.exit(f"{name!r} names no function; give module:function, or FILE.py:function.")
@@ -104,7 +108,7 @@ def imported(name: str) -> Any:
         spec.loader.exec_module(found)
     else:
         found = importlib.import_module(module_name)
-    # seed global generators from the system: torch begins with a constant, and modules may have set one
+    # seed global generators from the system, because torch starts with a constant seed and modules may have set one
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
@@ -120,10 +124,11 @@ def imported(name: str) -> Any:
 
 
 class Server:
-    """A function, or any other object that is called with a dataset and returns one output.
+    """A server of one function of a dataset, which returns one output per call.
 
-    With an attribute ``many`` it is asked for many outputs at once, by ``function.many(dataset, size)``. What either
-    takes of randomness it is given. If ``fresh``, it is what makes the function, anew for every run.
+    If the function has an attribute ``many``, many outputs are requested at once by ``function.many(dataset, size)``.
+    Parameters for random numbers are filled in. With ``fresh``, the given function takes no dataset: it returns the
+    function to run, and is called again for every run.
     """
 
     def __init__(
@@ -134,7 +139,7 @@ class Server:
         function = self.made()
         self.many = None if fresh else getattr(function, "many", None)
         both = ((function, 1), (self.many, 2))
-        self.asked = [wanted(one, parameters, others) for one, others in both if one is not None]
+        self.asked = [find_randomness_parameters(one, parameters, others) for one, others in both if one is not None]
         self.seeded = all(self.asked)
         for name, kind in itertools.chain.from_iterable(takes.items() for takes in self.asked):
             if kind == "rng" and not importlib.util.find_spec("numpy"):
@@ -144,10 +149,11 @@ class Server:
                 )
 
     def answer(self, request: dict[str, Any]) -> bytes:
+        """Run the function as often as the request says, and return the outputs as bytes of the protocol."""
         size, seeds = request["size"], random.Random(request["seed"])
-        # every run gets copies of its own
-        arguments = pickle.dumps((self.form(decoded(request["dataset"])), self.parameters), -1)
-        takes_one = any("rng" in one.values() for one in self.asked)  # and then it has numpy
+        # every run gets its own copies, because a run may change its arguments
+        arguments = pickle.dumps((self.form(decode_dataset(request["dataset"])), self.parameters), -1)
+        takes_one = any("rng" in one.values() for one in self.asked)  # __init__ has checked that numpy is installed
         rng = importlib.import_module("numpy").random.default_rng(request["seed"]) if takes_one else None
 
         def call(function: Any, *size: int) -> Any:
@@ -161,25 +167,29 @@ class Server:
                 outputs = call(self.many, size)
             except (Exception, SystemExit) as error:
                 advice = "a block that fails as a whole says nothing of its runs, so let it return, or leave it out"
-                raise ValueError(f"many raised {raised(error)}; {advice}") from error
+                raise ValueError(f"many raised {exception_name(error)}; {advice}") from error
             if isinstance(outputs, (str, bytes, Mapping, Set)) or hasattr(outputs, "columns"):
                 raise TypeError(f"many returned one {type(outputs).__name__}; return a list or an array of outputs")
             if len(outputs) != size:
                 raise ValueError(f"many returned {len(outputs)} outputs, and was asked for {size}")
-            return written(outputs)
+            return encode_outputs(outputs)
         encoded: list[Any] = []
         for _ in range(size):
             try:
                 output = call(self.made())
             except (Exception, SystemExit) as error:
-                encoded.append({"raises": raised(error)})
+                encoded.append({"raises": exception_name(error)})
             else:
-                encoded.append(known(output))
-        return answered(encoded)
+                encoded.append(encode_output(output))
+        return encode_answer(encoded)
 
 
-def made_of(name: str, function: Any) -> dict[str, Any]:
-    """Say what makes this another program if it changes: files of modules that are its own, and versions."""
+def list_sources(name: str, function: Any) -> dict[str, Any]:
+    """Return the files and the versions of libraries on which the function depends.
+
+    A checkpoint of this program can only be continued if they have not changed. The files are those of modules outside
+    of installed packages, and of the package that contains the function.
+    """
     own = {name.partition(":")[0].partition(".")[0], str(getattr(function, "__module__", "")).partition(".")[0]}
     standard = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
     files, versions = set(), {"Python": sys.version}
@@ -198,201 +208,212 @@ def made_of(name: str, function: Any) -> dict[str, Any]:
     return {"files": sorted(files), "versions": versions}
 
 
-def wanted(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
-    """Say which parameters behind the first ``others`` a function is given, and what, "seed" or "rng".
+def find_randomness_parameters(function: Any, parameters: dict[str, Any], others: int = 1) -> dict[str, str]:
+    """Return the parameters of a function that receive random numbers, each with the kind "seed" or "rng".
 
-    What has a default of its own is left alone; that of a seed is a whole number, None or a generator. A generator
-    that may be left out is left out where nothing has imported numpy, unless the annotation names numpy's: what the
-    library means by ``rng=None`` is no generator of numpy then.
+    The first ``others`` parameters, which receive the dataset and the number of outputs, are skipped. A parameter
+    with a default value receives nothing, unless the default only stands for a fresh source: None, a numpy generator,
+    or a whole number for a seed. An optional generator receives nothing if no module has imported numpy, unless its
+    annotation names numpy's generator, because ``rng=None`` then means another kind of generator.
     """
     try:
         names = list(inspect.signature(function).parameters.values())[others:]
-    except (TypeError, ValueError):  # of C
+    except (TypeError, ValueError):  # functions written in C may have no signature
         return {}
     found, bound = {}, {*parameters, *(function.keywords if isinstance(function, partial) else ())}
     for one in names:
         if one.name in bound or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
         said = one.annotation if isinstance(one.annotation, str) else inspect.formatannotation(one.annotation)
-        generator, free = GENERATOR.search(said), is_free(one.default)
-        if one.name in SEEDS and type(one.default).__name__ != "Generator":
+        generator, free = GENERATOR_ANNOTATION.search(said), is_unset(one.default)
+        if one.name in SEED_NAMES and type(one.default).__name__ != "Generator":
             if generator and "int" not in said:
                 found[one.name] = "rng"
             elif free or (isinstance(one.default, Integral) and not isinstance(one.default, bool)):
                 found[one.name] = "seed"
-        elif free and (one.name in SEEDS + GENERATORS or generator):
+        elif free and (one.name in SEED_NAMES + GENERATOR_NAMES or generator):
             needed = one.default is one.empty or (generator and importlib.util.find_spec("numpy"))
             if needed or "numpy" in sys.modules:
                 found[one.name] = "rng"
     return found
 
 
-def is_free(default: Any) -> bool:
-    """Whether a parameter has no default, or None or a generator of numpy, which only stand for one to be given."""
+def is_unset(default: Any) -> bool:
+    """Return whether a parameter has no default, or a default that only stands for a source of random numbers.
+
+    Such a default is None or a numpy generator.
+    """
     return default is inspect.Parameter.empty or default is None or type(default).__name__ == "Generator"
 
 
-def decoded(data: Any) -> Any:
-    """Return a dataset with its numbers that JSON lacks."""
+def decode_dataset(data: Any) -> Any:
+    """Return a dataset from its JSON value, in which infinite numbers and NaN are objects with the field "float"."""
     if isinstance(data, list):
-        return [decoded(part) for part in data]
+        return [decode_dataset(part) for part in data]
     if isinstance(data, dict):
         if list(data) == ["float"] and isinstance(data["float"], str):
             return float(data["float"])
-        return {key: decoded(part) for key, part in data.items()}
+        return {key: decode_dataset(part) for key, part in data.items()}
     return data
 
 
-FORMS = {
+DATASET_FORMS = {
     "plain": lambda data: data,
     "array": lambda data: importlib.import_module("numpy").array(data),
-    "frame": lambda data: importlib.import_module("pandas").DataFrame(data),  # of columns by name, or of records
+    "frame": lambda data: importlib.import_module("pandas").DataFrame(data),  # from columns by name, or from records
 }
 
 
-def written(outputs: Any) -> bytes:
-    """Write outputs as a block where they are an array of numbers, floats, or vectors of as many, else as lines."""
+def encode_outputs(outputs: Any) -> bytes:
+    """Return outputs as bytes: a block for an array, floats, or vectors of one length; otherwise JSON lines."""
     if hasattr(outputs, "detach"):  # a tensor of torch
-        outputs = of_tensor(outputs)
+        outputs = tensor_to_array(outputs)
     dtype: Any = getattr(outputs, "dtype", None)
     if getattr(dtype, "kind", "") in tuple("biuf") and dtype.itemsize <= 8 and not hasattr(outputs, "mask"):
         array_of = outputs.to_numpy() if hasattr(outputs, "to_numpy") else outputs
-        return block(array_of.dtype.str, array_of.shape, array_of.tobytes())
-    return answered(list(map(known, outputs)))
+        return npy_block(array_of.dtype.str, array_of.shape, array_of.tobytes())
+    return encode_answer(list(map(encode_output, outputs)))
 
 
-def known(output: Any) -> Any:
-    """Return a float as it is, and anything else as `plain` does."""
-    return float(output) if isinstance(output, float) else plain(output)
+def encode_output(output: Any) -> Any:
+    """Return a float unchanged, so that many floats can become a block, and any other output by `encode_value`."""
+    return float(output) if isinstance(output, float) else encode_value(output)
 
 
-def answered(values: list[Any]) -> bytes:
-    """Write what `known` returned."""
+def encode_answer(values: list[Any]) -> bytes:
+    """Return the bytes of values that `encode_output` returned: a block if all are floats, otherwise lines."""
     vectors = set(map(type, values)) == {list} and len(set(map(len, values))) == 1
     numbers = list(itertools.chain.from_iterable(values)) if vectors else values
     if set(map(type, numbers)) == {float}:
         shape = (len(values), len(values[0])) if vectors else (len(values),)
         order = "<" if sys.byteorder == "little" else ">"
-        return block(order + "f8", shape, array.array("d", numbers).tobytes())
-    return lines(number(value) if type(value) is float else value for value in values)
+        return npy_block(order + "f8", shape, array.array("d", numbers).tobytes())
+    return json_lines(encode_float(value) if type(value) is float else value for value in values)
 
 
-def block(kind: str, shape: Any, data: bytes) -> bytes:
-    """Write a .npy file, version 1.0, behind its length."""
+def npy_block(kind: str, shape: Any, data: bytes) -> bytes:
+    """Return a line with the length of a .npy file, followed by the .npy file, version 1.0."""
     header = repr({"descr": kind, "fortran_order": False, "shape": tuple(shape)})
     header += " " * (-(len(header) + 11) % 64) + "\n"
     data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
-    return lines([{"npy": len(data)}]) + data
+    return json_lines([{"npy": len(data)}]) + data
 
 
-def lines(values: Any) -> bytes:
-    """Write one JSON value a line."""
+def json_lines(values: Any) -> bytes:
+    """Return the bytes of the JSON values, one value per line."""
     return b"".join(json.dumps(value, allow_nan=False).encode() + b"\n" for value in values)
 
 
-def plain(value: Any) -> Any:
-    """Return an output as the JSON value that `epsaudit.outputs.normal_form.from_json` reads."""
+def encode_value(value: Any) -> Any:
+    """Return an output as the JSON value that `epsaudit.outputs.json_form.output_from_json` reads."""
     if value is None or isinstance(value, bool) or type(value) is str:
         return value
     if isinstance(value, enum.Enum):
         known = isinstance(value, (int, float, str))
-        return plain(value.value) if known else f"{type(value).__name__}.{value.name}"
-    for kind, write in KINDS:
+        return encode_value(value.value) if known else f"{type(value).__name__}.{value.name}"
+    for kind, write in ENCODERS:
         if isinstance(value, kind):
             return write(value)
     if any(kind.__module__.partition(".")[0] == "numpy" for kind in type(value).__mro__):
         if value.ndim == 0 and type(value).__name__ != "MaskedConstant":
-            return plain(value.item() if type(value.item()) is not type(value) else float(value))
+            return encode_value(value.item() if type(value.item()) is not type(value) else float(value))
         numbers = value.dtype.kind in "biuf" or value.dtype.isbuiltin == 2  # as bfloat16
         if value.ndim > 1 and numbers and not hasattr(value, "mask"):
-            return {"array": listed(value.ravel()), "shape": list(value.shape)}
-        return listed(value)
+            return {"array": encode_parts(value.ravel()), "shape": list(value.shape)}
+        return encode_parts(value)
     if hasattr(value, "__next__") and hasattr(value, "__iter__"):
-        return listed(streamed(value))
-    held = unfolded(value)
+        return encode_parts(read_stream(value))
+    held = unwrap(value)
     if held is not value:
-        return plain(held)
+        return encode_value(held)
     raise TypeError(
         f"the function returned {repr(value)[:200]} of type {type(value).__name__}; it must return numbers, strings, "
         "bytes, dates, None, or tuples, lists, sets, mappings, arrays and frames of these"
     )
 
 
-def streamed(stream: Any) -> list[Any]:
-    """Return the items of an iterator up to where it raises, and then what it raises."""
+def read_stream(stream: Any) -> list[Any]:
+    """Return the items of an iterator; if the iterator raises an exception, the exception is the last item."""
     found: list[Any] = []
     try:
-        for item in itertools.islice(stream, MOST_OF_A_STREAM + 1):
+        for item in itertools.islice(stream, MAX_STREAM_ITEMS + 1):
             found.append(item)
     except (Exception, SystemExit) as error:
-        found.append(Raised(raised(error)))
-    if len(found) > MOST_OF_A_STREAM:
-        raise TypeError(f"the stream gave more than {MOST_OF_A_STREAM:,} items; return what is to be looked at")
+        found.append(StreamError(exception_name(error)))
+    if len(found) > MAX_STREAM_ITEMS:
+        raise TypeError(
+            f"the function returned an iterator with more than {MAX_STREAM_ITEMS:,} items; return only the items that "
+            "the audit should read, as a list"
+        )
     return found
 
 
-class Raised(NamedTuple):
-    """What an iterator raises after the items before it."""
+class StreamError(NamedTuple):
+    """The exception that an iterator raised, by the name of its type."""
 
     exception: str
 
 
-def unfolded(value: Any) -> Any:
-    """Return what an object of another library holds: text, a list, a mapping, an array; itself where none is known.
+def unwrap(value: Any) -> Any:
+    """Return the content of an object of another library as a text, list, mapping or array.
 
-    It is known by its members alone, as nothing is imported; an index that counts the rows is left out.
+    The object's type is recognised by the names of its attributes, because no library is imported here. An index that
+    only counts the rows is left out. An object of an unknown type is returned unchanged.
     """
     kind = type(value)
     if isinstance(value, (type, type(sys))):
         return value
-    if kind.__name__ == "NAType":  # what pandas puts into gaps
+    if kind.__name__ == "NAType":  # the missing value of pandas
         return None
     index: Any = getattr(value, "index", None)
-    index = index.to_list() if hasattr(index, "to_list") else None  # of polars the method that a list has
+    index = index.to_list() if hasattr(index, "to_list") else None  # in polars .index is a method, as of lists
     labels = None if index is None or index == list(range(len(index))) else index
     if hasattr(value, "columns") and (hasattr(value, "itertuples") or hasattr(value, "iter_rows")):
         names = list(value.columns)
         if len(set(names)) < len(names):
             return value
         found = {} if labels is None else {"index" if "index" not in names else ("index",): labels}
-        found.update((name, with_categories(value[name])) for name in names)
+        found.update((name, column_values(value[name])) for name in names)
         return found
     if hasattr(value, "to_list") and hasattr(value, "dtype") and hasattr(value, "to_frame"):
-        values = with_categories(value)
+        values = column_values(value)
         if labels is None or isinstance(values, dict):
             return values if labels is None else {"index": labels, **values}
         pairs = list(zip(labels, values))  # noqa: B905  # strict since 3.10
         return dict(pairs) if len(set(labels)) == len(labels) else pairs
-    for members, read in HOLDERS.items():
+    for members, read in UNWRAPPERS.items():
         if all(hasattr(value, member) for member in members.split()):
             return read(value)
     return value if callable(value) else getattr(value, "__dict__", None) or value
 
 
-def with_categories(column: Any) -> Any:
-    """Return the values of a series, and its categories where these say more: names of what is not there, an order."""
+def column_values(column: Any) -> Any:
+    """Return the values of a series; with its categories if they contain unused names or an order of their own."""
     values = column.to_list() if hasattr(column, "to_list") else column.tolist()
     categories: Any = getattr(getattr(column, "cat", column), "categories", None)
     if not hasattr(categories, "to_list"):
         return values
     known = categories.to_list()
-    with contextlib.suppress(TypeError):  # of two kinds, which have no order
+    with contextlib.suppress(TypeError):  # categories of two types cannot be sorted
         if set(known) <= set(values) and known == sorted(known):
             return values
     return {"categories": known, "values": values}
 
 
-def of_tensor(tensor: Any) -> Any:
-    """Return a tensor of torch as an array, which knows no bfloat16, no sparse ones and no views of conjugates."""
+def tensor_to_array(tensor: Any) -> Any:
+    """Return a tensor of torch as a numpy array.
+
+    numpy has no bfloat16, no sparse arrays and no lazy conjugates, so these are converted first.
+    """
     found = tensor.detach().to_dense().cpu().resolve_conj().resolve_neg()
     return (found.double() if found.is_floating_point() else found).numpy()
 
 
-HOLDERS: dict[str, Any] = {
+UNWRAPPERS: dict[str, Any] = {
     "hex urn fields": str,
     "__fspath__": os.fspath,
     "exploded version": str,
-    "categories codes ordered": with_categories,
+    "categories codes ordered": column_values,
     "as_py cast": operator.methodcaller("as_py"),
     "toarray nnz": operator.methodcaller("toarray"),
     "__dataclass_fields__": lambda value: {
@@ -404,60 +425,66 @@ HOLDERS: dict[str, Any] = {
     "model_dump": operator.methodcaller("model_dump"),
     "to_pydict": operator.methodcaller("to_pydict"),
     "to_pylist": operator.methodcaller("to_pylist"),
-    "detach cpu resolve_conj": of_tensor,
+    "detach cpu resolve_conj": tensor_to_array,
     "__array__": operator.methodcaller("__array__"),
     "__reversed__ __getitem__ __len__": tuple,
 }
-"""UUIDs, paths, addresses, categoricals, scalars of Arrow, sparse matrices, dataclasses, intervals and periods of
-pandas, attrs, pydantic, tables and columns of Arrow, tensors of torch, what else is an array, and sequences."""
+"""Attributes by which a type is recognised, and the function that returns the content of such an object. In this
+order: UUIDs, paths, IP addresses, categoricals, Arrow scalars, sparse matrices, dataclasses, pandas intervals and
+periods, attrs classes, pydantic models, Arrow tables and columns, torch tensors, other arrays, and other
+sequences."""
 
 
-def raised(error: BaseException) -> str:
-    """Return the name of an exception's type, of `SystemExit` with the status where that is not 0."""
+def exception_name(error: BaseException) -> str:
+    """Return the name of an exception's type; for `SystemExit` with the exit status, if that is not 0."""
     name, code = type(error).__name__, error.code if isinstance(error, SystemExit) else None
     status = code if isinstance(code, int) else int(code is not None)
     return f"{name}({status})" if status else name
 
 
-def listed(values: Any) -> list[Any]:
-    """Return a list of the parts of a sequence, an array, or a column of a frame."""
-    return list(map(plain, values.tolist() if hasattr(values, "tolist") else values))
+def encode_parts(values: Any) -> list[Any]:
+    """Return the parts of a sequence, an array or a column of a frame as a list of JSON values."""
+    return list(map(encode_value, values.tolist() if hasattr(values, "tolist") else values))
 
 
-def number(value: Any) -> Any:
-    """Return a float, or an object for one that JSON lacks."""
+def encode_float(value: Any) -> Any:
+    """Return a finite float unchanged, and an infinite one or NaN as the JSON object {"float": text}."""
     return float(value) if math.isfinite(value) else {"float": repr(float(value))}
 
 
-def whole(value: Any) -> Any:
-    """Return an int, in hexadecimal digits if it has too many."""
-    return int(value) if int(value).bit_length() <= LONGEST_DECIMAL else {"hex": hex(value)}
+def encode_integer(value: Any) -> Any:
+    """Return a whole number unchanged, or as {"hex": digits} if it is too long for decimal digits."""
+    return int(value) if int(value).bit_length() <= MAX_DECIMAL_BITS else {"hex": hex(value)}
 
 
-NAN = {"float": "nan"}
-KINDS: list[tuple[Any, Any]] = [
-    (float, number),
-    (int, whole),
+ENCODED_NAN = {"float": "nan"}
+ENCODERS: list[tuple[Any, Any]] = [
+    (float, encode_float),
+    (int, encode_integer),
     (str, str.__str__),
     ((bytes, bytearray), lambda it: {"bytes": bytes(it).hex()}),
-    (complex, lambda it: [number(it.real), number(it.imag)]),
-    (Mapping, lambda it: {"items": [[plain(key), plain(part)] for key, part in it.items()]}),
-    (Raised, lambda it: {"raises": it.exception}),
-    ((list, tuple), listed),
-    (Set, lambda it: {"set": listed(it)}),
-    (Decimal, lambda it: NAN if it.is_nan() else {"decimal": str(it)}),
-    (Fraction, lambda it: {"fraction": [whole(it.numerator), whole(it.denominator)]}),
-    (datetime.datetime, lambda it: {"datetime": datetime.datetime.isoformat(it)} if it == it else NAN),
+    (complex, lambda it: [encode_float(it.real), encode_float(it.imag)]),
+    (Mapping, lambda it: {"items": [[encode_value(key), encode_value(part)] for key, part in it.items()]}),
+    (StreamError, lambda it: {"raises": it.exception}),
+    ((list, tuple), encode_parts),
+    (Set, lambda it: {"set": encode_parts(it)}),
+    (Decimal, lambda it: ENCODED_NAN if it.is_nan() else {"decimal": str(it)}),
+    (Fraction, lambda it: {"fraction": [encode_integer(it.numerator), encode_integer(it.denominator)]}),
+    (datetime.datetime, lambda it: {"datetime": datetime.datetime.isoformat(it)} if it == it else ENCODED_NAN),
     (datetime.date, lambda it: {"date": it.isoformat()}),
     (datetime.time, lambda it: {"time": it.isoformat()}),
     (datetime.timedelta, lambda it: {"timedelta": [it.days, it.seconds, it.microseconds]}),
 ]
-"""Types of outputs and how each is written; the first that fits counts."""
+"""Types of outputs, and the function that returns the JSON value of each; the first type that matches is used."""
 
 
-def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Say what a reproducer needs: what randomness is taken, versions of libraries, and a short module's source."""
-    from importlib import metadata  # which takes time, as few need it
+def describe_function(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return what a script that reproduces a finding needs to know about a function.
+
+    That is which parameters receive random numbers, the versions of the libraries that its module uses, and the
+    source of the module if the module is not part of an installed package.
+    """
+    from importlib import metadata  # slow to import and rarely needed
 
     module = sys.modules.get(getattr(function, "__module__", ""))
     tops = {str(getattr(module, "__name__", "")).partition(".")[0]}
@@ -474,7 +501,7 @@ def described(function: Any, parameters: dict[str, Any]) -> dict[str, Any]:
         source = "" if installed or module is None else inspect.getsource(module)
     except (OSError, TypeError):
         source = ""
-    return {"takes": wanted(function, parameters), "versions": versions, "source": source}
+    return {"takes": find_randomness_parameters(function, parameters), "versions": versions, "source": source}
 
 
 if __name__ == "__main__":

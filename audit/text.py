@@ -1,4 +1,4 @@
-"""Text as every part prints it: numbers rounded so that no bound is overstated, and untrusted words escaped."""
+"""Text in reports: numbers are rounded so that no bound is overstated, and untrusted text is escaped."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any
 
-SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ", "advantage": "advantage"}  # how reports write parameters
+SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "µ", "advantage": "advantage"}  # the parameters of claims in reports
 COLOURS = {"consistent": "#0072B2", "violated": "#D55E00"}
 
 _NUMBER = re.compile(r"[-+](\d+\.?\d*([eE][-+]?\d+)?|inf|nan)")
@@ -40,17 +39,17 @@ def lower(value: float, digits: int = 4) -> str:
 
 
 def upper(value: float, digits: int = 4) -> str:
-    """Format an upper bound, rounded towards plus infinity."""
+    """Format an upper bound with ``digits`` significant digits, rounded towards plus infinity."""
     return _rounded(value, digits, ROUND_CEILING)
 
 
-def plain(value: float | None, digits: int = 4) -> str:
-    """Format a value that is neither bound, to nearest; '-' for None."""
+def nearest(value: float | None, digits: int = 4) -> str:
+    """Format a value that is no bound, to ``digits`` significant digits, rounded to nearest; '-' for None."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 
 def percent(fraction: float) -> str:
-    """Format a confidence as a percentage with enough digits to tell it from 100, rounded down.
+    """Format a confidence as a percentage, rounded down, with enough digits that it is not 100%.
 
     >>> percent(0.95), percent(1 - 0.05 / 40)
     ('95%', '99.87%')
@@ -61,7 +60,7 @@ def percent(fraction: float) -> str:
 
 
 def count(number: int) -> str:
-    """Format a number of runs: exact below ten thousand, then with a suffix when it is round."""
+    """Format a number of runs, exactly; round numbers of at least ten thousand get a suffix, as in '20k'."""
     for size, suffix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if number >= 10_000 and number % size == 0:
             return f"{number // size:,}{suffix}"
@@ -79,29 +78,29 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Write control characters, and those that order text anew or have no width, as their code points."""
+    """Replace invisible characters, such as control characters and those that reorder text, by their code points."""
     spaces = text.replace("\r\n", " ").translate({9: " ", 10: " ", 13: " "})
     return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in spaces)
 
 
 def latex(text: str) -> str:
-    r"""Escape text for LaTeX; letters that pdflatex does not know by itself become code points."""
+    r"""Escape text for LaTeX. Letters that pdflatex cannot print without packages are replaced by their code points."""
     found = []
     for c in visible(text):
         known = c.isascii() or (c.isalpha() and ord(c) < 0x180)
         simple = c if known else unicodedata.normalize("NFKD", c)
         known |= simple.isascii() and simple.isalnum()
         found.append(_LATEX.get(c) or (simple if known else f"[U+{ord(c):04X}]"))
-    return "".join(found).replace("--", "-{}-")  # no ligature
+    return "".join(found).replace("--", "-{}-")  # LaTeX would print one long dash for two hyphens
 
 
 def markdown(text: str) -> str:
-    r"""Escape text for a cell of a Markdown table, HTML included."""
+    r"""Escape text for a cell of a Markdown table, so that it contains neither Markdown nor HTML."""
     return visible(text).translate(_MARKDOWN)
 
 
 def csv_cell(value: object) -> object:
-    """Keep text that is no number from being taken for a formula by a spreadsheet, by an apostrophe before it."""
+    """Return a value for a CSV file. Text that a spreadsheet would run as a formula gets an apostrophe before it."""
     if not isinstance(value, str):
         return value
     text = value.replace("\r\n", "\n").replace("\r", "\n")
@@ -109,7 +108,10 @@ def csv_cell(value: object) -> object:
 
 
 def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> str:
-    """Write a sentence and labelled lines below it as HTML that runs and loads nothing, every word escaped."""
+    """Return a sentence and the labelled lines below it as HTML for notebooks.
+
+    All text is escaped, so the HTML contains no scripts and loads nothing.
+    """
     sentence, *cells = (html.escape(visible(part)) for part in (sentence, *(part for line in lines for part in line)))
     left = 'style="text-align: left"'
     rows = "".join(
@@ -118,13 +120,3 @@ def notebook(sentence: str, lines: Sequence[tuple[str, str]], verdict: str) -> s
     )
     border = f"border-left: 4px solid {COLOURS[verdict]}; padding-left: 0.8em"
     return f'<div style="{border}">\n<p>{sentence}</p>\n<table>\n{rows}</table>\n</div>'
-
-
-def for_json(value: Any) -> Any:
-    """Return what JSON can hold: infinite numbers and NaN as text, numpy's numbers as Python's, tuples as lists."""
-    if isinstance(value, dict):
-        return {key: for_json(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [for_json(part) for part in value]
-    value = value.item() if hasattr(value, "item") else value
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

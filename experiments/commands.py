@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from epsaudit.errors import AuditError, meant, refuse_without
+from epsaudit.errors import AuditError, refuse_without, suggest_name
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Command, attributes, print_json, printer
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
     found = studies()
     if name != "all" and name not in found:
         there = ", ".join(found)
-        raise AuditError(f"There is no study {name!r}; choose one of {there}, or 'all'.{meant(name, [*found, 'all'])}")
+        raise AuditError(
+            f"There is no study {name!r}; choose one of {there}, or 'all'.{suggest_name(name, [*found, 'all'])}"
+        )
     if out is None:
         out = Path("results-quick" if quick else "results")
     from epsaudit.running.files import refuse_unwritable

@@ -39,7 +39,7 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.composition import Sequential
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.text import count, lower, percent, plain, upper
+from epsaudit.text import count, lower, nearest, percent, upper
 from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, CONFIDENCE = 0.1, 1e-6, 0.95
@@ -95,8 +95,9 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     """Return a sentence that states, for the largest number of copies, the epsilon of every bound."""
     most = max(row["copies"] for row in rows)
     parts = (
-        f"{row['mechanism']}: exact {plain(row['exact'])}, numeric {upper(row['numeric'])}, zCDP {upper(row['zcdp'])}, "
-        f"advanced {upper(row['advanced'])}, basic {upper(row['basic'])}, certified {lower(row['certified'])} "
+        f"{row['mechanism']}: exact {nearest(row['exact'])}, numeric {upper(row['numeric'])}, "
+        f"zCDP {upper(row['zcdp'])}, advanced {upper(row['advanced'])}, basic {upper(row['basic'])}, "
+        f"certified {lower(row['certified'])} "
         f"(by the oracle {lower(row['certified by the oracle'])})"
         for row in rows
         if row["copies"] == most

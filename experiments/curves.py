@@ -21,7 +21,7 @@ from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
-from epsaudit.text import percent, plain, upper
+from epsaudit.text import nearest, percent, upper
 from epsaudit.tools.reporting.figures import certified_profile, plot_privacy_profile, plot_trade_off
 from epsaudit.tools.reporting.tables import Column
 
@@ -70,7 +70,7 @@ def answer(corners: Sequence[dict[str, Any]]) -> str:
     """Return a sentence on the corner of the trade-off curve that each audit certified."""
     parts = (
         f"{row['mechanism']} at {row['claim']}: {upper(row[COLUMNS[2].key])} and {upper(row[COLUMNS[3].key])}, where "
-        f"the claim allows {plain(row['claimed error on x'])} at least ({row['verdict']})"
+        f"the claim allows {nearest(row['claimed error on x'])} at least ({row['verdict']})"
         for row in corners
     )
     return f"A test of x against x' was shown to have at most these errors on x' and x: {'; '.join(parts)}."

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, gammaln, ndtri
 
 from epsaudit import ApproxDP, Claim, GaussianDP, PureDP
-from epsaudit.audits.scores import posterior_epsilon
+from epsaudit.audits.usual_estimates import posterior_epsilon
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.bounds.one_run import epsilon_bound, parameter_bound
 from epsaudit.experiments import scores as tools

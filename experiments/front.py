@@ -18,7 +18,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from epsaudit.audits.verify import load
 from epsaudit.experiments.studies import studies, write_figure, write_json, write_readme
 from epsaudit.results.result import Result
-from epsaudit.text import SYMBOLS, lower, percent, plain
+from epsaudit.text import SYMBOLS, lower, nearest, percent
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.figures import (
     PROVEN,
@@ -70,8 +70,8 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     for height, share in enumerate(rows):
         draw_row(axes, height, share, right)
         result = share.result
-        claim = f"{SYMBOLS[result.claim.symbol]} = {plain(result.proven, 3)}"
-        exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else plain(result.exact, 3)
+        claim = f"{SYMBOLS[result.claim.symbol]} = {nearest(result.proven, 3)}"
+        exact = "–" if result.exact is None else "∞" if math.isinf(result.exact) else nearest(result.exact, 3)
         lines.append((claim, exact, f"≥ {lower(result.lower_bound, 3)}"))
     for height, line in enumerate(lines, start=-1):
         for place, text in zip((0.36, 0.64, 1.0), line, strict=True):

@@ -38,7 +38,7 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms.groups import AsinhCounts, GroupCounts, renyi_per_group
-from epsaudit.text import count, percent, plain
+from epsaudit.text import count, nearest, percent
 from epsaudit.tools.reporting.tables import Column
 
 RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
@@ -106,10 +106,10 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     """
     shown = [row for row in rows if row["count"] in SHOWN]
     sizes = ", ".join(f"{row['count']:,}" for row in shown)
-    fixed = ", ".join(plain(row["order 2"], 3) for row in shown)
-    greatest = ", ".join(plain(row["largest ratio"] / RHO, 3) for row in shown)
-    proven = ", ".join(plain(row["asinh"] / RHO, 3) for row in shown)
-    off = ", ".join(plain(row["measured asinh error"] / row["allowed"], 3) for row in shown)
+    fixed = ", ".join(nearest(row["order 2"], 3) for row in shown)
+    greatest = ", ".join(nearest(row["largest ratio"] / RHO, 3) for row in shown)
+    proven = ", ".join(nearest(row["asinh"] / RHO, 3) for row in shown)
+    off = ", ".join(nearest(row["measured asinh error"] / row["allowed"], 3) for row in shown)
     least = next(number for number in range(SIZE, 0, -1) if ASINH.expected_error(number - 1) > RELATIVE * (number - 1))
     unseen = [row["count"] for row in rows if row["certified asinh"] == 0.0]
     seen = f", though no audit sees it from groups of {min(unseen):,} on" if unseen else ""

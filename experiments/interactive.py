@@ -40,7 +40,7 @@ from epsaudit.mechanisms.budgets import (
     Unlimited,
 )
 from epsaudit.mechanisms.interactive import Analyst, Interaction
-from epsaudit.text import count, percent, plain
+from epsaudit.text import count, nearest, percent
 from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE, ODOMETER_DELTA = 0.95, 0.05
@@ -115,7 +115,7 @@ def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
     return (
         f"Sound filters were refuted in {wrong} of {len(sound)} cases, broken ones in {refuted} of the {len(leaks)} in "
         f"which the transcript's exact loss is above the claim; the zCDP odometer is exceeded with probability "
-        f"{plain(exceeded, 3)}, at most {ODOMETER_DELTA:g} being promised."
+        f"{nearest(exceeded, 3)}, at most {ODOMETER_DELTA:g} being promised."
     )
 
 

@@ -28,7 +28,7 @@ from epsaudit.experiments.libraries.rows import Bug, Row, findings
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.results.result import save
 from epsaudit.running.files import write_whole
-from epsaudit.text import lower, markdown, percent, plain
+from epsaudit.text import lower, markdown, nearest, percent
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.tables import Column
 
@@ -100,7 +100,7 @@ def audit_cases(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str,
             continue
         found[case.name] = result
         save([result], out / file_of(case))
-        bound = f"{result.claim.symbol} >= {lower(result.lower_bound)} of {plain(result.proven)}"
+        bound = f"{result.claim.symbol} >= {lower(result.lower_bound)} of {nearest(result.proven)}"
         print(f"{case.name}: {result.verdict}, {bound}, {time.perf_counter() - started:.0f} seconds", flush=True)
     return found, missing
 

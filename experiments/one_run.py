@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.progress import track
 
 from epsaudit import GaussianDP, PureDP, audit, audit_one_run
-from epsaudit.audits.one_run import Threshold, planned_guesses
+from epsaudit.audits.one_run import Threshold
+from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.experiments.one_run_training import (
     CURVE,

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from epsaudit import ApproxDP, Claim, GaussianDP, audit, audit_one_run
-from epsaudit.audits.one_run import CanaryMechanism, planned_guesses
+from epsaudit.audits.one_run import CanaryMechanism
+from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.experiments.data import affairs, leanings
 from epsaudit.mechanisms.broken.dp_sgd import (

@@ -17,7 +17,7 @@ from scipy.special import expit
 from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.scores import Monotone, Score
 
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ REASONS = {
     "share their coins": "coins shared",
     "is twice in run": "rows repeated",
     "They were halved": "halved in place of coins",
-    "fair coins do not part": "coins not fair",
+    "fair coins produce such": "coins not fair",
     "Members score lower": "a note: members score lower",
     "np.indices": "a matrix: one row for each score",
     "has 1 dimension": "one dimension",

@@ -34,7 +34,7 @@ from epsaudit.mechanisms.broken.local_sensitivity import PublishedBoundedRatio
 from epsaudit.mechanisms.laws import LaplaceLaw
 from epsaudit.mechanisms.private_bound import PrivatelyBounded, RatioByRecords
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, RatioLaw
-from epsaudit.text import plain
+from epsaudit.text import nearest
 from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, SHARE = 1.0, 1e-6, 0.1
@@ -93,7 +93,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
         f"Corrected, its median error is below that of {' and of '.join(parts)}, of up to {most:,}. As published its "
         f"mean error is below that of the baseline that is not private at {below} of {len(points)} points, above it at "
         f"the others. By b alone the median error is below the corrected one's from {min(fewer):,} to {max(fewer):,} "
-        f"records, at {gain:,} it is {plain(simple[gain], 2)} against {plain(corrected[gain], 2)}."
+        f"records, at {gain:,} it is {nearest(simple[gain], 2)} against {nearest(corrected[gain], 2)}."
     )
 
 

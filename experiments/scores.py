@@ -26,7 +26,7 @@ from sklearn.metrics import roc_curve
 
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff, audit_scores
 from epsaudit.audits.many_runs import TailCount, tail_bound
-from epsaudit.audits.scores import posterior_epsilon
+from epsaudit.audits.usual_estimates import posterior_epsilon
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.definitions import lower_hull
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table

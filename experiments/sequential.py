@@ -28,7 +28,7 @@ from epsaudit.experiments.studies import on_all_cores, write_data, write_figure,
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
-from epsaudit.text import plain
+from epsaudit.text import nearest
 from epsaudit.tools.reporting.figures import plot_running_bound
 from epsaudit.tools.reporting.tables import Column
 
@@ -179,7 +179,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
         known.sort(key=lambda row: row["ratio"])
         least, most = known[0], known[-1]
         parts.append(
-            f"at {alpha:g}, {plain(least['ratio'], 3)} ({least['case']}) to {plain(most['ratio'], 3)} ({most['case']})"
+            f"at {alpha:g}, {nearest(least['ratio'], 3)} ({least['case']}) to "
+            f"{nearest(most['ratio'], 3)} ({most['case']})"
         )
     compared = [(row["mean"], min(row["others"])) for row in rows if row["others"]]
     fewer = sum(mean <= least for mean, least in compared)

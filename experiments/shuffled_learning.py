@@ -37,7 +37,7 @@ from epsaudit.mechanisms.amplification import closed_form, local_epsilon, numeri
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
-from epsaudit.text import plain
+from epsaudit.text import nearest
 from epsaudit.tools.reporting.figures import (
     BLUE,
     GREEN,
@@ -109,7 +109,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     middle = rows[len(rows) // 2]
     return (
         f"Users needed for {'; for '.join(parts)}. At {middle['users']:,} users the local epsilon of (5) gives epsilon "
-        f"{plain(middle['exact at (5)'])} with two answers, where {EPSILON:g} is wanted."
+        f"{nearest(middle['exact at (5)'])} with two answers, where {EPSILON:g} is wanted."
     )
 
 

@@ -34,7 +34,7 @@ from epsaudit.mechanisms.amplification import (
 )
 from epsaudit.mechanisms.shuffling import MOST_IN_THREE_COUNTS, ShuffledResponse
 from epsaudit.mechanisms.shuffling_search import can_be_searched
-from epsaudit.text import count, lower, percent, plain, upper
+from epsaudit.text import count, lower, nearest, percent, upper
 from epsaudit.tools.reporting.tables import Column
 
 DELTA, CONFIDENCE, LOCAL = 1e-6, 0.95, 1.0
@@ -90,9 +90,10 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     chosen = [row for row in rows if row["sweep"] == "users" and row["answers"] == 2 and row["certified"] is not None]
     row = max((row for row in chosen if row["users"] <= USERS[2]), key=lambda row: row["users"])
     return (
-        f"{row['users']:,} users, local epsilon {plain(row['local epsilon'])}, delta = {DELTA:g}: exact "
-        f"{plain(row['exact'])}, numeric {upper(row['numeric'])}, closed forms {upper(row['closed form 2022'])} (2022) "
-        f"and {upper(row['closed form'])} (the source's), certified {lower(row['certified'])}."
+        f"{row['users']:,} users, local epsilon {nearest(row['local epsilon'])}, delta = {DELTA:g}: exact "
+        f"{nearest(row['exact'])}, numeric {upper(row['numeric'])}, closed forms "
+        f"{upper(row['closed form 2022'])} (2022) and {upper(row['closed form'])} (the source's), "
+        f"certified {lower(row['certified'])}."
     )
 
 

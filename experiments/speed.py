@@ -29,7 +29,7 @@ from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, b
 from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.running.chunks import BLOCK
 from epsaudit.running.drawing import draw
-from epsaudit.text import plain
+from epsaudit.text import nearest
 from epsaudit.tools.reporting.tables import Column
 
 CLAIM, DATASETS = PureDP(1.0), (0.0, 1.0)
@@ -224,13 +224,15 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     """Return a text with the ratios for numbers in blocks, the added times, the privacy tests, and the memory."""
     fixed = [row for row in rows if row["audit"] == "fixed size"]
     most = max(row["runs"] for row in rows)
-    ratios = [f"{plain(row['ratio'], 3)} at {row['runs']:,}" for row in fixed if row["outputs"] == "numbers in blocks"]
+    ratios = [
+        f"{nearest(row['ratio'], 3)} at {row['runs']:,}" for row in fixed if row["outputs"] == "numbers in blocks"
+    ]
     added = [
-        f"{row['outputs']} {plain(row['added'], 3)}"
+        f"{row['outputs']} {nearest(row['added'], 3)}"
         for row in fixed
         if not row["outputs"].endswith("in blocks") and row["runs"] == min(most, 10**5)
     ]
-    tests = [f"{row['outputs']} {plain(row['audited'], 3)} s" for row in rows if row["audit"] == "privacy test"]
+    tests = [f"{row['outputs']} {nearest(row['audited'], 3)} s" for row in rows if row["audit"] == "privacy test"]
     return (
         f"Processor time over that of drawing numbers in blocks: {', '.join(ratios)} runs. Microseconds added to calls "
         f"by reading outputs: {', '.join(added)}. Privacy tests that pass: {', '.join(tests) or 'none'}. Memory: at "

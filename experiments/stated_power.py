@@ -26,7 +26,7 @@ from epsaudit.experiments.studies import on_all_cores, write_figure, write_json,
 from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, SphericalGaussian
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
-from epsaudit.text import plain
+from epsaudit.text import nearest
 from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, legend_below, new_figure, styled
 from epsaudit.tools.reporting.tables import Column
 
@@ -159,8 +159,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     parts = []
     for share in SHARES:
         measured = [row["rejected"] for row in rows if row["stated"] == share and row["rejected"] is not None]
-        least, most = plain(min(measured), 2), plain(max(measured), 2)
-        mean = plain(statistics.mean(measured), 2)
+        least, most = nearest(min(measured), 2), nearest(max(measured), 2)
+        mean = nearest(statistics.mean(measured), 2)
         parts.append(f"stated {share:g}, measured {mean} on average, {least} to {most} over {len(measured)} mechanisms")
     let_pass = []
     for name in dict.fromkeys(row["name"] for row in rows if row["part"] == "rule"):

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import joblib
 
+from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, needs, whole_at_least
 from epsaudit.running.files import write_whole
 from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.registry import collect
-from epsaudit.text import for_json, markdown
+from epsaudit.text import markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     """Write data as JSON, with infinite numbers and NaN as text."""
-    write_whole(path, json.dumps(for_json(data), indent=1, allow_nan=False) + "\n")
+    write_whole(path, json.dumps(to_json(data), indent=1, allow_nan=False) + "\n")
 
 
 def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:

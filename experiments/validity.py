@@ -31,9 +31,11 @@ from epsaudit import (
     audit_scores,
     audit_sequentially,
 )
-from epsaudit.audits.one_run import Threshold, bounds
+from epsaudit.audits.one_run import GuessRule, Threshold
 from epsaudit.bounds import betting
+from epsaudit.bounds import one_run as bounds
 from epsaudit.experiments.data import affairs
+from epsaudit.experiments.separate_half import SeparateHalf
 from epsaudit.experiments.studies import on_all_cores, write_data, write_table
 from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.additive import Gaussian, Laplace
@@ -174,8 +176,14 @@ def one_run_mechanisms() -> list[tuple[str, Any, Any, str]]:
 
 def one_run(mechanism: Any, guesses: Any, method: str, seed: int) -> bool:
     """Audit one run, and return whether the bound exceeds the mechanism's claim, which is the largest possible loss."""
-    result = audit_one_run(mechanism, guesses=guesses, method=method, confidence=CONFIDENCE, seed=seed)
+    rule = rule_named(guesses)
+    result = audit_one_run(mechanism, guesses=rule, method=method, confidence=CONFIDENCE, seed=seed)
     return result.lower_bound > mechanism.claim.parameter + 1e-9
+
+
+def rule_named(rule: str | GuessRule) -> str | GuessRule:
+    """Return the guess rule that this study calls 'half'; return any other rule or name unchanged."""
+    return SeparateHalf() if rule == "half" else rule
 
 
 def tied(claim: Claim, rule: str, seed: int) -> bool:
@@ -186,5 +194,7 @@ def tied(claim: Claim, rule: str, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     coins = np.sort(rng.random(rng.integers(200, 1201)) < 0.5)
     own = int(rng.integers(2**63))
-    result = audit_scores(coins, np.zeros(len(coins)), claim=claim, guesses=rule, confidence=CONFIDENCE, seed=own)
+    result = audit_scores(
+        coins, np.zeros(len(coins)), claim=claim, guesses=rule_named(rule), confidence=CONFIDENCE, seed=own
+    )
     return result.lower_bound > 1e-9

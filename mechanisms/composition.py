@@ -19,7 +19,7 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.outputs.normal_form import Outputs, pack
+from epsaudit.outputs.arrays import Outputs, pack
 from epsaudit.running.protocols import Mechanism, OutputDistribution
 
 

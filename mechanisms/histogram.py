@@ -25,7 +25,7 @@ from epsaudit.mechanisms.exact.laws import loss_pair
 from epsaudit.mechanisms.exact.losses import LossPair
 from epsaudit.mechanisms.laws import FiniteLaw, Floats, LaplaceLaw, NormalLaw
 from epsaudit.mechanisms.queries import Dataset
-from epsaudit.outputs.normal_form import Items, normal, order_key
+from epsaudit.outputs.normal_form import Items, normalise, order_key
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class StableHistogramLaw:
     @cached_property
     def _ordered(self) -> list[tuple[Hashable, int]]:
         """Keys in normal form and their places among the counts, in the order in which outputs hold them."""
-        keys = [(normal(key), place) for place, (key, _) in enumerate(self.counts)]
+        keys = [(normalise(key), place) for place, (key, _) in enumerate(self.counts)]
         return sorted(keys, key=lambda one: order_key(one[0]))
 
     @cached_property

@@ -21,7 +21,7 @@ from epsaudit.mechanisms import exact
 from epsaudit.mechanisms.base import Reference
 from epsaudit.mechanisms.budgets import Filter, Ledger, Request
 from epsaudit.mechanisms.laws import FiniteLaw, Floats
-from epsaudit.outputs.normal_form import distinct
+from epsaudit.outputs.atoms import find_distinct
 
 MOST_TRANSCRIPTS = 1 << 16
 Indices = NDArray[np.intp]
@@ -162,7 +162,7 @@ class TranscriptLaw:
             return
         questions = [ledger.entries[place][0].question for place in earlier]
         seen = answers[np.ix_(rows, earlier)]
-        first, which = distinct(seen)
+        first, which = find_distinct(seen)
         for place in np.lexsort(seen[first].T[::-1]):
             before = tuple(zip(questions, seen[first[place]].tolist(), strict=True))
             law = request.mechanism.answer(self.dataset, before, request.question)  # type: ignore[attr-defined]

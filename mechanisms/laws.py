@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import WHOLE_IN_FLOATS
+from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
 
 Floats = NDArray[np.float64]
 
@@ -180,7 +180,7 @@ def outputs_array(values: Sequence[Hashable]) -> NDArray[Any]:
         numbers = np.array(values)
         mixed = numbers.dtype.kind == "f" and not all(issubclass(kind, (float, np.floating)) for kind in kinds)
         if not mixed or all(
-            isinstance(one, (float, np.floating)) or abs(int(one)) <= WHOLE_IN_FLOATS for one in values
+            isinstance(one, (float, np.floating)) or abs(int(one)) <= MAX_EXACT_INTEGER for one in values
         ):
             return numbers
     outputs = np.empty(len(values), dtype=object)
@@ -196,5 +196,7 @@ def _comparable(values: NDArray[Any], others: NDArray[Any]) -> bool:
 
 def _exact_in_floats(numbers: NDArray[Any]) -> bool:
     return (
-        numbers.dtype.kind == "f" or not numbers.size or max(int(numbers.max()), -int(numbers.min())) <= WHOLE_IN_FLOATS
+        numbers.dtype.kind == "f"
+        or not numbers.size
+        or max(int(numbers.max()), -int(numbers.min())) <= MAX_EXACT_INTEGER
     )

@@ -168,7 +168,7 @@ def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
             notes=(*found.notes, *runs.notes(found.pair)),
         )
         if runs.record.kept:
-            runs.record.record_once("choice", functools.partial(codec.written, recorded))
+            runs.record.record_once("choice", functools.partial(codec.to_json, recorded))
     if recorded.pair not in range(len(spec.pairs)):
         raise AuditError(f"The checkpoint chose pair {recorded.pair + 1} of {len(spec.pairs)}; give another file.")
     return recorded
@@ -177,6 +177,6 @@ def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
 def _read_choice(data: dict[str, Any]) -> TrainingResult | None:
     """Return what training chose; None if the witness has a feature that cannot be written to a file."""
     try:
-        return TrainingResult(**codec.read_fields(TrainingResult, data))
+        return TrainingResult(**codec.fields_from_json(TrainingResult, data))
     except AuditError:
         return None

@@ -1,7 +1,8 @@
-"""Scores of many independent runs, some with a canary in the data and some without: from order statistics to a bound.
+"""Audits of the scores of many independent runs, some with a canary in the data and some without it.
 
-An event is {score > t}, t the k-th highest score of the n runs without the canary and k fixed beforehand; or {score <
-t}, t the k-th lowest of those with it. Theorem: docs/explanation/theory.md#scores-of-many-runs.
+An event is {score > t}, where t is the k-th highest score of the runs without the canary and the rank k is fixed
+beforehand, or {score < t}, where t is the k-th lowest score of the runs with the canary. Theorem:
+docs/explanation/theory.md#scores-of-many-runs.
 """
 
 from __future__ import annotations
@@ -24,28 +25,34 @@ from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import stream
 from epsaudit.text import count, lower
 
-RATIO = 3
-"""Of one rank that is tried to the next. Of eight laws with 100 and 1,000 runs of each kind 2, 4 and 6 certify
-2 to 4 % more on average, and of some 8, 22 and 5 % less; 10 certifies 10 % less on average."""
-CELLS = 64
-"""Parts into which the law of a rank's probability is cut, each taken at its upper end. Of these laws 16 and 32 certify
-4 and 1.4 % less, 128 and 512 0.7 and 0.9 % more."""
-HALVINGS = 12
-"""Of the logarithm of what a claim allows, where no formula and no Newton's step gives it, which is rounded up by less
-than a hundredth. Of Gaussian noise along its curve, and in rho but for a delta, 8 and 10 certify 0.6 to 1 and 0.1 to
-0.2 % less, 16 certify less than 0.1 % more."""
-ROUNDED = 1e-5
-"""Share of a bound by which it is rounded down; 1e-3 certifies 0.2 % less, 1e-7 as much."""
-BEYOND = 1e-3
-"""Share of the error below which the rest of that law counts as certain; 0.1 to 1e-4 certify as much within 0.2 %."""
+RANK_RATIO = 3
+"""[measured] Ratio of one rank that is tried to the previous one. For eight score distributions with 100 and 1,000
+runs of each kind, the ratios 2, 4 and 6 certify 2 to 4 % more on average, but 8, 22 and 5 % less for some
+distributions; the ratio 10 certifies 10 % less on average."""
+N_CELLS = 64
+"""[measured] Number of cells into which the distribution of a tail's probability is divided; each cell is replaced by
+its upper end, which is conservative. For the same score distributions, 16 and 32 cells certify 4 and 1.4 % less, 128
+and 512 cells certify 0.7 and 0.9 % more."""
+N_HALVINGS = 12
+"""[measured] Number of bisection steps for the logarithm of the largest probability that a claim allows, for claims
+without a formula. The result is rounded up by less than one per cent. For Gaussian noise with a claim of a trade-off
+curve or of approximate zCDP, 8 and 10 steps certify 0.6 to 1 and 0.1 to 0.2 % less, and 16 steps certify less than
+0.1 % more."""
+ROUNDING_SHARE = 1e-5
+"""[measured] Relative amount by which a bound is rounded down; 1e-3 certifies 0.2 % less, and 1e-7 certifies the
+same."""
+REST_SHARE = 1e-3
+"""[measured] Share of the error probability below which the rest of the distribution of a tail's probability is
+treated as if the event were certain there. Shares from 0.1 to 1e-4 certify the same within 0.2 %."""
 
 
 @dataclass(frozen=True)
 class TailCount:
-    """How many scores of runs of either kind are in a tail.
+    """Numbers of scores in one tail, of runs with the canary and of runs without it.
 
-    The tail is {score > threshold}, which says that the canary is in, or if not ``above`` {score < threshold}, which
-    says that it is not. ``rare`` is the count of the runs of which the event is rare, ``likely`` that of the others.
+    If ``above`` is true, the tail is {score > threshold}, which suggests that the canary was in. Otherwise the tail
+    is {score < threshold}, which suggests that the canary was not in. ``likely`` counts the scores of the runs for
+    which the tail suggests the truth, and ``rare`` counts the scores of the other runs.
     """
 
     above: bool
@@ -53,7 +60,8 @@ class TailCount:
     likely: int
     threshold: float
     by_rank: bool = True
-    """Whether ``rare`` was fixed beforehand and the threshold was the data's; if not, the threshold was fixed."""
+    """Whether the rank ``rare`` was fixed beforehand and the threshold follows from the data. If false, the threshold
+    was fixed beforehand."""
 
     def __post_init__(self) -> None:
         for name in ("rare", "likely"):
@@ -63,24 +71,29 @@ class TailCount:
         return f"{{score {'>' if self.above else '<'} {self.threshold:.6g}}}"
 
 
-def p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
-    """Probability at most that ``seen`` or more of ``likely_runs`` lie beyond the rank-th of ``rare_runs`` scores.
+def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs: int, least: float) -> float:
+    """Return an upper bound on the probability that at least ``seen`` of ``likely_runs`` scores are in a tail.
 
-    Rounded up, by at most ``least`` besides: with the probability U of the tail, of law Beta(rank, rare_runs - rank +
-    1), the count is binomial with a probability of at most ``claim.greatest(U)``.
+    The tail begins at the score with this rank among ``rare_runs`` scores. Its probability U under the rare runs has
+    the distribution Beta(rank, rare_runs - rank + 1), and given U the count is binomial with a probability of at most
+    ``claim.greatest(U)``. The result is rounded up; values of U that have probability ``least`` together count as if
+    all scores were in the tail.
 
-    >>> round(p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
+    >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
     0.004
     """
-    beyond = np.geomspace(1.0, least, CELLS + 1)
+    beyond = np.geomspace(1.0, least, N_CELLS + 1)
     ends = betainccinv(rank, rare_runs - rank + 1, beyond[1:])
-    tails = betainc(seen, likely_runs - seen + 1, claim.greatest(ends, HALVINGS)) if seen else np.ones(CELLS)
+    tails = betainc(seen, likely_runs - seen + 1, claim.greatest(ends, N_HALVINGS)) if seen else np.ones(N_CELLS)
     return float(np.sum(-np.diff(beyond) * tails) + least)
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alpha: float, beat: float = 0.0) -> float:
-    """Lower bound on the claim's parameter from one tail at level ``alpha``, or 0 if it is not above ``beat``.
+    """Return a lower bound on the claim's parameter from one tail at significance level ``alpha``.
+
+    ``included`` and ``excluded`` are the numbers of runs with the canary and without it. Return 0 if the bound is not
+    larger than ``beat``; this saves time when only the largest bound of several tails is needed.
 
     >>> tail = TailCount(above=True, rare=10, likely=100, threshold=0.0)
     >>> round(tail_bound(PureDP(1.0), tail, 500, 500, 0.05), 3)
@@ -93,44 +106,50 @@ def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alph
 
     def excess(parameter: float) -> float:
         tested = claim.with_parameter(parameter)
-        return math.log(p_value(tested, tail.rare, rare_runs, tail.likely, likely_runs, BEYOND * alpha) / alpha)
+        return math.log(
+            rank_p_value(tested, tail.rare, rare_runs, tail.likely, likely_runs, REST_SHARE * alpha) / alpha
+        )
 
     if tail.likely * rare_runs <= tail.rare * likely_runs or excess(beat) > 0.0:
         return 0.0
     low, high = beat, max(1.0, 2.0 * beat)
     while excess(high) <= 0.0:
         low, high = high, 2.0 * high
-    found = root(excess, low, high, xtol=ROUNDED * high / 4.0)
-    return next((one for step in (1, 4, 16) if excess(one := max(found - step * ROUNDED * high, low)) <= 0.0), low)
+    found = root(excess, low, high, xtol=ROUNDING_SHARE * high / 4.0)
+    return next(
+        (one for step in (1, 4, 16) if excess(one := max(found - step * ROUNDING_SHARE * high, low)) <= 0.0), low
+    )
 
 
-def ranks(runs: int) -> list[int]:
-    """Return the ranks that are tried: 1, 3, 9 and so on, up to half of the runs."""
-    return [RATIO**power for power in range(40) if 2 * RATIO**power <= max(runs, 2)]
+def tried_ranks(runs: int) -> list[int]:
+    """Return the ranks that an audit tries: 1, 3, 9 and so on, up to half of the runs."""
+    return [RANK_RATIO**power for power in range(40) if 2 * RANK_RATIO**power <= max(runs, 2)]
 
 
-def best(
+def best_tail(
     claim: Claim, counts: Sequence[TailCount], included: int, excluded: int, alpha: float, looks: int | None = None
 ) -> tuple[float, TailCount]:
-    """Return the greatest bound of tails that share the error, and which of them shows it.
+    """Return the largest bound of several tails that share the error probability ``alpha``, and its tail.
 
-    Rank 1 has the greatest share, the second that is tried a half of it, the third a third: the rarer the event, the
-    more does a share of the error change what it certifies.
+    The first rank has the largest share of the error, the second rank half of this share, and the third rank a third,
+    because the bound of a rarer event depends more on the share. If ``looks`` is given, only that many tails are
+    examined, in the order in which they seem to certify most.
     """
-    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RATIO)) if tail.by_rank else 1.0 for tail in counts]
+    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in counts]
     shown, found = 0.0, counts[0]
     levels = [alpha * share / sum(shares) for share in shares]
-    corners = [_corner(tail, included, excluded, level) for tail, level in zip(counts, levels, strict=True)]
-    order = np.argsort(
-        -claim.least(*np.array(corners).T)
-    )  # what seems to show most first: of the rest one look is enough
+    corners = [
+        _corner_probabilities(tail, included, excluded, level) for tail, level in zip(counts, levels, strict=True)
+    ]
+    order = np.argsort(-claim.least(*np.array(corners).T))  # the largest bounds come first, so most others end early
     for tail, level in [(counts[place], levels[place]) for place in order[:looks]]:
         if (bound := tail_bound(claim, tail, included, excluded, level, shown)) > shown:
             shown, found = bound, tail
     return shown, found
 
 
-def _corner(tail: TailCount, included: int, excluded: int, alpha: float) -> tuple[float, float]:
+def _corner_probabilities(tail: TailCount, included: int, excluded: int, alpha: float) -> tuple[float, float]:
+    """Return confidence limits on the probabilities of a tail: a lower one for likely runs, an upper one for rare."""
     sizes = (included, excluded) if tail.above else (excluded, included)
     low = float(clopper_pearson_lower(tail.likely, sizes[0], alpha / 2.0))
     up = float(clopper_pearson_upper(tail.rare, sizes[1], alpha / 2.0))
@@ -138,7 +157,7 @@ def _corner(tail: TailCount, included: int, excluded: int, alpha: float) -> tupl
 
 
 def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCount, ...]:
-    """Count the tails at `ranks`, of both sides; scores that are alike are put in an order by chance."""
+    """Return the counts of the tails on both sides at all `tried_ranks`. The seed determines how ties are broken."""
     every = np.concatenate([included, excluded]).astype(float)
     order = np.lexsort((stream(seed, "many runs").random(len(every)), every))
     place = np.empty(len(every), dtype=np.intp)
@@ -146,7 +165,7 @@ def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCoun
     members, others = np.sort(place[: len(included)]), np.sort(place[len(included) :])
     found = []
     for above, rare, likely in ((True, others, members), (False, members, others)):
-        for rank in ranks(len(rare)):
+        for rank in tried_ranks(len(rare)):
             at = rare[-rank] if above else rare[rank - 1]
             seen = len(likely) - np.searchsorted(likely, at) if above else np.searchsorted(likely, at)
             found.append(TailCount(above, rank, int(seen), float(every[order[at]])))
@@ -155,19 +174,19 @@ def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCoun
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ManyRunsResult(Result):
-    """A lower bound from the scores of many runs, each with the canary or without; see also `Result`.
+    """A lower bound from the scores of many runs, with the canary and without it; see also `Result`.
 
-    Made by `epsaudit.audit_scores`. The seed decides how ties are broken.
+    `epsaudit.audit_scores` returns it. The seed determines only how ties are broken.
     """
 
     included: int
-    """Runs with the canary."""
+    """Number of runs with the canary."""
     excluded: int
-    """Runs without it."""
+    """Number of runs without the canary."""
     counts: tuple[TailCount, ...]
-    """Several share the error."""
+    """The counts of all tails, which share the error probability."""
     independent: bool = False
-    """Whether these are canaries that were declared independent, each taken for a run of its own."""
+    """Whether the scores are of canaries that the user declared independent, each treated as a run of its own."""
 
     _kind = "many-runs"
     _written = (
@@ -184,7 +203,7 @@ class ManyRunsResult(Result):
 
     @functools.cached_property
     def _best(self) -> tuple[float, TailCount]:
-        return best(self.claim, self.counts, self.included, self.excluded, 1.0 - self.confidence)
+        return best_tail(self.claim, self.counts, self.included, self.excluded, 1.0 - self.confidence)
 
     @property
     def lower_bound(self) -> float:
@@ -193,7 +212,7 @@ class ManyRunsResult(Result):
 
     @property
     def best(self) -> TailCount:
-        """The tail that certified most."""
+        """The tail that certifies the largest bound."""
         return self._best[1]
 
     @property
@@ -203,13 +222,16 @@ class ManyRunsResult(Result):
 
     @functools.cached_property
     def reach(self) -> float:
-        """The largest bound that so many runs could have shown: that of scores which tell all of them apart."""
+        """The largest lower bound that an audit with these numbers of runs can certify.
+
+        It is the bound for scores that separate all runs with the canary from all runs without it.
+        """
         right = []
         for one in self.counts:
             likely = self.included if one.above else self.excluded
             right.append(TailCount(one.above, one.rare if one.by_rank else 0, likely, 0.0, one.by_rank))
-        # rank 1 of either side shows most
-        return best(self.claim, right, self.included, self.excluded, 1.0 - self.confidence, looks=2)[0]
+        # the first rank on one of the two sides has the largest bound
+        return best_tail(self.claim, right, self.included, self.excluded, 1.0 - self.confidence, looks=2)[0]
 
     @property
     def limits(self) -> str | None:
@@ -223,17 +245,17 @@ class ManyRunsResult(Result):
         )
 
     @property
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         return self.included + self.excluded
 
-    def _of_what(self) -> dict[str, str]:
+    def _setting_lines(self) -> dict[str, str]:
         if self.independent:
             canaries = f"{self.included:,} in and {self.excluded:,} out, each by a fair coin"
             return {"canaries": canaries, "event": self.describe_event()}
         runs = f"{count(self.included)} with the canary, {count(self.excluded)} without"
         return {"runs": runs, "event": self.describe_event()}
 
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         most = f"{self.claim.symbol} {lower(self.reach)}, were all scores told apart"
         only = f"{self.seed}, of how ties were broken: the scores were given"
         said = {"at most": most, "method": self.describe_method(), "assumes": self.assumption}
@@ -241,7 +263,7 @@ class ManyRunsResult(Result):
 
     @property
     def assumption(self) -> str:
-        """What the bound rests on besides the scores."""
+        """The assumption, beside the scores, on which the bound rests."""
         if self.independent:
             return "declared, not shown: scores of canaries are independent and of one law (Xiang, Wang and Wang 2025)"
         return "independent runs; those with the canary have one law, and those without"
@@ -269,7 +291,7 @@ class ManyRunsResult(Result):
         return f"order statistics, the best of {len(self.counts)} ranks that share the error"
 
 
-def many_runs(
+def audit_many_runs(
     included: Floats,
     excluded: Floats,
     *,
@@ -279,7 +301,11 @@ def many_runs(
     seed: int,
     **more: Any,
 ) -> ManyRunsResult:
-    """Certify a bound from scores of runs with the canary and without, at a threshold fixed beforehand or at ranks."""
+    """Return the result for scores of runs with the canary and without it.
+
+    With a ``threshold``, which must have been fixed beforehand, the scores above it are counted. Without a threshold
+    the tails at `tried_ranks` are counted. ``more`` are further fields of the result.
+    """
     if not (len(included) and len(excluded)):
         raise AuditError(f"{len(included)} runs had the canary and {len(excluded)} had not; some of both are needed.")
     if threshold is None:

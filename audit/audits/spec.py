@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of, listed, refuse_if_consumed, same
+from epsaudit.data.neighbours import (
+    DatasetPair,
+    Pairs,
+    Relation,
+    adjacency_of,
+    are_equal,
+    list_pairs,
+    refuse_if_consumed,
+)
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.checkpoint import Identity
 from epsaudit.running.functions import mechanism_of
@@ -115,13 +123,13 @@ def check_pairs(mechanism: Mechanism, pairs: Any) -> list[DatasetPair]:
     dataset can be read only once (an iterator).
     """
     adjacency = adjacency_of(mechanism.adjacency)
-    found = listed(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
+    found = list_pairs(mechanism.worst_pairs() if pairs is None else pairs, adjacency)
     if not found:
         raise AuditError(f"{mechanism.name} names no pairs of datasets; give some as pairs=[(x, x_prime)].")
     for pair in found:
         for dataset in (pair.x, pair.x_prime):
             refuse_if_consumed(dataset)
-        if same(pair.x, pair.x_prime):
+        if are_equal(pair.x, pair.x_prime):
             raise AuditError(f"Both datasets of the pair {pair} are the same, so that nothing could tell them apart.")
         if adjacency is not None:
             adjacency.check(pair)

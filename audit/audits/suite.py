@@ -1,4 +1,4 @@
-"""Many audits as one suite: a family-wise error probability shared among them, and a seed for each."""
+"""Suites of audits: several mechanisms audited with one family-wise confidence, each with a seed of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from epsaudit.running.runs import Runs
 from epsaudit.running.streams import entropy
 
 
-def run(
+def run_suite(
     entries: Sequence[Entry],
     *,
     trials: int = 1_000_000,
@@ -34,15 +34,17 @@ def run(
     progress: Callable[[str], ProgressCallback | None] = lambda name: None,
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[Result]:
-    """Audit every entry and yield its result, under the entry's name, in order and as soon as it is known.
+    """Audit every entry and yield the results in the order of the entries, each as soon as it is available.
 
-    Each of k audits is run at confidence 1 - (1 - family_confidence) / k, so that all k bounds hold together with
-    probability at least ``family_confidence``, in [0.5, 1) (Bonferroni). Several entries run side by side, one a
-    worker; one entry, or entries with a checkpoint, have all workers to themselves, with the same results.
+    Each of k audits has confidence 1 - (1 - family_confidence) / k, so all k bounds hold together with probability at
+    least ``family_confidence``, which must be in [0.5, 1) (Bonferroni). Several entries are audited at the same time,
+    each by one worker. A single entry, or entries with a checkpoint, are audited one after the other by all workers;
+    the results are the same.
 
-    One entry alone is audited with ``seed`` itself, others by `entry_seed`; audits that ``stop_early`` are sequential.
-    ``progress`` returns the callback of an entry's name, which may be sent to another process. A ``checkpoint`` is what
-    `checkpointed` opened, with these entries, trials and confidence; its seed takes the place of ``seed``.
+    A single entry is audited with ``seed`` itself, and each of several entries with its `entry_seed`. With
+    ``stop_early`` the audits are sequential. ``progress`` is a function from the name of an entry to its progress
+    callback, which may be sent to another process. A ``checkpoint`` must have been opened by `open_checkpoint` with the
+    same entries, trials and confidence; its seed replaces ``seed``.
     """
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
@@ -53,17 +55,17 @@ def run(
         for entry in entries:
             record = None if checkpoint is None else AuditRecord(checkpoint, entry.name)
             terms = (trials, each, stop_early, n_jobs, record)
-            yield _audited(terms, (entry, seeds[entry.name], progress(entry.name)))
+            yield _audit_entry(terms, (entry, seeds[entry.name], progress(entry.name)))
         return
-    provenance()  # asks git: before the runs
+    provenance()  # runs git, so it is called before the mechanisms run
     told = ((entry, seeds[entry.name], progress(entry.name)) for entry in entries)
     workers, terms = Workers(n_jobs, "processes"), (trials, each, stop_early, 1, None)
-    for _, result in workers.each(_audited, terms, told, trials, in_order=True):
-        known = {**result.execution, "command": command()}  # which a worker does not know
+    for _, result in workers.each(_audit_entry, terms, told, trials, in_order=True):
+        known = {**result.execution, "command": command()}  # a worker does not know the command
         yield dataclasses.replace(result, provenance=provenance(), execution=known)
 
 
-def checkpointed(
+def open_checkpoint(
     path: str | os.PathLike[str],
     entries: Sequence[Entry],
     trials: int,
@@ -71,7 +73,7 @@ def checkpointed(
     seed: int | None,
     stop_early: bool = False,
 ) -> Checkpoint:
-    """Open one checkpoint for a whole suite; arguments are as for `run`, errors as for `Checkpoint`."""
+    """Open one checkpoint for a whole suite. Arguments are as for `run_suite`, and errors as for `Checkpoint`."""
     each = confidence_of_each(entries, family_confidence)
     for entry in entries if stop_early else ():
         refuse_if_irrefutable(entry.claim)
@@ -85,7 +87,9 @@ def _spec_of(entry: Entry, trials: int, confidence: float) -> AuditSpec:
     return AuditSpec.of(entry.mechanism, entry.pairs, claim=entry.claim, **how)
 
 
-def _audited(terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]) -> Result:
+def _audit_entry(
+    terms: tuple[int, float, bool, int | None, AuditRecord | None], told: tuple[Entry, int, Any]
+) -> Result:
     (trials, confidence, stop_early, n_jobs, record), (entry, seed, progress) = terms, told
     spec = _spec_of(entry, trials, confidence)
     runs = Runs(spec, entropy(seed), check_n_jobs(n_jobs), progress, record)
@@ -94,13 +98,15 @@ def _audited(terms: tuple[int, float, bool, int | None, AuditRecord | None], tol
 
 
 def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> float:
-    """Confidence of each audit of a suite that holds with this confidence as a whole."""
+    """Return the confidence that each audit needs for all bounds to hold together with the family confidence."""
     family_confidence = confidence_of(family_confidence)
     return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
 
 
 def entry_seed(seed: int, name: str) -> int:
-    """Seed of one entry: a hash of the suite's seed and the entry's name, so that no two rows share random streams.
+    """Return the seed of one entry: a hash of the suite's seed and the entry's name.
+
+    So no two entries share random streams, and an entry has the same seed in every suite with this seed.
 
     >>> entry_seed(0, "laplace") == entry_seed(0, "laplace") != entry_seed(0, "gaussian")
     True

@@ -1,7 +1,8 @@
-"""Verification: whether a stored result is what its counts say, one that an audit can give, and one that runs again.
+"""Verification of stored results: bounds are computed again from the counts, and impossible counts are found.
 
-What no audit can have given is sure, or wrong less than once in a thousand million audits. A result that passes may
-still be made up: no file shows that events were learnt from other runs, and that the seed was not chosen for its bound.
+If a result is reported as impossible, no audit can have produced it, or an audit produces it with a probability below
+1e-9. A result that passes may still be invented. For example, no file shows that events were learnt from other runs, or
+that the seed was not chosen for its bound.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.fixed import audit
-from epsaudit.audits.many_runs import ManyRunsResult, ranks
-from epsaudit.audits.one_run import OneRunResult, plans
+from epsaudit.audits.many_runs import ManyRunsResult, tried_ranks
+from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.game import N_STRATEGIES
 from epsaudit.audits.spec import MIN_TRIALS
 from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.claims.definitions import Claim
-from epsaudit.codec import written_fields
+from epsaudit.codec import fields_to_json
 from epsaudit.errors import AuditError, clipped, confidence_of
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.arrays import pack
 from epsaudit.results import compare
-from epsaudit.results.result import AuditResult, Result, read
+from epsaudit.results.result import AuditResult, Result, read_file
 from epsaudit.running.copies import CopyTest
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import exact_parameter
@@ -39,48 +40,53 @@ from epsaudit.text import lower, percent, visible
 from epsaudit.witnesses.events import Region, Witness
 from epsaudit.witnesses.parts import VALUE
 
-Kind = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
+StoredResult = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9
-"""Relative difference that another version of scipy may make."""
-LEVEL = 0.01
-"""Probability of saying that a mechanism which no seed reproduces has changed, if it has not."""
-MOST_RUNS = 2**62
-"""More than anybody will ever make, and less than numpy overflows at."""
-FAIR = 1e-12
-"""Probability below which fair coins are not believed to have parted the runs so."""
-EXACT = "the exact value"
-WORDS = "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
+"""[chosen] Relative difference that is ignored, because another version of scipy may cause it."""
+CHANGE_LEVEL = 0.01
+"""[chosen] Probability of a report that a mechanism has changed, if the mechanism has not changed and no seed
+reproduces its outputs."""
+MAX_RUNS = 2**62
+"""[chosen] Upper limit on a number of runs: larger than any audit, and small enough that numpy does not overflow."""
+MIN_FAIR_CHANCE = 1e-12
+"""[chosen] Counts are impossible if fair coins produce such a split with a smaller probability than this."""
+EXACT_VALUE = "the exact value"
+DESCRIPTIONS = (
+    "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
+)
 UNCHECKED: dict[type, str] = {
     AuditResult: "that the seed gives these counts, of events chosen before them",
     SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
     OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
     ManyRunsResult: "that these were independent runs, or canaries declared independent, and their scores these",
 }
-"""What a file alone does not show, of each kind of result, beside `EXACT` and `WORDS`."""
+"""For each kind of result, what a file alone does not show, beside `EXACT_VALUE` and `DESCRIPTIONS`."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of checking one stored result."""
+    """The outcome of the verification of one stored result."""
 
-    result: Kind
-    """As recomputed from the stored counts, or as run again from the seed."""
+    result: StoredResult
+    """The result, with bounds computed from the stored counts, or from counts of a new run with the same seed."""
     differences: tuple[str, ...]
-    """What is not as stored, each in a sentence."""
+    """Sentences that each state a difference from the stored result."""
     how: str
-    """What was done: recomputed, or run again."""
+    """How the result was verified: recomputed, or run again."""
     unchecked: tuple[str, ...]
+    """What the verification could not check."""
     possible: bool = True
-    """Whether an audit can have given the numbers that were stored; if not, no bound follows from them."""
+    """Whether an audit can have produced the stored numbers. If not, no bound follows from them."""
 
     @property
     def holds(self) -> bool:
+        """Whether the verification found no difference."""
         return not self.differences
 
 
-def rebuild(stored: dict[str, Any]) -> Kind:
-    """Make a result of its JSON object, of whatever kind of audit; raises `AuditError` if it is none."""
-    kinds: dict[Any, type[Kind]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
+def rebuild(stored: dict[str, Any]) -> StoredResult:
+    """Return the result of any kind of audit from its JSON object; raise `AuditError` if it is not a result."""
+    kinds: dict[Any, type[StoredResult]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
     kinds["many-runs"] = ManyRunsResult
     if not isinstance(kind := stored.get("kind"), str | None) or kind not in kinds:
         raise AuditError(f"kind is {kind!r}; it must be 'sequential', 'one-run' or 'many-runs', or absent.")
@@ -88,10 +94,11 @@ def rebuild(stored: dict[str, Any]) -> Kind:
 
 
 def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verification:
-    """Compute everything that follows from a stored result's counts, and check that the counts can be.
+    """Compute everything that follows from the counts of a stored result, and check that the counts are possible.
 
-    Of the name of an ``entry`` the claim must be the entry's. Where that has the pair of the result, and knows its
-    laws, the exact value is computed, and a bound above it is no bound to go by. `AuditError` for what is no result.
+    If the result has the name of the registered ``entry``, it must have the entry's claim. If the entry has the pair of
+    the result and knows the output laws, the exact value is computed, and a bound above the exact value is reported.
+    Raises `AuditError` if the JSON object is not a result.
 
     >>> from epsaudit import PureDP, audit_scores
     >>> stored = audit_scores([True, False] * 10, range(20), claim=PureDP(1.0), seed=1).to_dict()
@@ -99,9 +106,9 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     (True, False)
     """
     result = rebuild(stored)
-    differences, possible = _differences(result, stored)
-    unchecked, how = [UNCHECKED[type(result)], WORDS], "recomputed from its counts"
-    if isinstance(result, OneRunResult) and (chosen := plans.not_shown(result)) is not None:
+    differences, possible = _find_differences(result, stored)
+    unchecked, how = [UNCHECKED[type(result)], DESCRIPTIONS], "recomputed from its counts"
+    if isinstance(result, OneRunResult) and (chosen := stored_counts.describe_unverified_choice(result)) is not None:
         unchecked.append(chosen)
     if isinstance(result, ManyRunsResult) and not result.counts[0].by_rank:
         unchecked.append(f"that the threshold {result.counts[0].threshold:g} was fixed before the scores were seen")
@@ -121,7 +128,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
         exact = exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
     if exact is not None:
         how += " and laws"
-        if result.exact is not None and not _close(result.exact, exact):
+        if result.exact is not None and not _agree(result.exact, exact):
             differences.append(f"exact is stored as {result.exact!r}, and is {exact!r} by the mechanism's laws.")
         if possible and result.lower_bound > exact * (1.0 + TOLERANCE) and getattr(result, "families", "") != "all":
             differences.append(
@@ -130,33 +137,40 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
                 f"{1 - result.confidence:.3g} does: the seed or the event may have been chosen for it."
             )
     elif result.exact is not None:
-        unchecked.append(EXACT)
+        unchecked.append(EXACT_VALUE)
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
 
 
-def _differences(result: Kind, stored: dict[str, Any], names: list[str] | None = None) -> tuple[list[str], bool]:
+def _find_differences(
+    result: StoredResult, stored: dict[str, Any], names: list[str] | None = None
+) -> tuple[list[str], bool]:
+    """Return sentences about fields that are not as stored, and whether an audit can have produced the counts.
+
+    With ``names`` only these fields are compared.
+    """
     try:
-        if differences := impossible(result):
+        if differences := find_impossible(result):
             return differences, False
-        computed = written_fields(result, names) if names else result.to_dict()
+        computed = fields_to_json(result, names) if names else result.to_dict()
     except AuditError:
         raise
-    except Exception as error:  # a file may hold anything, in fields of which only an event knows what they must be
+    except Exception as error:  # the schema does not check the fields of events
         what = f"{type(error).__name__} ({error})"
         raise AuditError(f"Some field of the result of {result.mechanism} is malformed: {what}.") from error
-    said = {name: f"stored as {_shown(stored[name])}" if name in stored else "absent" for name in computed}
+    said = {name: f"stored as {_format_json(stored[name])}" if name in stored else "absent" for name in computed}
     return [
-        f"{name} is {said[name]}, and is {_shown(value)} by the counts."
+        f"{name} is {said[name]}, and is {_format_json(value)} by the counts."
         for name, value in computed.items()
-        if name not in stored or not _close(stored[name], value)
+        if name not in stored or not _agree(stored[name], value)
     ], True
 
 
 def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Verification:
-    """Audit the mechanism again from the stored seed and compare everything that the seed determines.
+    """Audit the mechanism again from the stored seed, and compare everything that the seed determines.
 
-    What does not hold as `recompute` checks it is not run. What draws its own randomness has its stored event counted
-    afresh instead; Fisher's exact test says 'changed' of an unchanged mechanism with probability 1 % at most.
+    A result with differences according to `recompute` is not run again. If the mechanism uses randomness of its own,
+    no seed reproduces the counts. In this case the stored event is counted in new runs, and Fisher's exact test
+    compares the counts; it reports a change of an unchanged mechanism with probability at most 1 %.
     """
     found = recompute(stored, entry)
     before = found.result
@@ -166,14 +180,14 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
         raise AuditError(f"{before.mechanism} was not audited by epsaudit.audit; it can be recomputed, not run again.")
     pairs = entry.all_pairs()
     mechanism = CopyTest(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
-    if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # whatever the file says
+    if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # the file alone is not trusted
         pair, seed = before.among(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
-        p_value = compare.p_value(before, counted)
+        p_value = compare.fisher_p_value(before, counted)
         then, now = before.describe_counts(), counted.describe_counts()
         changed = f"The event was counted as {then}, and is counted as {now} now: p = {p_value:.2g}, beyond chance."
         how = f"its event counted again ({before.claim.symbol} >= {lower(counted.lower_bound)}), p = {p_value:.2g}"
-        return Verification(before, (changed,) * (p_value <= LEVEL), how, found.unchecked)
+        return Verification(before, (changed,) * (p_value <= CHANGE_LEVEL), how, found.unchecked)
     if before.families == "hunt":
         raise AuditError(f"{before.mechanism} was hunted, not audited by epsaudit.audit; it can only be recomputed.")
     if before.families == "own":
@@ -182,18 +196,19 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     after = audit(entry.mechanism, entry.pairs, **asked, n_jobs=n_jobs, witnesses=before.families)
     expected, fresh = before.to_dict(), after.to_dict()
     changes = [
-        f"{name} was {_shown(expected[name])}, and is {_shown(fresh[name])} now."
+        f"{name} was {_format_json(expected[name])}, and is {_format_json(fresh[name])} now."
         for name in expected
-        if name not in ("mechanism", "expected", "provenance") and not _close(expected[name], fresh[name])
+        if name not in ("mechanism", "expected", "provenance") and not _agree(expected[name], fresh[name])
     ]
-    return Verification(after, tuple(changes), f"run again from seed {before.seed}", (WORDS,))
+    return Verification(after, tuple(changes), f"run again from seed {before.seed}", (DESCRIPTIONS,))
 
 
-def _close(stored: Any, computed: Any) -> bool:
+def _agree(stored: Any, computed: Any) -> bool:
+    """Return whether two JSON values are equal, with floats compared up to `TOLERANCE`."""
     if isinstance(stored, dict) and isinstance(computed, dict):
-        return stored.keys() == computed.keys() and all(_close(stored[name], computed[name]) for name in stored)
+        return stored.keys() == computed.keys() and all(_agree(stored[name], computed[name]) for name in stored)
     if isinstance(stored, list | tuple) and isinstance(computed, list | tuple):
-        return len(stored) == len(computed) and all(map(_close, stored, computed))
+        return len(stored) == len(computed) and all(map(_agree, stored, computed))
     if isinstance(stored, bool) or isinstance(computed, bool):
         return stored is computed
     numbers = isinstance(stored, int | float) and isinstance(computed, int | float)
@@ -202,17 +217,18 @@ def _close(stored: Any, computed: Any) -> bool:
     return bool(stored == computed)
 
 
-def _shown(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return clipped(json.dumps(value, ensure_ascii=False), 100)
 
 
 def load(path: Path) -> list[Result]:
-    """Read a result file of any kinds of audits, and check that its results are what their counts say.
+    """Return the results in a file, of any kinds of audits, after checking that their bounds follow from their counts.
 
-    `AuditError` if it cannot be read, or holds what no audit can have given or what its counts do not give.
+    Raises `AuditError` if the file cannot be read, if no audit can have produced a result, or if a bound does not
+    follow from the counts.
     """
     found: list[Result] = []
-    for place, stored in enumerate(read(path)):
+    for place, stored in enumerate(read_file(path)):
         where = f"{path}: results[{place}]"
         try:
             result = rebuild(stored)
@@ -222,7 +238,7 @@ def load(path: Path) -> list[Result]:
             elif result.claim.claimed_point is not None:
                 names += ["epsilon_lower"] * isinstance(result, AuditResult | ManyRunsResult)
                 names += ["delta_lower"] * isinstance(result, AuditResult | OneRunResult)
-            differences, _ = _differences(result, stored, names)
+            differences, _ = _find_differences(result, stored, names)
         except AuditError as error:
             raise AuditError(f"{where}: {error}") from None
         if differences:
@@ -231,35 +247,35 @@ def load(path: Path) -> list[Result]:
     return found
 
 
-def impossible(result: Kind) -> list[str]:
-    """Say what of the stored numbers no audit can have given; an empty list if all could be."""
+def find_impossible(result: StoredResult) -> list[str]:
+    """Return a sentence for each stored number that no audit can have produced; an empty list if all are possible."""
     said = []
     try:
         confidence_of(result.confidence)
     except AuditError as error:
         said.append(str(error))
-    if (said_of_command := _unquoted(result.execution.get("command", ""))) is not None:
+    if (said_of_command := _check_command(result.execution.get("command", ""))) is not None:
         said.append(said_of_command)
     if result.seed < 0:
         said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
     if result.exact is not None and not result.exact >= 0.0:
         said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
     if isinstance(result, OneRunResult):
-        if not 0 < result.canaries < MOST_RUNS or not any(counts.guesses for counts in result.counts):
+        if not 0 < result.canaries < MAX_RUNS or not any(counts.guesses for counts in result.counts):
             said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
-        return said or list(_one_run(result))
+        return said or list(_check_one_run(result))
     if isinstance(result, ManyRunsResult):
-        return said or list(_many_runs(result))
-    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # any number of runs, by `recount`
-    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MOST_RUNS:
+        return said or list(_check_many_runs(result))
+    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # `recount` makes any number of runs
+    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MAX_RUNS:
         said.append(f"There were {result.trials} runs in all; an audit has at least {MIN_TRIALS}.")
     if isinstance(result, AuditResult):
-        return said or list(_fixed_size(result))
-    return said or list(_sequential(result)) or list(_ends(result))
+        return said or list(_check_fixed_size(result))
+    return said or list(_check_sequential(result)) or list(_check_end(result))
 
 
-def _unquoted(command: Any) -> str | None:
-    """Say that a recorded command is not words that `shlex.join` quoted, as epsaudit records all commands."""
+def _check_command(command: Any) -> str | None:
+    """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; epsaudit quotes all commands so."""
     shown = clipped(visible(str(command)), 200)
     try:
         if isinstance(command, str) and shlex.join(shlex.split(command)) == command:
@@ -269,7 +285,8 @@ def _unquoted(command: Any) -> str | None:
     return f"The command {shown!r} is not quoted as epsaudit writes commands: it is forged, or edited by hand."
 
 
-def _fixed_size(result: AuditResult) -> Iterator[str]:
+def _check_fixed_size(result: AuditResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of a fixed-size audit that is impossible."""
     certificate, witness, counts = result.certificate, result.witness, result.counts
     if isinstance(certificate, MembershipGame):
         if certificate.share != MembershipGame.share:
@@ -283,16 +300,18 @@ def _fixed_size(result: AuditResult) -> Iterator[str]:
             yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
     if counts.runs_x + counts.runs_x_prime != result.runs:
         yield f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified."
-    yield from _counts(counts, witness)
+    yield from _check_counts(counts, witness)
 
 
 def _is_tangent(tangent: float | None, claim: Claim) -> bool:
+    """Return whether a membership game about this claim can have been played at this tangent of its profile."""
     if tangent is None or claim.claimed_point is not None:
         return (tangent is None) == (claim.claimed_point is not None)
     return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
 
 
-def _one_run(result: OneRunResult) -> Iterator[str]:
+def _check_one_run(result: OneRunResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of an audit of one run that is impossible."""
     if result.given and result.reproducible:
         yield "The coins and scores are said to have been given, and to follow from the seed."
     try:
@@ -300,38 +319,42 @@ def _one_run(result: OneRunResult) -> Iterator[str]:
     except AuditError as error:
         yield str(error)
         return
-    yield from plans.unplanned(result)
+    yield from stored_counts.find_contradictions(result)
     for one in result.counts:
         inside = one.correct_in + one.guessed_out - one.correct_out
-        yield from _fair(inside, one.guesses - inside, one.canaries - one.guesses, "guessed canaries were in", "out")
+        yield from _check_fair_coins(
+            inside, one.guesses - inside, one.canaries - one.guesses, "guessed canaries were in", "out"
+        )
 
 
-def _many_runs(result: ManyRunsResult) -> Iterator[str]:
-    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MOST_RUNS:
+def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of an audit of many runs that is impossible."""
+    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_RUNS:
         yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
         return
     if result.independent:
-        yield from _fair(result.included, result.excluded, 0, "canaries were in", "out")
+        yield from _check_fair_coins(result.included, result.excluded, 0, "canaries were in", "out")
     sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
     for one in result.counts:
         if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
             yield f"{one.likely:,} and {one.rare:,} runs are said to be in {one}, of fewer."
             return
-    tried = [(above, rank) for above, (_, runs) in sides.items() for rank in ranks(runs)]
+    tried = [(above, rank) for above, (_, runs) in sides.items() for rank in tried_ranks(runs)]
     if [one.by_rank for one in result.counts] == [False]:
         if not result.counts[0].above:
             yield "A threshold that was fixed beforehand counts the scores above it."
     elif [(one.above, one.rare) for one in result.counts] != tried or not all(one.by_rank for one in result.counts):
         yield "The tails are not those that an audit tries."
     else:
-        yield from _orders(result)
+        yield from _check_order_of_scores(result)
 
 
-def _orders(result: ManyRunsResult) -> Iterator[str]:
-    """Say where no order of the scores has such tails.
+def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
+    """Yield a sentence for each two tails that no order of the scores can have together.
 
-    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of runs
-    without it above the j-th highest score with it. Both grow, and f(r) < j says the same as h(j) >= r.
+    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
+    runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is
+    equivalent to h(j) >= r.
     """
     above = [one for one in result.counts if one.above]
     below = [one for one in result.counts if not one.above]
@@ -350,7 +373,8 @@ def _orders(result: ManyRunsResult) -> Iterator[str]:
                 yield f"The thresholds of {one} and {other} contradict their counts: no order of the scores has both."
 
 
-def _sequential(result: SequentialResult) -> Iterator[str]:
+def _check_sequential(result: SequentialResult) -> Iterator[str]:
+    """Yield sentences about everything in the result of a sequential audit that is impossible."""
     try:
         refuse_if_irrefutable(result.claim)
     except AuditError as error:
@@ -366,7 +390,7 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
         if len(moments) != 1 or moments == {()}:
             yield "The strategies of a round are said to have been looked at after different runs, or never."
         for strategy in round_.strategies:
-            yield from _counts(strategy.counts, strategy.witness)
+            yield from _check_counts(strategy.counts, strategy.witness)
             looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
             rises = np.diff(np.array(looks, dtype=object), axis=0)
             if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
@@ -386,9 +410,10 @@ def _sequential(result: SequentialResult) -> Iterator[str]:
         yield f"The pair is {result.pair}; the last round was on {last.pair}."
 
 
-def _ends(result: SequentialResult) -> Iterator[str]:
+def _check_end(result: SequentialResult) -> Iterator[str]:
+    """Yield sentences if the evidence contradicts the bound, or the reason why the audit stopped."""
     bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
-    least = proven if proven > 0.0 else math.ulp(0.0)  # the bound that refutes
+    least = proven if proven > 0.0 else math.ulp(0.0)  # the smallest bound that refutes the claim
     if bound >= least and not refuted:
         yield f"A bound of {bound:.6g} refutes the claim; the rounds do not."
     if refuted and bound < proven * (1.0 - 1e-9):
@@ -401,7 +426,8 @@ def _ends(result: SequentialResult) -> Iterator[str]:
         yield f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped."
 
 
-def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
+def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
+    """Yield sentences about counts of events that are impossible for this witness."""
     on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
     as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
     as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
@@ -413,31 +439,38 @@ def _counts(counts: Counts, witness: Witness) -> Iterator[str]:
     for guess, event, times in (("x", witness.guess_x, as_x), ("x'", witness.guess_x_prime, as_x_prime)):
         if event is None and times != (0, 0):
             yield f"{sum(times):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
-        if isinstance(event, Region) and any(times) and not (event.included or _numbers(event).any()):
+        if isinstance(event, Region) and any(times) and not (event.included or _common_numbers(event).any()):
             yield f"{sum(times):,} outputs are said to be in {event}, which holds no output."
     first, second = witness.guess_x, witness.guess_x_prime
     if isinstance(first, Region) and isinstance(second, Region):
-        single = pack([*first.included, *second.included])  # outputs that either includes
+        single = pack([*first.included, *second.included])  # single outputs that one of the events includes
         common = len(single) and bool((first.contains(single) & second.contains(single)).any())
-        if common or (first.feature == second.feature and _numbers(first, second).any()):
+        if common or (first.feature == second.feature and _common_numbers(first, second).any()):
             yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
-    yield from _fair(int(on_x), int(on_x_prime), 0, "runs were on x", "on x'")
+    yield from _check_fair_coins(int(on_x), int(on_x_prime), 0, "runs were on x", "on x'")
 
 
-def _fair(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
-    """Say that fair coins do not part runs so, however those of ``unknown`` side are parted."""
+def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
+    """Yield a sentence if fair coins almost never split runs in this way.
+
+    The coins of ``unknown`` further runs are not known; the split of these runs that fits best is assumed.
+    """
     from scipy.stats import binom  # slow to import
 
     fewer, more = min(first, second), max(first, second)
     nearest = min(fewer + unknown, (fewer + more + unknown) // 2)
-    if fewer >= 0 and 2.0 * float(binom.cdf(nearest, fewer + more + unknown, 0.5)) < FAIR:
-        yield f"{first:,} {what} and {second:,} {other}; fair coins do not part them so."
+    if fewer >= 0 and 2.0 * float(binom.cdf(nearest, fewer + more + unknown, 0.5)) < MIN_FAIR_CHANCE:
+        yield (
+            f"{first:,} {what} and {second:,} {other}; fair coins produce such a split with a probability below "
+            f"{MIN_FAIR_CHANCE:g}."
+        )
 
 
-def _numbers(*events: Region) -> NDArray[np.bool_]:
-    """Which numbers all events of one feature hold, of those at and beside every end of an interval.
+def _common_numbers(*events: Region) -> NDArray[np.bool_]:
+    """Return a mask of the numbers that all events contain, among the numbers at and next to every end of an interval.
 
-    Whatever events have in common starts at one of them. Single outputs are numbers of the output itself only.
+    All events must have the same feature. If the events have any number in common, one of these numbers is in all of
+    them. Excluded outputs are numbers only if the feature is the output itself.
     """
     ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
     taken = [atom for event in events for atom in event.excluded if type(atom) is float]

@@ -1,7 +1,8 @@
-"""Counts of guesses about the canaries of one run, how often they can be right, and the bounds that follow.
+"""Bounds for audits of one run: from counts of correct guesses to lower bounds on the privacy loss.
 
-Of m canaries, each in by a fair coin of its own, r are guessed and v of the guesses are right. Theorems and proofs:
-docs/explanation/theory.md#one-run-epsilon-delta-dp and #one-run-trade-off-curves.
+An independent fair coin decides for each of m canaries whether it is in the dataset. The audit guesses r of the
+coins, and v guesses are correct. Theorems and proofs: docs/explanation/theory.md#one-run-epsilon-delta-dp and
+#one-run-trade-off-curves.
 """
 
 from __future__ import annotations
@@ -17,41 +18,48 @@ from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 
 from epsaudit.bounds.certificates import clopper_pearson_lower
-from epsaudit.claims.conversions import Floats
+from epsaudit.claims.conversions import Floats, bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
 
 Bools = NDArray[np.bool_]
 Method = Literal["sharp", "binomial", "trade-off"]
 Inverse = Callable[[Floats, Floats], Floats]
-"""G(r; parameter): least P[E] under one dataset where E has probability r under a neighbour; elementwise."""
+"""A function G(r, parameter) of arrays: the smallest probability that an event can have on one dataset if it has
+probability r on a neighbour."""
 METHODS: dict[Method, str] = {
     "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
-LEAK_SHARE = 0.15
-"""Share of the error kept for delta where the output decides how many are guessed (theorem 7)."""
-STRIDE = 1024
-"""Probabilities of W computed at a time while looking for the greatest mean."""
-FAR = -600.0
-"""Logarithm of P[W = v] from which on a geometric series is put in place of a tail: floats end near e^-708."""
+DELTA_SHARE = 0.15
+"""[chosen] Share of the error probability that is set aside for delta if the output decides the number of guesses; see
+Theorem 7."""
+BLOCK_SIZE = 1024
+"""[time] Number of probabilities of W that are computed at a time in the search for the largest mean."""
+MIN_LOG_MASS = -600.0
+"""[formula] Logarithm of P[W = v] below which a tail is replaced by a geometric series, because floats end near
+e^-708."""
 CURVE_SHARE = 16.0
-"""[measured] Delta at which a claim about a curve is tested, in error probabilities a canary. Gaussian noise, mu 0.5 to
-2, 200 to 10,000 canaries: medians of rho are 0.67 to 1 of those of the best of 15 shares, and 0.58 to 0.88 at 1."""
-MOST_EPSILON = 100.0
-"""[formula] More than guesses show: if m of them are right, epsilon is at most log(m / alpha)."""
-LOOKS = 17
-"""Epsilons up to a bound at which the share for delta is checked: its factor is smooth in epsilon, with one maximum."""
-GRID = 65
-"""Parameters tried at a time; two zooms end within 1/4096 of the largest that could be rejected."""
-ROUNDING = 1e-9
-"""Mass by which a total must exceed 1: far above what rounding adds up to, far below what matters."""
+"""[measured] A claim about a curve is tested at the delta that is this number times the error probability divided by
+the number of canaries. For Gaussian noise with mu from 0.5 to 2 and 200 to 10,000 canaries, the median bounds on rho
+are 0.67 to 1 of those with the best of 15 numbers; with the number 1 they are 0.58 to 0.88."""
+MAX_EPSILON = 100.0
+"""[formula] An epsilon that is larger than all bounds: m correct guesses show at most epsilon = log(m / alpha)."""
+N_EPSILONS = 17
+"""[chosen] Number of epsilons between 0 and a bound at which the share for delta is checked. The term for delta is a
+smooth function of epsilon with a single maximum."""
+N_PARAMETERS = 65
+"""[chosen] Number of parameters that are tested at a time. Two refinements of the grid find the largest rejected
+parameter to within 1/4096 of the largest parameter that could be rejected."""
+MASS_TOLERANCE = 1e-9
+"""[chosen] Amount by which a total mass must exceed 1 to count as impossible. It is far larger than the rounding
+errors, and far too small to change a bound noticeably."""
 
 
 @dataclass(frozen=True)
-class GuessCounts:
-    """What one set of guesses about so many canaries of one run came to: guesses and right ones, 'in' and 'out'."""
+class CanaryCounts:
+    """Counts of one set of guesses about the canaries of one run: all guesses and the correct ones, 'in' and 'out'."""
 
     canaries: int
     guessed_in: int
@@ -84,9 +92,10 @@ class GuessCounts:
 
 @dataclass(frozen=True)
 class GuessBound:
-    """What counts of guesses bound, by which method, and at which confidence.
+    """A way to turn counts of guesses into a bound: the claim that is tested, the method, and the confidence.
 
-    `AuditError` if the method has no theorem about the claim, or about guesses whose number the run's output decides.
+    ``decided_by_output`` says that the output of the run decides the number of guesses. Raises `AuditError` if the
+    method has no theorem about the claim, or about such a number of guesses.
     """
 
     claim: Claim
@@ -104,85 +113,95 @@ class GuessBound:
             why = "which only the trade-off method bounds, with a number of guesses that the output does not decide"
             raise AuditError(f"{claim} is about a whole curve, {why}; {advice}.")
         if self.method == "trade-off" and decided:
-            advice = "give guesses='planned' or method='binomial'"
-            raise AuditError(f"The trade-off method cannot use a separate half, which is part of the output; {advice}.")
+            raise AuditError(
+                "The trade-off method has no theorem for a number of guesses that the output decides; give "
+                "guesses='planned' or method='binomial'."
+            )
 
-    def of(self, counts: GuessCounts) -> float:
+    def of(self, counts: CanaryCounts) -> float:
+        """Return the lower bound on the claim's parameter that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
             return parameter_bound(self.claim, *numbers, self.confidence)
-        share = LEAK_SHARE if self.decided_by_output else None
+        share = DELTA_SHARE if self.decided_by_output else None
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
-    def delta(self, counts: GuessCounts, epsilon: float) -> float:
+    def delta(self, counts: CanaryCounts, epsilon: float) -> float:
+        """Return the lower bound on delta at this epsilon that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":
             return delta_bound_on_curve(*numbers)
-        return delta_bound(*numbers, self.method, LEAK_SHARE if self.decided_by_output else None)
+        return delta_bound(*numbers, self.method, DELTA_SHARE if self.decided_by_output else None)
 
 
 @functools.lru_cache(maxsize=1024)
-def tested(claim: Claim, canaries: int, confidence: float) -> Claim:
-    """The claim that guesses test: itself, or the (epsilon, delta)-DP that one without a theorem of its own implies.
+def tested_claim(claim: Claim, canaries: int, confidence: float) -> Claim:
+    """Return the claim that guesses test for a given claim.
 
-    Delta is fixed before the run. If the implied claim is false with some epsilon, the claim is with every parameter
-    less than ``claim.least_at(epsilon, delta)``.
+    It is the claim itself if a theorem is about such claims, and otherwise an (epsilon, delta)-DP that the claim
+    implies. The delta follows from the arguments, so it is fixed before the run. If the implied claim is false at
+    some epsilon, then the given kind of claim is false for every parameter below ``claim.least_at(epsilon, delta)``.
     """
     if isinstance(claim, PureDP | ApproxDP | GaussianDP):
         return claim
-    # beside what is allowed at every epsilon
-    return claim.approximate(min(claim.profile(MOST_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
+    # some claims allow a part of delta at every epsilon; the profile at a very large epsilon is this part
+    return claim.approximate(min(claim.profile(MAX_EPSILON) + CURVE_SHARE * (1.0 - confidence) / canaries, 0.5))
 
 
 def delta_of(claim: Claim) -> float:
-    """Delta of a claim of pure or approximate DP."""
+    """Return the delta of a claim of pure or approximate DP; it is 0 for pure DP."""
     return claim.delta if isinstance(claim, ApproxDP) else 0.0
 
 
-# (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >= v]. Then v or
-# more are right with probability at most
+# Bounds under (epsilon, delta)-DP. Let q = 1 / (1 + e^-epsilon), W ~ Binomial(r, q), b_k = P[W = k] and beta = P[W >=
+# v]. Then v or more guesses are correct with probability at most
 #     sharp (ours, attained)                        min(1, beta + m delta beta (1 - beta) / (v b_v)),
 #     published (Steinke, Nasr, Jagielski 2023)     beta + 2 m delta max over i >= 1 of P[v - i <= W < v] / i.
-# If the output decides r, too, and delta > 0, a share of the error probability is kept for the second term.
+# If the output also decides r, and delta > 0, a share of the error probability is set aside for the second term.
 
 
-def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp") -> float:
-    """Greatest probability that ``correct`` or more of ``guesses`` guesses are right under (epsilon, delta)-DP.
+def guess_p_value(
+    canaries: int, guesses: int, correct: int, epsilon: float, delta: float, method: Method = "sharp"
+) -> float:
+    """Return the largest probability, under (epsilon, delta)-DP, that at least ``correct`` of the guesses are correct.
 
-    >>> round(p_value(2, 2, 1, 1.0, 0.1), 4), round(p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
+    >>> round(guess_p_value(2, 2, 1, 1.0, 0.1), 4), round(guess_p_value(2, 2, 1, 1.0, 0.1, "binomial"), 4)
     (0.9618, 0.9566)
     """
-    return min(1.0, tail(guesses, correct, epsilon) + canaries * delta * LEAKS[method](guesses, correct, epsilon))
+    return min(
+        1.0,
+        binomial_tail(guesses, correct, epsilon) + canaries * delta * DELTA_TERMS[method](guesses, correct, epsilon),
+    )
 
 
-def tail(guesses: int, correct: int, epsilon: float) -> float:
+def binomial_tail(guesses: int, correct: int, epsilon: float) -> float:
     """Return beta = P[W >= v]."""
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
-def sharp_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta (1 - beta) / (v b_v): what a unit of m delta adds at most."""
+def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
+    """Return beta (1 - beta) / (v b_v), the factor of m delta in the sharp bound."""
     if correct == 0:
-        return 0.0  # v or more is certain
+        return 0.0  # at least 0 correct guesses are certain
     wrong, q = guesses - correct, float(expit(epsilon))
     log_choices = gammaln(guesses + 1) - gammaln(correct + 1) - gammaln(wrong + 1)
     log_mass = log_choices + correct * log_expit(epsilon) + wrong * log_expit(-epsilon)
-    if log_mass <= FAR:  # one tail is 1, and the masses of the other fall by at least these ratios
+    if log_mass <= MIN_LOG_MASS:  # one tail is 1, and the other is at most a geometric series
         odds = math.exp(min(epsilon, 700.0))
         up, down = wrong * odds / (correct + 1), correct / odds / (wrong + 1)  # b_(v+1) / b_v and b_(v-1) / b_v
         return (1.0 / (1.0 - up) if up < 1.0 else down / (1.0 - down)) / correct
-    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], with its digits where q is nearly 1
+    below = betainc(wrong + 1, correct, expit(-epsilon))  # P[W < v], computed so that it is exact for q near 1
     return float(np.exp(np.log(betainc(correct, wrong + 1, q)) - log_mass) * below / correct)
 
 
-def published_leak(guesses: int, correct: int, epsilon: float) -> float:
-    """Return 2 max over i >= 1 of P[v - i <= W < v] / i."""
+def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
+    """Return 2 max over i >= 1 of P[v - i <= W < v] / i, the factor of m delta in the published bound."""
     q = float(expit(epsilon))
-    from scipy.stats import binom  # a second to import, and a list of mechanisms needs none of it
+    from scipy.stats import binom  # slow to import
 
     best, total, top = 0.0, 0.0, correct
-    while top > 0:  # from v - 1 downwards, until the mean can only fall
-        values = np.arange(top - 1, max(top - 1 - STRIDE, -1), -1)
+    while top > 0:  # from v - 1 downwards, until the mean can only decrease
+        values = np.arange(top - 1, max(top - 1 - BLOCK_SIZE, -1), -1)
         masses = binom.pmf(values, guesses, q)
         sums = total + np.cumsum(masses)
         best = max(best, float(np.max(sums / (correct - values))))
@@ -192,7 +211,10 @@ def published_leak(guesses: int, correct: int, epsilon: float) -> float:
     return 2.0 * best
 
 
-LEAKS: dict[str, Callable[[int, int, float], float]] = {"sharp": sharp_leak, "binomial": published_leak}
+DELTA_TERMS: dict[str, Callable[[int, int, float], float]] = {
+    "sharp": sharp_delta_term,
+    "binomial": published_delta_term,
+}
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -205,9 +227,10 @@ def epsilon_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Lower bound on epsilon at ``delta``; 0 where nothing is shown.
+    """Return a lower bound on epsilon at ``delta`` from the number of correct guesses; 0 if nothing can be certified.
 
-    ``leak_share`` of the error probability is set aside for delta: needed if the output decides ``guesses``.
+    ``leak_share`` is the share of the error probability that is set aside for delta. It must be given if the output
+    decides the number of guesses.
 
     >>> bounds = [epsilon_bound(1000, 100, 75, 1e-4, 0.95, method) for method in ("binomial", "sharp")]
     >>> [f"{bound:.4f}" for bound in bounds]
@@ -216,26 +239,23 @@ def epsilon_bound(
     alpha = 1.0 - confidence
     if correct == 0:
         return 0.0
-    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # what delta = 0 gives: beta alone
+    high = float(logit(clopper_pearson_lower(correct, guesses, alpha)))  # the bound for delta = 0
     if delta == 0.0:
         return max(0.0, high)
 
     def rejected(epsilon: float) -> bool:
         if leak_share is None:
-            return p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
+            return guess_p_value(canaries, guesses, correct, epsilon, delta, method) <= alpha
         kept = alpha * leak_share
-        looks = np.linspace(0.0, epsilon, LOOKS)
-        return tail(guesses, correct, epsilon) <= alpha - kept and all(
-            canaries * delta * LEAKS[method](guesses, correct, float(look)) <= kept for look in looks
+        looks = np.linspace(0.0, epsilon, N_EPSILONS)
+        return binomial_tail(guesses, correct, epsilon) <= alpha - kept and all(
+            canaries * delta * DELTA_TERMS[method](guesses, correct, float(look)) <= kept for look in looks
         )
 
     if high <= 0.0 or not rejected(0.0):
         return 0.0
-    low = 0.0
-    for _ in range(45):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if rejected(middle) else (low, middle)
-    return low
+    low, _ = bisected(lambda epsilon: np.asarray(rejected(float(epsilon))), np.asarray(0.0), np.asarray(high), 45)
+    return float(low)  # the lower end of the bracket is rejected, so the bound is rounded down
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -248,67 +268,74 @@ def delta_bound(
     method: Method = "sharp",
     leak_share: float | None = None,
 ) -> float:
-    """Lower bound on delta at ``epsilon``; 0 where nothing is shown. Parameters as in `epsilon_bound`."""
+    """Return a lower bound on delta at ``epsilon``; 0 if nothing can be certified. See `epsilon_bound`."""
     alpha = 1.0 - confidence
-    beta, leak = tail(guesses, correct, epsilon), canaries * LEAKS[method](guesses, correct, epsilon)
+    beta, leak = binomial_tail(guesses, correct, epsilon), canaries * DELTA_TERMS[method](guesses, correct, epsilon)
     kept = 0.0 if leak_share is None else alpha * leak_share
     spare = alpha - beta if leak_share is None else kept if beta <= alpha - kept else 0.0
     return 0.0 if correct == 0 or spare <= 0.0 else min(1.0, spare / leak)
 
 
-# Trade-off curves, with exactly c guesses whatever the output. Let G be the inverse of 1 - f for the trade-off function
-# f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m) sum over k >= j of (c - k) p_k. Then
-# h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025, Algorithm 3) finds the least total mass of p
-# that has P[W >= v] >= tau and satisfies this for j <= v. If the total exceeds 1, P[W >= v] < tau.
+# Bounds under trade-off curves, for a number c of guesses that does not depend on the output. Let G be the inverse of
+# 1 - f for the trade-off function f of the claim, p_k = P[W = k], r_j = (1/m) sum over k >= j of k p_k, h_j = (1/m)
+# sum over k >= j of (c - k) p_k. Then h_(j-1) >= G(r_j). The recursion (Mahloujifar, Melis and Chaudhuri 2025,
+# Algorithm 3) finds the least total mass of p that has P[W >= v] >= tau and satisfies this for j <= v. If the total
+# exceeds 1, P[W >= v] < tau.
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """G of mu-Gaussian DP: Phi(Phi^-1(r) - mu)."""
+    """Return G of mu-Gaussian DP, Phi(Phi^-1(r) - mu), for the probabilities r = ``rare``."""
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
-    """G of (epsilon, delta)-DP: the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), at least 0."""
+    """Return G of (epsilon, delta)-DP for the probabilities r = ``rare``.
+
+    It is the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), and at least 0.
+    """
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)
     return np.asarray(np.maximum(np.maximum(np.exp(-epsilon) * (rare - delta), steep), 0.0))
 
 
 def total_mass(inverse: Inverse, parameters: Floats, canaries: int, guesses: int, correct: int, tau: float) -> Floats:
-    """Least total mass of a law of W with P[W >= correct] >= tau that the curve allows; above 1 there is none.
+    """Return, for each parameter, the smallest total mass of a distribution of W with P[W >= correct] >= tau.
 
-    ``parameters`` are tried at once. One canary, guessed right with probability 0.9: 0-DP has no room for that, 3-DP
-    has.
+    The curve of the claim with this parameter must allow the distribution. If the total mass exceeds 1, there is no
+    such distribution, and the parameter is rejected at level tau. For example, one canary that is guessed correctly
+    with probability 0.9 is impossible under 0-DP and possible under 3-DP.
     """
     right = np.full(len(parameters), tau * correct / canaries)
     wrong = np.full(len(parameters), tau * (guesses - correct) / canaries)
     for k in range(correct - 1, -1, -1):
         needed = np.maximum(wrong, inverse(right, parameters))
-        settled = needed == wrong  # nothing to add now means nothing to add later
+        settled = needed == wrong  # if nothing is added now, nothing is added later
         right = np.minimum(right + (k / (guesses - k)) * (needed - wrong), 1.0)
         wrong = needed
-        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + ROUNDING)):
+        if np.all(settled | ((right + wrong) * (canaries / guesses) > 1.0 + MASS_TOLERANCE)):
             break
     return np.asarray((right + wrong) * (canaries / guesses))
 
 
 def largest_rejected(inverse: Inverse, high: float, canaries: int, guesses: int, correct: int, alpha: float) -> float:
-    """Return the end of the interval of rejected parameters below ``high``, rounded down; 0 if there is none."""
+    """Return the largest rejected parameter in [0, ``high``], rounded down; 0 if no parameter is rejected."""
     if correct == 0:
         return 0.0
     low, width = 0.0, high
     for _ in range(4):
-        tried = low + width * np.linspace(0.0, 1.0, GRID)
-        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + ROUNDING
+        tried = low + width * np.linspace(0.0, 1.0, N_PARAMETERS)
+        refused = total_mass(inverse, tried, canaries, guesses, correct, alpha) > 1.0 + MASS_TOLERANCE
         if not refused[0]:
             return 0.0
-        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (GRID - 1)
+        low, width = float(tried[int(np.argmin([*refused, False])) - 1]), width / (N_PARAMETERS - 1)
     return low
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, confidence: float) -> float:
-    """Lower bound on the claim's parameter; 0 where nothing is shown; raises `AuditError` for another kind of claim.
+    """Return a lower bound on the claim's parameter by the trade-off method; 0 if nothing can be certified.
+
+    Raises `AuditError` if the claim is not pure, approximate or Gaussian DP.
 
     >>> round(parameter_bound(GaussianDP(1.0), 10_000, 200, 184, 0.95), 2)
     0.61
@@ -316,14 +343,14 @@ def parameter_bound(claim: Claim, canaries: int, guesses: int, correct: int, con
     inverse: Inverse = gaussian_inverse
     if not isinstance(GuessBound(claim, "trade-off", confidence).claim, GaussianDP):
         inverse = lambda rare, epsilon: approximate_inverse(rare, epsilon, delta_of(claim))  # noqa: E731
-    # one Clopper-Pearson limit for a guess that is always made is the most that any claim allows, by far
+    # this is far larger than the Clopper-Pearson limit for a single guess, which is the largest possible bound
     high = 2.0 * math.log(canaries + 1.0) + 10.0
     return largest_rejected(inverse, high, canaries, guesses, correct, 1.0 - confidence)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def delta_bound_on_curve(canaries: int, guesses: int, correct: int, epsilon: float, confidence: float) -> float:
-    """Lower bound on delta at ``epsilon`` by the recursion; 0 where nothing is shown."""
+    """Return a lower bound on delta at ``epsilon`` by the trade-off method; 0 if nothing can be certified."""
 
     def inverse(rare: Floats, delta: Floats) -> Floats:
         return approximate_inverse(rare, np.full_like(delta, epsilon), delta)

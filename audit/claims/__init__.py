@@ -1,1 +1,1 @@
-"""What is promised: privacy definitions and their profiles, conversions between them, composition accounting."""
+"""Privacy claims: definitions of privacy and their profiles, conversions between them, and claims of libraries."""

@@ -1,6 +1,6 @@
 """Conversions between privacy definitions, as the papers state them, and the root-finder that inverts them.
 
-A number out of its range is an `AuditError`. The tightest conversion of a whole claim is its own privacy profile
+Arguments out of their range raise `AuditError`. The tightest conversion of a whole claim is its own privacy profile
 (`Claim.profile`, `Claim.approximate`): for zCDP and Renyi DP below the closed forms here.
 """
 
@@ -19,9 +19,9 @@ Floats = NDArray[np.float64]
 
 
 def pure_to_renyi(epsilon: float, order: float) -> float:
-    """Least Renyi DP of this order that every epsilon-DP mechanism satisfies, in nats: randomised response's.
+    """Return the least Renyi DP of this order, in nats, that every epsilon-DP mechanism satisfies.
 
-    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
+    Randomised response attains it. Source: differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 4.
 
     >>> round(pure_to_renyi(1.0, 2.0), 6)
     0.735326
@@ -32,9 +32,10 @@ def pure_to_renyi(epsilon: float, order: float) -> float:
 
 
 def pure_to_zcdp(epsilon: float) -> float:
-    """Least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
+    """Return the least rho such that every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon / 2).
 
-    differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order 1.
+    Source: differentialprivacy.org, 'Tight RDP & zCDP bounds from pure DP', Theorem 5; attained in the limit of order
+    1.
 
     >>> round(pure_to_zcdp(1.0), 6)
     0.462117
@@ -44,9 +45,10 @@ def pure_to_zcdp(epsilon: float) -> float:
 
 
 def pure_to_gaussian(epsilon: float) -> float:
-    """Least mu such that every epsilon-DP mechanism is mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+    """Return the least mu such that every epsilon-DP mechanism is mu-Gaussian DP.
 
-    Gaussian trade-off curves are convex: the kink of that of epsilon-DP decides (Dong, Roth and Su 2022, Section 2).
+    It is 2 Phi^-1(e^epsilon / (1 + e^epsilon)). Gaussian trade-off curves are convex, so mu follows from the kink of
+    the curve of epsilon-DP (Dong, Roth and Su 2022, Section 2).
 
     >>> round(pure_to_gaussian(1.0), 6)
     1.232035
@@ -55,7 +57,7 @@ def pure_to_gaussian(epsilon: float) -> float:
 
 
 def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
-    """Least delta at ``epsilon`` that (claimed, delta)-DP implies: the largest 1 - f(a) - e^epsilon a on its curve f.
+    """Return the least delta at ``epsilon`` that (claimed, delta)-DP implies: the largest 1 - f(a) - e^epsilon a.
 
     Kairouz, Oh and Viswanath (2015), Theorem 3.4; with delta = 0 randomised response attains it.
 
@@ -68,7 +70,9 @@ def approximate_to_delta(claimed: float, delta: float, epsilon: float) -> float:
 
 
 def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
-    """Epsilon at this delta of (order, divergence)-Renyi DP: Canonne, Kamath and Steinke (2020), Proposition 12.
+    """Return an epsilon at this delta that (order, divergence)-Renyi DP implies.
+
+    Source: Canonne, Kamath and Steinke (2020), Proposition 12.
 
     >>> round(renyi_to_epsilon(32.0, 0.5, 1e-5), 6)
     0.727838
@@ -79,9 +83,10 @@ def renyi_to_epsilon(order: float, divergence: float, delta: float) -> float:
 
 
 def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
-    """Delta at this epsilon of mu-Gaussian DP: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu); mu > 0.
+    """Return the delta at ``epsilon`` of mu-Gaussian DP: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
 
-    Dong, Roth and Su (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8. In log space; broadcast.
+    Arguments are broadcast; mu must be positive. The formula is computed in logarithms. Sources: Dong, Roth and Su
+    (2022), Corollary 2.13; Balle and Wang (2018), Theorem 8.
 
     >>> f"{float(gaussian_to_delta(1 / 3.7306316, 1.0)):.3g}"
     '1e-05'
@@ -93,7 +98,7 @@ def gaussian_to_delta(mu: ArrayLike, epsilon: ArrayLike) -> Floats:
 
 
 def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Greatest mu such that mu-Gaussian DP implies (epsilon, delta)-DP, by bisection, rounded down; broadcast.
+    """Return the largest mu, rounded down, such that mu-Gaussian DP implies (epsilon, delta)-DP; broadcast.
 
     >>> round(float(approximate_to_gaussian(1.0, 1e-5)), 6)
     0.268051
@@ -105,7 +110,10 @@ def approximate_to_gaussian(epsilon: ArrayLike, delta: ArrayLike) -> Floats:
 
 
 def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
-    """How often guesses are right about the most extreme outputs, this share (0 to 2) of N(mu/2, 1) and N(-mu/2, 1)."""
+    """Return the accuracy of guesses about the most extreme outputs of N(mu/2, 1) and N(-mu/2, 1).
+
+    A share is the expected number of guessed outputs for one output of each law, from 0 to 2.
+    """
     low, high = np.where(np.asarray(shares) > 1.0, -40.0, -1.0), np.full(len(shares), 40.0 + mu)
     _, high = bisected(lambda x: ndtr(mu / 2.0 - x) + ndtr(-mu / 2.0 - x) > shares, low, high, 60)
     right, wrong = ndtr(mu / 2.0 - high), ndtr(-mu / 2.0 - high)
@@ -113,7 +121,7 @@ def gaussian_accuracy(shares: Floats, mu: float) -> Floats:
 
 
 def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1, broadcast over all three.
+    """Return the Renyi divergence D_order(Bernoulli(p) || Bernoulli(q)) in nats, order >= 1; arguments are broadcast.
 
     >>> round(float(bernoulli_renyi(2.0, 0.5, 0.25)), 6)
     0.287682
@@ -127,7 +135,7 @@ def bernoulli_renyi(order: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
 
 
 def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike) -> Floats:
-    """Renyi divergence of this order >= 1 of laws with finitely many outcomes along the last axis.
+    """Return the Renyi divergence of this order >= 1 of two laws with finitely many outcomes along the last axis.
 
     ``losses`` and ``log_chances``, shape (..., outcomes), are the log-likelihood ratio of each outcome and the
     logarithm of its probability under the second law; ``order`` broadcasts against the other axes.
@@ -140,7 +148,7 @@ def renyi_of_losses(order: ArrayLike, losses: ArrayLike, log_chances: ArrayLike)
 
 
 def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
-    """Renyi divergence of this order >= 1 from the logarithm of the mean of `log_excess` under the second law."""
+    """Return the Renyi divergence of this order >= 1 from the log of the mean of `log_excess` under the second law."""
     order, log_mean = np.asarray(order, float), np.asarray(log_mean, float)
     below = order - 1.0
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -150,9 +158,10 @@ def renyi_of_excess(order: ArrayLike, log_mean: ArrayLike) -> Floats:
 
 
 def log_excess(order: Floats, losses: Floats) -> Floats:
-    """Logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
+    """Return the logarithm of (r^a - 1 - a (r - 1)) / (a - 1) for r = exp(loss) and order a >= 1, broadcast.
 
-    It is r (f((a - 1) loss) / (a - 1) + f(-loss)) for f(t) = e^t - 1 - t: two terms that are nowhere negative.
+    The value equals r (f((a - 1) loss) / (a - 1) + f(-loss)) with f(t) = e^t - 1 - t. Both terms are nonnegative, so
+    nothing cancels.
     """
     below, losses = order - 1.0, np.maximum(losses, -800.0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -161,7 +170,7 @@ def log_excess(order: Floats, losses: Floats) -> Floats:
 
 
 def _log_beyond_linear(t: Floats) -> Floats:
-    """Logarithm of e^t - 1 - t."""
+    """Return the logarithm of e^t - 1 - t."""
     small = np.clip(t, -0.1, 0.1)
     series = 1.0 + small / 11.0
     for n in range(10, 2, -1):
@@ -173,7 +182,7 @@ def _log_beyond_linear(t: Floats) -> Floats:
 
 
 def renyi_order(order: float, what: str = "Renyi order") -> float:
-    """Return a finite order above 1; raises `AuditError` for any other number."""
+    """Return the order as a float; raise `AuditError` naming ``what`` unless it is finite and above 1."""
     order = finite_at_least(order, 1.0, what)
     if order == 1.0:
         raise AuditError(f"{what} is 1; a Renyi order must be above 1.")
@@ -183,7 +192,10 @@ def renyi_order(order: float, what: str = "Renyi order") -> float:
 def bisected(
     below: Callable[[Floats], NDArray[np.bool_]], low: Floats, high: Floats, steps: int
 ) -> tuple[Floats, Floats]:
-    """Halve brackets so often, one for each element, about the point up to which ``below`` holds."""
+    """Bisect the interval of each element, ``steps`` times, for the point up to which ``below`` is true.
+
+    Return the lower and the upper ends of the final intervals.
+    """
     for _ in range(steps):
         middle = (low + high) / 2.0
         holds = below(middle)
@@ -194,7 +206,7 @@ def bisected(
 def root(
     function: Callable[[float], float], low: float, high: float, *, xtol: float = 2e-12, rtol: float = 2.0**-50
 ) -> float:
-    """As `roots`, of one function; `ValueError` if its signs at both ends are the same."""
+    """Return a root of one function, as `roots` does; raise `ValueError` if the signs at both ends are equal."""
     at_low, at_high = float(function(low)), float(function(high))
     if at_low == 0.0 or at_high == 0.0:
         return float(low if at_low == 0.0 else high)
@@ -211,10 +223,11 @@ def roots(
     xtol: float = 2e-12,
     rtol: float = 2.0**-50,
 ) -> Floats:
-    """Return a root in each of many brackets, to within ``xtol`` + ``rtol`` |root|; nothing where no sign changes.
+    """Return a root in each of many brackets, to within ``xtol`` + ``rtol`` |root|.
 
-    ``function`` takes and returns arrays of the shape of ``low`` and ``high``. Chandrupatla's method (Advances in
-    Engineering Software 28, 1997); importing scipy.optimize would take longer than all else that audits a mechanism.
+    ``function`` takes and returns arrays of the shape of ``low`` and ``high``. The result is meaningless for a
+    bracket in which the sign does not change. The method is Chandrupatla's (Advances in Engineering Software 28,
+    1997). It is written here because importing scipy.optimize takes longer than a whole audit of a mechanism.
 
     >>> roots(lambda x: x * x - [2.0, 9.0], [0.0, 0.0], [2.0, 4.0]).round(12).tolist()
     [1.414213562373, 3.0]

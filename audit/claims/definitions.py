@@ -33,11 +33,16 @@ from epsaudit.claims.conversions import (
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, finite_at_least, fraction
 
-Expected = Literal["consistent", "violated"]  # what an audit says of a claim, and what theory expects it to say
+Expected = Literal["consistent", "violated"]
+"""The verdict of an audit about a claim, or the verdict that theory predicts."""
 
-RAREST = 1e-300  # deltas below it count as 0
-ROUNDING = 1e-11  # share by which a least Renyi divergence is lowered: a hundred times its rounding errors
-NEWTON = 12  # steps, each of which rounds up: for rho from 1e-4 to 10 more change nothing, 8 give 1e-7 too much
+RAREST = 1e-300
+"""[chosen] Deltas below this value count as 0."""
+ROUNDING = 1e-11
+"""[measured] Relative amount by which a least Renyi divergence is lowered: a hundred times its rounding errors."""
+NEWTON = 12
+"""[measured] Number of Newton steps, each of which rounds up. For rho from 1e-4 to 10 more steps change nothing, and
+8 steps give a result that is 1e-7 too large."""
 
 
 class Claim(Tagged, ABC):
@@ -71,15 +76,17 @@ class Claim(Tagged, ABC):
 
     @abstractmethod
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """Least parameter at which some mechanism that satisfies the claim has P[M(x) in E] = p, P[M(x') in E] = p'.
+        """Return the least parameter with which the claim allows P[M(x) in E] = p and P[M(x') in E] = p_prime.
 
-        Adjacency is symmetric: it is the same with the two exchanged, or with E replaced by its complement.
+        Adjacency is symmetric, so the result is the same if the two probabilities are exchanged, or if the event E is
+        replaced by its complement.
         """
 
     def greatest(self, p_prime: ArrayLike, halvings: int = 50) -> Floats:
-        """Greatest P[M(x) in E] that the claim allows where P[M(x') in E] = p_prime: 1 less its trade-off curve.
+        """Return the largest P[M(x) in E] that the claim allows if P[M(x') in E] = p_prime.
 
-        Rounded up: where there is no closed form its logarithm is bisected so often.
+        It is 1 minus the trade-off curve at p_prime. The result is rounded up. If there is no closed form, its
+        logarithm is found by ``halvings`` bisection steps.
 
         >>> [round(float(claim.greatest(0.01)), 4) for claim in (ZCDP(0.5), GaussianDP(1.0))]
         [0.1246, 0.0924]
@@ -96,21 +103,21 @@ class Claim(Tagged, ABC):
         return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """Least parameter whose privacy profile at ``epsilon`` reaches ``delta`` (0 where delta <= 0).
+        """Return the least parameter whose privacy profile at ``epsilon`` is at least ``delta``; 0 if delta <= 0.
 
-        A claim whose parameter is below this value contradicts p <= e^epsilon p' + delta being attained.
+        If some event has p >= e^epsilon p' + delta, the claim is false for every smaller parameter.
         """
         raise AuditError(f"{type(self).__name__} has no privacy profile; define its least_at(epsilon, delta).")
 
     def profile(self, epsilon: float) -> float:
-        """Privacy profile: the least delta such that the claim implies (epsilon, delta)-DP, which some pair attains."""
+        """Return the privacy profile: the least delta such that the claim implies (epsilon, delta)-DP."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
         surest = 1.0 - 1e-15
         if self.parameter == 0.0 or self._excess(epsilon, RAREST) > 0.0:
             return 0.0
         if self._excess(epsilon, surest) <= 0.0:
             return 1.0
-        # the least rho is about epsilon^2 / (4 log(1/delta)): nearly a line in the logarithms of both
+        # the least rho is about epsilon^2 / (4 log(1/delta)), which is almost linear in the logarithms of both
         ends = math.log(-math.log(RAREST)), math.log(-math.log(surest))
         return math.exp(-math.exp(root(lambda x: self._excess(epsilon, math.exp(-math.exp(x))), *ends, xtol=1e-14)))
 
@@ -128,13 +135,13 @@ class Claim(Tagged, ABC):
         return ApproxDP(root(lambda epsilon: self._excess(epsilon, delta), 0.0, high, xtol=1e-12), delta)
 
     def _excess(self, epsilon: float, delta: float) -> float:
-        """Logarithm of the ratio of the least parameter at a point to the claimed one, kept finite."""
+        """Return the logarithm of the least parameter at a point over the claimed parameter, kept finite."""
         least, claimed = (max(float(one), 1e-300) for one in (self.least_at(epsilon, delta), self.parameter))
         return math.log(min(least, 1e300)) - math.log(claimed)
 
 
 class _Checked(Claim):
-    """A claim of this module: a frozen dataclass whose numbers are checked, and are plain floats from then on."""
+    """Base class of claims whose fields are numbers; it checks the numbers and converts them to floats."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
@@ -147,7 +154,10 @@ class _Checked(Claim):
 
 
 class _OfOnePoint(_Checked):
-    """(epsilon, delta)-DP, from whose one point its whole profile follows (Kairouz, Oh and Viswanath 2015)."""
+    """Base class of pure and approximate DP, whose whole profile follows from one point.
+
+    Source: Kairouz, Oh and Viswanath (2015).
+    """
 
     symbol: ClassVar[str] = "epsilon"
 
@@ -173,7 +183,7 @@ class _OfOnePoint(_Checked):
         return greatest
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """The inverse of `approximate_to_delta` in the claimed epsilon."""
+        """Return the claimed epsilon at which `approximate_to_delta` gives ``delta`` at ``epsilon``."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         claimed_delta = self.claimed_point[1]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -228,14 +238,14 @@ class ZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """The supremum over a > 1 of D_a / a, never above the true value."""
+        """Return the supremum over the orders a > 1 of D_a / a; numerical errors never make it too large."""
         p, p_prime = np.asarray(p, float)[..., None], np.asarray(p_prime, float)[..., None]
         return _over_orders(lambda orders: _two_sided_renyi(orders, p, p_prime))
 
     def greatest(self, p_prime: ArrayLike, halvings: int = 50) -> Floats:
         rare, centre, step = np.asarray(p_prime, float)[..., None], np.array([math.log(10.0)]), 1.0
         greatest = np.ones(rare.shape)
-        for points in (25, 9, 9, 9):  # every order has its upper bound: a grid, and finer ones around the least
+        for points in (25, 9, 9, 9):  # every order gives an upper bound; the grid becomes finer around the smallest one
             logs = centre + step * (np.arange(points) - points // 2)
             found = _renyi_greatest(1.0 + np.exp(logs), self.rho * (1.0 + np.exp(logs)), rare)
             centre = np.take_along_axis(np.broadcast_to(logs, found.shape), found.argmin(-1)[..., None], axis=-1)
@@ -308,7 +318,9 @@ class GaussianDP(_Checked):
 
 @dataclass(frozen=True)
 class ApproxZCDP(_Checked):
-    """delta-approximate rho-zCDP (Bun and Steinke 2016, Definition 8.1): rho-zCDP but for a part of weight delta.
+    """delta-approximate rho-zCDP: rho-zCDP except for a part of the output law with weight delta.
+
+    Source: Bun and Steinke (2016), Definition 8.1.
 
     >>> claim = ApproxZCDP(0.5, 1e-6)
     >>> print(claim, claim.approximate(2e-6))
@@ -320,7 +332,7 @@ class ApproxZCDP(_Checked):
     symbol: ClassVar[str] = "rho"
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """That of zCDP after the other part has brought the probabilities as near as it can."""
+        """Return the least rho of zCDP after a part of weight delta has brought p and p' as near as possible."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         likely, rare = np.maximum(p, q), np.minimum(p, q)
         near, far = (likely - self.delta) / (1.0 - self.delta), rare / (1.0 - self.delta)
@@ -328,7 +340,7 @@ class ApproxZCDP(_Checked):
         return np.where(apart, ZCDP(0.0).least(np.where(apart, near, 0.5), np.where(apart, far, 0.5)), 0.0)
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """That of zCDP at what is left of delta."""
+        """Return the least rho of zCDP at the delta that remains after subtracting the claim's own delta."""
         left = (np.asarray(delta, float) - self.delta) / (1.0 - self.delta)
         return ZCDP(0.0).least_at(epsilon, np.maximum(left, 0.0))
 
@@ -341,12 +353,13 @@ class ApproxZCDP(_Checked):
 
 @dataclass(frozen=True)
 class TradeOff(Claim):
-    """f-DP of any curve f (Dong, Roth and Su 2022), given by points of its privacy profile: no test beats f.
+    """f-DP for any trade-off curve f, given by points (epsilon, delta) of its privacy profile.
 
-    The points are tangents of f: a list of some is a claim a little weaker than f, never a stronger one. The audited
-    parameter, ``advantage``, is 1 for f itself; a says that for every event, and with the laws exchanged, p - p' is at
-    most a times what f allows at p'. That is (log(1 + a (e^epsilon - 1)), a delta)-DP at every point: for a < 1 what f
-    becomes on a sample of rate a (Balle, Barthe and Gaboardi 2018, Theorem 1).
+    Every point is a tangent of f. So a list of some points is a slightly weaker claim than f, never a stronger one.
+    The audited parameter, ``advantage``, is 1 for f itself. A value a means that p - p' is at most a times the
+    difference that f allows at p', for every event and with the laws exchanged. This is (log(1 + a (e^epsilon - 1)),
+    a delta)-DP at every point, which for a < 1 is the privacy of f on a sample of rate a (Balle, Barthe and Gaboardi
+    2018, Theorem 1). Source: Dong, Roth and Su (2022).
 
     >>> from epsaudit.claims.definitions import GaussianDP
     >>> claim = TradeOff.of(GaussianDP(1.0).profile, (0.0, 0.5, 1.0, 2.0))
@@ -372,14 +385,15 @@ class TradeOff(Claim):
 
     @classmethod
     def of(cls, profile: Callable[[float], float], epsilons: Sequence[float] = tuple(np.arange(33) / 4.0)) -> TradeOff:
-        """Make the claim from a privacy profile, a function of epsilon, at points of it.
+        """Return the claim with the points of a privacy profile, which is a function of epsilon.
 
-        That of a trade-off curve f is 1 + f*(-e^epsilon), f* its conjugate (Dong, Roth and Su 2022, Proposition 2.12).
+        The profile of a trade-off curve f with conjugate f* is 1 + f*(-e^epsilon) (Dong, Roth and Su 2022, Proposition
+        2.12).
         """
         return cls(tuple((float(epsilon), profile(float(epsilon))) for epsilon in epsilons))
 
     def least(self, p: ArrayLike, p_prime: ArrayLike) -> Floats:
-        """|p - p'| over what f allows beyond the rarest of the event, its complement and theirs."""
+        """Return |p - p'| divided by the difference that f allows at the smallest of p, p', 1 - p and 1 - p'."""
         p, q = np.broadcast_arrays(np.asarray(p, float), np.asarray(p_prime, float))
         rare = np.minimum(np.minimum(p, q), np.minimum(1.0 - p, 1.0 - q))
         apart = np.abs(p - q)
@@ -387,17 +401,17 @@ class TradeOff(Claim):
             return np.where(apart == 0.0, 0.0, apart / self._allowed(rare))
 
     def least_at(self, epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-        """The least over the line p = e^epsilon p' + delta, at a kink or where p + p' = 1."""
+        """Return the least advantage on the line p = e^epsilon p' + delta; it is at a kink or where p + p' = 1."""
         epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
         middle = (1.0 - delta) * np.exp(-np.logaddexp(0.0, epsilon))
-        rare = np.minimum(self._kinks, middle[..., None])  # none is 0, where at most the limit of a kink at 0 is missed
+        rare = np.minimum(self._kinks, middle[..., None])  # all are positive; a kink at 0 is only a limit
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             apart = delta[..., None] + np.where(rare > 0.0, np.expm1(epsilon)[..., None] * rare, 0.0)
             least = np.min(apart / self._allowed(rare), axis=-1) * (1.0 - ROUNDING)
         return np.where(delta <= 0.0, 0.0, np.where(delta >= 1.0, np.inf, least))
 
     def profile(self, epsilon: float) -> float:
-        """The greatest p - e^epsilon p' over the kinks of the curve and its middle, p + p' = 1."""
+        """Return the largest p - e^epsilon p' on the curve; it is at a kink or in the middle, where p + p' = 1."""
         grown = _rise(finite_at_least(epsilon, 0.0, "epsilon"))
         rises, deltas = self._lines
         middle = np.max((1.0 - self.advantage * deltas) / (2.0 + self.advantage * rises))
@@ -405,20 +419,20 @@ class TradeOff(Claim):
         return float(np.clip(np.max(self.advantage * self._allowed(rare) - grown * rare), 0.0, 1.0))
 
     def _allowed(self, rare: Floats) -> Floats:
-        """What f allows p to exceed p' by, at p' = rare: the least of its lines."""
+        """Return the largest p - p' that f allows at p' = rare: the minimum of all lines of f."""
         rises, deltas = self._lines
         return np.asarray(np.min(deltas + rises * np.asarray(rare)[..., None], axis=-1))
 
     @cached_property
     def _lines(self) -> tuple[Floats, Floats]:
-        """e^epsilon - 1 and delta of the points that are not implied by others: their lower convex hull."""
+        """The values e^epsilon - 1 and delta of the points on the lower convex hull, which imply all others."""
         rises, deltas = lower_hull((_rise(epsilon), delta) for epsilon, delta in self.points).T
         falling = int(np.argmin(deltas)) + 1
         return rises[:falling], deltas[:falling]
 
     @cached_property
     def _kinks(self) -> Floats:
-        """Where two lines meet, 0 and 1: the p' at which a ratio of p - p' and what is allowed has its extremes."""
+        """The values p' where two lines meet, with 0 and 1. The ratio of p - p' to the allowed one is extreme there."""
         rises, deltas = self._lines
         return np.concatenate([[0.0], -np.diff(deltas) / np.diff(rises), [1.0]])
 
@@ -428,12 +442,18 @@ class TradeOff(Claim):
 
 
 def _rise(epsilon: float) -> float:
-    """e^epsilon - 1; where that is beyond all floats the greatest of a loss that is not: no p' in them tells."""
+    """Return e^epsilon - 1, with epsilon limited to 709 because larger values overflow.
+
+    The limit changes nothing that floats can represent: no float p' distinguishes larger values.
+    """
     return math.expm1(min(epsilon, 709.0))
 
 
 def lower_hull(points: Iterable[tuple[float, float]]) -> Floats:
-    """Lower convex hull of points, from left to right, shape (vertices, 2): Andrew's monotone chain (1979)."""
+    """Return the lower convex hull of points from left to right, shape (vertices, 2).
+
+    The algorithm is Andrew's monotone chain (1979).
+    """
     hull: list[tuple[float, float]] = []
     for x, y in sorted(set(points)):
         while len(hull) > 1:
@@ -453,11 +473,11 @@ CLAIMS: dict[tuple[str, ...], type[Claim]] = {
     ("mu",): GaussianDP,
     ("delta", "rho"): ApproxZCDP,
 }
-"""What the numbers of a claim that are given together make of it."""
+"""The names of the numbers that a user gives together, and the class of claims that they make."""
 
 
 def claim_from_numbers(numbers: Mapping[str, float]) -> Claim | None:
-    """Return the claim that numbers make; None if they make none.
+    """Return the claim that numbers with these names make; None if no claim has these numbers.
 
     >>> claim_from_numbers({"epsilon": 1.0, "delta": 1e-6})
     ApproxDP(epsilon=1.0, delta=1e-06)
@@ -504,7 +524,10 @@ def claim_given(
 
 
 def _not_one(number: float) -> str:
-    """Write six digits, or all there are of a number that they would make 1, which neither a delta nor an order is."""
+    """Return a number with six digits, or with all digits if six digits would round it to 1.
+
+    Neither a delta nor an order may be 1.
+    """
     return text if (text := f"{number:.6g}") != "1" else repr(number)
 
 
@@ -513,10 +536,11 @@ def _two_sided_renyi(order: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
-    """Greatest p with both Renyi divergences of Bernoulli(p) and Bernoulli(q) at most this, rounded up; broadcast.
+    """Return the largest p for which both Renyi divergences of Bernoulli(p) and Bernoulli(q) are allowed.
 
-    Their exponentials are convex in p. Newton's steps begin where one of two terms alone is as great as the sum may be,
-    above the root, and stay above it.
+    A divergence is allowed up to ``divergence``. The result is rounded up, and arguments are broadcast. The
+    exponentials of the divergences are convex in p. Newton's method starts above the root, where one of the two terms
+    alone equals the allowed sum, and stays above the root.
     """
     order, divergence, q = np.broadcast_arrays(order, divergence, q)
     below = order - 1.0
@@ -524,7 +548,7 @@ def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
     with np.errstate(all="ignore"):
         log_q, log_rest = np.log(q), np.log1p(-q)
         p = np.exp(np.minimum((log_most + below * log_q) / order, 0.0))
-        left = (order * log_rest - log_most) / below  # the logarithm of 1 - p, in which the second is convex, too
+        left = (order * log_rest - log_most) / below  # log(1 - p); the second divergence is convex in it
         for _ in range(NEWTON):
             first = np.exp(order * np.log(p) - below * log_q - log_most)
             second = np.exp(order * np.log1p(-p) - below * log_rest - log_most)
@@ -537,14 +561,17 @@ def _renyi_greatest(order: Floats, divergence: Floats, q: Floats) -> Floats:
 
 
 def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
-    """Supremum of a divergence / a over orders a > 1, its last axis, or a little less: of a grid refined at its top."""
+    """Return the supremum of divergence(a) / a over the orders a > 1, or a slightly smaller value.
+
+    The function ``divergence`` is evaluated on a grid of orders, its last axis, which is refined around the maximum.
+    """
     logs = np.linspace(math.log(1e-4), math.log(1e6), 36)
     values = divergence(1.0 + np.exp(logs)) / (1.0 + np.exp(logs))
     best = np.max(values, axis=-1, keepdims=True)
     centre = np.clip(np.argmax(values, axis=-1)[..., None], 1, logs.size - 2)
     around = np.take_along_axis(values, centre + np.arange(-1, 2), axis=-1)
     centre, step = logs[centre], float(logs[1] - logs[0])
-    for points in (3, 3, 1):  # to the vertex of a parabola through three values, and again from nearer ones
+    for points in (3, 3, 1):  # move to the vertex of the parabola through three values, with smaller and smaller steps
         left, middle, right = around[..., :1], around[..., 1:2], around[..., 2:]
         with np.errstate(divide="ignore", invalid="ignore"):
             top = 0.5 * (right - left) / (2.0 * middle - left - right)
@@ -557,7 +584,10 @@ def _over_orders(divergence: Callable[[Floats], Floats]) -> Floats:
 
 
 def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, delta: ArrayLike) -> Floats:
-    """Values of ``least`` on columns of lines; 0 where delta is not above 0 in sight, infinite where it is 1."""
+    """Return ``least(epsilon, delta)`` elementwise, with 0 for a delta below `RAREST` and infinity for a delta of 1.
+
+    ``least`` receives columns, shape (n, 1), because its last axis is for orders.
+    """
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     value = np.where(delta >= 1.0, np.inf, 0.0)
     between = (delta >= RAREST) & (delta < 1.0)
@@ -567,16 +597,20 @@ def _on_lines(least: Callable[[Floats, Floats], Floats], epsilon: ArrayLike, del
 
 
 def _least_on_line(order: Floats, epsilon: Floats, delta: Floats) -> Floats:
-    """Least D_order(p || p'), in both directions, of all p = e^epsilon p' + delta with 0 < delta < 1; broadcast.
+    """Return the minimum of D_order(p || p') in both directions on the line p = e^epsilon p' + delta, 0 < delta < 1.
 
-    With p / p' = e^epsilon (1 + h) it is least where the function ``slope`` of log h has its zero, or at p + p' = 1.
+    Arguments are broadcast. With p / p' = e^epsilon (1 + h) the minimum is at the zero of the function ``slope`` of
+    log h, or at p + p' = 1.
     Derivation: docs/explanation/theory.md#tangents-of-a-privacy-profile.
     """
     order, epsilon, delta = np.broadcast_arrays(order, epsilon, delta)
     s, inverse, below_one = order - 1.0, np.exp(-epsilon), -np.expm1(-epsilon)
 
     def losses(log_rise: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """h, both losses and 1 - e^-epsilon (1 - p) / (1 - p'), at a multiple of the h at which p + p' = 1."""
+        """Return h, both losses, and 1 - e^-epsilon (1 - p) / (1 - p').
+
+        ``log_rise`` is the logarithm of h in multiples of the h at which p + p' = 1.
+        """
         total = (1.0 + inverse) * np.exp(log_rise) / (1.0 - delta)
         h, rest = delta * total, total - inverse
         lost = (below_one + h) / rest

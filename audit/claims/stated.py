@@ -1,7 +1,8 @@
-"""What a library says of its own privacy, in numbers, as a function of the user returns it.
+"""The privacy that a library states for itself, as numbers that a function of the user returns.
 
-``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS``, under a library's own Python from 3.8 on, prints what a function
-says at each parameter. Nothing of epsaudit is imported; `epsaudit.claims.definitions` makes claims of the numbers.
+This file is run as ``PYTHON stated.py SERVE FILE.py:FUNCTION PARAMETERS`` by the Python of the library's environment,
+3.8 or newer. It prints the numbers that the function returns for each of the parameters. It imports nothing of
+epsaudit; `epsaudit.claims.definitions` makes claims of the numbers.
 """
 
 from __future__ import annotations
@@ -12,43 +13,47 @@ import runpy
 import sys
 from typing import Any
 
-KINDS = "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP, alone or as (measurement, distance)"
+STATED_FORMS = (
+    "a number, (epsilon, delta), numbers by name, or a measurement of OpenDP, alone or as (measurement, distance)"
+)
 
 
 def main() -> None:
-    """Print, for each of PARAMETERS, the numbers of the claim, or an error."""
+    """Print the numbers of the claim, or an error, for each of the PARAMETERS."""
     file, name, parameters = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # text that a library prints must not become part of the answer
     sys.path[:] = [os.getcwd(), *sys.path[1:]]  # without the folder of this file
     function = runpy.run_path(file)["imported"](name)
     for one in json.loads(parameters):
         try:
-            said = numbers_of(function(**one))
+            said = read_statement(function(**one))
         except Exception as error:
             said = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(said), file=answers, flush=True)
 
 
-def numbers_of(stated: Any) -> dict[str, Any]:
-    """Return the numbers of a claim by name: of a measurement of OpenDP, or of what is one already.
+def read_statement(stated: Any) -> dict[str, Any]:
+    """Return the numbers of a claim by name from the value that the user's function returned.
 
-    >>> numbers_of((1.0, 1e-6)), numbers_of({"rho": 0.5})
+    The value is a number, a tuple (epsilon, delta), a dict of numbers by name, or a measurement of OpenDP.
+
+    >>> read_statement((1.0, 1e-6)), read_statement({"rho": 0.5})
     ({'epsilon': 1.0, 'delta': 1e-06}, {'rho': 0.5})
     """
     first, *more = stated if isinstance(stated, tuple) and stated else (stated,)
     if isinstance(first, dict) and not more:
         return {name: float(number) for name, number in first.items()}
     if hasattr(first, "output_measure") or hasattr(first, "output_distance_type"):
-        return (of_opendp if hasattr(first, "output_measure") else of_old_opendp)(first, *more)
+        return (read_opendp if hasattr(first, "output_measure") else read_old_opendp)(first, *more)
     try:
         return _pure_or_approximate(first, *more)
     except (TypeError, ValueError):
-        raise TypeError(f"it returned {repr(stated)[:80]}; return {KINDS}") from None
+        raise TypeError(f"it returned {repr(stated)[:80]}; return {STATED_FORMS}") from None
 
 
-def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
-    """Read ``measurement.map(d_in)``, by its output measure."""
+def read_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
+    """Return the numbers of an OpenDP measurement: ``measurement.map(d_in)``, interpreted by the output measure."""
     measure, loss = str(measurement.output_measure), measurement.map(d_in)
     if "Approximate" in measure:
         loss, added = loss
@@ -65,8 +70,8 @@ def of_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> di
     raise ValueError(f"The measurement's output measure is {measure}; give delta for a curve, or a claim of your own.")
 
 
-def of_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
-    """Search the least epsilon that ``measurement.check`` accepts, as OpenDP up to 0.4 has no map."""
+def read_old_opendp(measurement: Any, d_in: Any = 1, delta: float | None = None) -> dict[str, Any]:
+    """Return the least epsilon that ``measurement.check`` accepts; OpenDP up to 0.4 has no ``map``."""
     if hasattr(measurement, "map"):
         raise ValueError("OpenDP 0.5 and 0.6 do not say whether map() gives epsilon or rho; return it by its name.")
     both = "," in str(measurement.output_distance_type)  # epsilon and delta

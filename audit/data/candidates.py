@@ -1,7 +1,7 @@
-"""Candidate pairs to search: patterns of query answers, datasets at the ends of their range, strategies of hypothesis.
+"""Candidate pairs of datasets: patterns of query answers, datasets at the ends of a range, and drawn datasets.
 
-Given to `epsaudit.audit` as ``pairs``, more than four go through successive halving on training runs, and the best is
-certified alone: searching costs no confidence.
+If more than four pairs are given to `epsaudit.audit`, it selects the best pair by successive halving on training runs
+and certifies only this pair. So the search costs no confidence.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ from epsaudit.data.neighbours import (
 )
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
-EXAMPLES = 256  # examples drawn from a strategy to see the range of its records: the ends of floats(0, 10) to 1 %
+N_EXAMPLES = 256
+"""[measured] Number of examples that are drawn from a strategy to find the range of its records. It finds the ends of
+floats(0, 10) to 1 %."""
 
 
 def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPair]:
-    """List pairs of vectors of query answers of which each changes by at most ``bound``.
+    """Return pairs of vectors of ``size`` query answers in which every answer changes by at most ``bound``.
 
-    The categories of Ding, Wang, Wang, Zhang and Kifer (2018), 'Detecting violations of differential privacy', Table 1,
-    with the odd answer out at either end, because some mechanisms stop early. There are ``size`` answers, which are
-    ``base`` on x where nothing else is said.
+    The pairs are the categories of Ding, Wang, Wang, Zhang and Kifer (2018), 'Detecting violations of differential
+    privacy', Table 1. The single answer that differs may be the first or the last, because some mechanisms stop early.
+    Answers on x are ``base``, except where the name of the pair says otherwise.
 
     >>> [pair.x_prime for pair in patterns(3) if pair.name == "first above"]
     [(1.0, 0.0, 0.0)]
@@ -62,10 +64,10 @@ def patterns(size: int, bound: float = 1.0, base: float = 0.0) -> list[DatasetPa
 
 
 def boundary(low: float, high: float, size: int, adjacency: Relation | None = None) -> list[DatasetPair]:
-    """List pairs of datasets of numbers that sit at the ends of their range, where sensitivity usually is.
+    """Return pairs of datasets with numbers at the ends of a range, where sensitivity is usually largest.
 
-    Records are numbers from ``low`` to ``high``, ``size`` of them in x; one is added, or for `Substitution` replaced.
-    `AuditError` is raised for an empty range, and for another relation.
+    The dataset x has ``size`` records, which are ``low`` or ``high``. In x' one record is added, or replaced if the
+    relation is `Substitution`. Raises `AuditError` if the range is empty or the relation is another one.
 
     >>> len(boundary(0, 10, 3)), boundary(0, 10, 3)[0].x_prime
     (8, (0, 0, 0, 0))
@@ -90,14 +92,15 @@ def boundary(low: float, high: float, size: int, adjacency: Relation | None = No
 
 
 def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | None = None) -> list[DatasetPair]:
-    """Draw different pairs from a strategy of hypothesis, and join them with boundary cases made of their records.
+    """Draw distinct pairs from a strategy of hypothesis, and add boundary cases made from the drawn records.
 
-    Random datasets seldom sit where sensitivity is: so the least and the greatest record are put together at the sizes
-    that were drawn, as by `boundary`, or by `patterns` for `MaxChange`.
+    Random datasets are rarely those with the largest sensitivity. So the smallest and the largest drawn record are
+    combined to datasets of the drawn sizes, as `boundary` does, or as `patterns` does for `MaxChange`.
 
-    The ``strategy`` makes (x, x_prime) or `DatasetPair`; ``count`` are kept at most, those that are adjacent. Without
-    ``adjacency`` all are, and boundary cases are joined only if all add or remove one record. The same seed gives the
-    same pairs with the same version of hypothesis. `AuditError` if that is not installed, or drew no pair.
+    The ``strategy`` must draw tuples (x, x_prime) or `DatasetPair` objects. At most ``count`` of the drawn pairs are
+    kept. Pairs that are not neighbours under ``adjacency`` are dropped. Without ``adjacency`` all pairs are kept, and
+    boundary cases are added only if every pair adds or removes one record. The same seed gives the same pairs with the
+    same version of hypothesis. Raises `AuditError` if hypothesis is not installed or if no pair was drawn.
 
     >>> from hypothesis import strategies as st
     >>> people = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
@@ -116,7 +119,7 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     if not is_strategy(strategy):
         raise AuditError(f"{shorten(strategy)} is no strategy of hypothesis; give one that draws pairs (x, x_prime).")
     count, adjacency = whole_at_least(count, 1, "count"), adjacency_of(adjacency)
-    examples = max(EXAMPLES, count)
+    examples = max(N_EXAMPLES, count)
     found: dict[str, DatasetPair] = {}
 
     @hypothesis.seed(seed)
@@ -138,7 +141,7 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
         if adjacency is None or adjacency.holds(pair.x, pair.x_prime):
             found.setdefault(repr((pair.x, pair.x_prime)), pair)
 
-    # else hypothesis also draws constants that it finds in whatever modules of the user are imported
+    # without this, hypothesis also draws constants from the user's imported modules, so pairs would depend on them
     no_constants = mock.patch.object(HypothesisProvider, "_maybe_draw_constant", return_value=None, create=True)
     try:
         with no_constants:
@@ -150,20 +153,24 @@ def drawn(strategy: Any, count: int = 16, seed: int = 0, adjacency: Relation | N
     if not found:
         raise AuditError(f"None of the {examples} examples of the strategy were neighbours under '{adjacency}'.")
     pairs = list(found.values())
-    relation = adjacency or relation_seen(pairs)
+    relation = adjacency or common_relation(pairs)
     kept = pairs[:: -(-len(pairs) // count)]
-    kept += _extremes(pairs, relation) if relation else []
+    kept += _boundary_cases(pairs, relation) if relation else []
     return list({repr((pair.x, pair.x_prime)): pair for pair in kept}.values())
 
 
-def relation_seen(pairs: Sequence[DatasetPair]) -> Adjacency | None:
-    """Return `AddRemove` if it holds for all pairs, else None: what else looks alike may mean less, as `MaxChange`."""
-    with contextlib.suppress(Exception):  # datasets may be of any kind
+def common_relation(pairs: Sequence[DatasetPair]) -> Adjacency | None:
+    """Return `AddRemove` if all pairs are neighbours under it, otherwise None.
+
+    Other relations cannot be inferred from pairs: pairs that substitute one record may mean `MaxChange`.
+    """
+    with contextlib.suppress(Exception):  # datasets may have any type
         return AddRemove() if all(AddRemove().holds(pair.x, pair.x_prime) for pair in pairs) else None
     return None
 
 
-def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
+def _boundary_cases(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[DatasetPair]:
+    """Return boundary cases of the smallest and largest records in the pairs; none if records have no order."""
     datasets = [dataset for pair in pairs for dataset in (pair.x, pair.x_prime)]
     kind = type(datasets[0])
     if not all(type(dataset) is kind for dataset in datasets) or not issubclass(kind, (list, tuple, np.ndarray)):
@@ -178,7 +185,7 @@ def _extremes(pairs: Sequence[DatasetPair], adjacency: Adjacency) -> list[Datase
             forms = [adjacency] if isinstance(adjacency, (AddRemove, Substitution)) else [AddRemove(), Substitution()]
             ends = sorted({max(size, 1) for size in (sizes[0], sizes[-1] - 1, sizes[-1])})
             made = [pair for form in forms for size in ends for pair in boundary(low, high, size, form)]
-    except (TypeError, ValueError):  # an AuditError is one: there is no range
+    except (TypeError, ValueError):  # AuditError is a ValueError; it means that the range is empty
         return []
 
     def seen(side: Any) -> bool:

@@ -18,35 +18,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.serve import unfolded
+from epsaudit.serve import unwrap
 
-OBSERVED = 1000
-"""[time] Outputs of each dataset that are observed: about 10 microseconds each."""
-MOST_PARTS = 64
-"""[time] Parts of an output that are observed."""
-RARE = 1e-4
+MAX_OBSERVED = 1000
+"""[time] Maximum number of outputs of each dataset that are observed, which takes about 10 microseconds each."""
+MAX_PARTS = 64
+"""[time] Maximum number of parts of an output that are observed."""
+MAX_CHANCE = 1e-4
 """[chosen] Significance level at which the ignored parts of two datasets count as different."""
-LEAST_CONSTANT = 10
-"""[chosen] Outputs of each dataset that must agree before a part counts as constant: if a fair coin decides the part,
-both datasets are constant and different with probability 2^-19."""
+MIN_CONSTANT_OUTPUTS = 10
+"""[chosen] Number of outputs of each dataset that must agree before a part counts as constant. If a fair coin decides
+the part in every run, the parts of both datasets are constant and different with probability 2^-19."""
 SHORT_BITS = 26
-"""[chosen] A double is short if its last 26 bits or more are zero, as those of rounded numbers and of single precision
-are (29 bits). Continuous noise is short with probability 2^-26."""
+"""[chosen] A double is called short if at least its last 26 bits are zero. Rounded numbers and numbers in single
+precision (29 zero bits) are short; continuous noise is short with probability 2^-26."""
 
 Path = tuple[Hashable, ...]
-Part = tuple[str, Path, str]
-"""A kind of ignored part, the place of the value in the output, and the content of the part."""
-IgnoredParts = Counter[Part]
-"""In how many outputs of one dataset each part was; `TOTAL` counts the observed outputs."""
-TOTAL: Part = ("", (), "")
-TYPES, LAST_BITS, SIGN_OF_ZERO = "types of values", "last bits of numbers", "sign of zero"
+IgnoredPart = tuple[str, Path, str]
+"""An ignored part of an output: its kind, the path of the value inside the output, and the content of the part."""
+IgnoredParts = Counter[IgnoredPart]
+"""The number of outputs of one dataset with each ignored part. The key `TOTAL` counts all observed outputs."""
+TOTAL: IgnoredPart = ("", (), "")
+"""The key of the number of all observed outputs in `IgnoredParts`."""
+VALUE_TYPES, LAST_BITS, SIGN_OF_ZERO = "types of values", "last bits of numbers", "sign of zero"
 ONLY_IF_CONSTANT = {
-    TYPES: "",
+    VALUE_TYPES: "",
     LAST_BITS: " (witnesses='all' reads them)",
     SIGN_OF_ZERO: " (witnesses='all' reads it)",
 }
-"""Kinds that are reported only where each dataset always has one content, and what the note adds. Sound mechanisms
-change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0 more often on x."""
+"""Kinds that are reported only if every dataset always has a single content, and the words that the note adds.
+Correct mechanisms change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0
+more often on the smaller dataset."""
 BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
     "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),
@@ -54,20 +56,21 @@ BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "what lies under a mask": (np.ma.MaskedArray, lambda one: one.data[np.ma.getmaskarray(one)].tobytes()),
     "names of the fields of an array": (np.ndarray, lambda one: one.dtype.names),
 }
-"""Kinds that are reported where their frequencies differ: the type of the value, and what reads the content."""
+"""Kinds that are reported if the frequencies of their contents differ: the type of the value, and the function that
+returns the content."""
 
 
 def observe(ignored: IgnoredParts, output: Any) -> None:
-    """Count the ignored parts of one output as the mechanism returned it, if it is among the first `OBSERVED`."""
-    if ignored[TOTAL] >= OBSERVED:
+    """Count the ignored parts of one output as the mechanism returned it, if it is among the first `MAX_OBSERVED`."""
+    if ignored[TOTAL] >= MAX_OBSERVED:
         return
     ignored[TOTAL] += 1
     by_kind: dict[str, set[str]] = {}
     remaining: list[tuple[Path, Any]] = [((), output)]
-    for path, value in itertools.islice(remaining, MOST_PARTS):  # the list grows in the loop
+    for path, value in itertools.islice(remaining, MAX_PARTS):  # the list grows in the loop
         kind = type(value)
         numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-        ignored[TYPES, path, f"array of {value.dtype.str}" if numeric else kind.__qualname__] += 1
+        ignored[VALUE_TYPES, path, f"array of {value.dtype.str}" if numeric else kind.__qualname__] += 1
         if kind is float or isinstance(value, np.floating):
             _observe_number(ignored, path, float(value))
             continue
@@ -79,33 +82,35 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
         if numeric and not isinstance(value, np.ma.MaskedArray):
             _observe_numbers(ignored, path, value.reshape(1, -1))
         elif isinstance(value, Mapping):
-            for key, part in itertools.islice(value.items(), MOST_PARTS):
+            for key, part in itertools.islice(value.items(), MAX_PARTS):
                 step = key if type(key) in (int, str, float, bool, bytes) else type(key).__qualname__
                 remaining += [((*path, "a key"), key), ((*path, step), part)]
         elif isinstance(value, (list, tuple)):
-            remaining += [((*path, place), part) for place, part in enumerate(value[:MOST_PARTS])]
+            remaining += [((*path, place), part) for place, part in enumerate(value[:MAX_PARTS])]
         elif isinstance(value, (set, frozenset)):
-            remaining += [((*path, "an element"), part) for part in itertools.islice(value, MOST_PARTS)]
+            remaining += [((*path, "an element"), part) for part in itertools.islice(value, MAX_PARTS)]
         else:
             with contextlib.suppress(Exception):  # the normal form refuses what cannot be read
-                if (held := unfolded(value)) is not value:
+                if (held := unwrap(value)) is not value:
                     remaining.append(((*path, "the content"), held))
                 if hasattr(value, "to_list") or hasattr(value, "dtypes"):
-                    by_kind.setdefault("names or types of a frame, a series or an index", set()).add(_labels(value))
+                    by_kind.setdefault("names or types of a frame, a series or an index", set()).add(
+                        _frame_labels(value)
+                    )
     for name, contents in by_kind.items():
         ignored[name, (), " ".join(sorted(contents))] += 1
 
 
 def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
     """Count the ignored parts of an array of numbers whose first axis counts outputs."""
-    rows = outputs[: max(OBSERVED - ignored[TOTAL], 0)]
+    rows = outputs[: max(MAX_OBSERVED - ignored[TOTAL], 0)]
     if len(rows):
         ignored[TOTAL] += len(rows)
-        ignored[TYPES, (), f"array of {rows.dtype.str}"] += len(rows)
+        ignored[VALUE_TYPES, (), f"array of {rows.dtype.str}"] += len(rows)
         _observe_numbers(ignored, (), rows.reshape(len(rows), -1))
 
 
-def differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
+def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
     """Name the kinds of ignored parts that differ between the outputs on x and on x'."""
     contents: dict[tuple[str, Path], set[str]] = {}
     for kind, path, content in [*ignored, *ignored_prime]:
@@ -121,7 +126,7 @@ def differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
         elif len(some) > 1 and all(map(any, table)):
             from scipy.stats import chi2_contingency  # slow to import
 
-            if chi2_contingency(table, correction=False).pvalue < RARE:
+            if chi2_contingency(table, correction=False).pvalue < MAX_CHANCE:
                 found.add(kind)
     return sorted(found)
 
@@ -129,7 +134,7 @@ def differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
 def _constant(counts: list[int]) -> int | None:
     """Return the place of the only content that was observed, None if there are several or too few observations."""
     most = max(counts)
-    return counts.index(most) if LEAST_CONSTANT <= most == sum(counts) else None
+    return counts.index(most) if MIN_CONSTANT_OUTPUTS <= most == sum(counts) else None
 
 
 def _observe_number(ignored: IgnoredParts, path: Path, number: float) -> None:
@@ -145,7 +150,7 @@ def _observe_numbers(ignored: IgnoredParts, path: Path, rows: NDArray[Any]) -> N
     if rows.dtype.kind != "f":
         return
     with np.errstate(invalid="ignore"):
-        doubles = rows[:, :MOST_PARTS].astype(np.float64)
+        doubles = rows[:, :MAX_PARTS].astype(np.float64)
     scaled = np.ldexp(np.frexp(doubles)[0], 53 - SHORT_BITS)
     known = np.isfinite(doubles) & (doubles != 0.0)
     some = known.any(axis=1)
@@ -160,7 +165,7 @@ def _observe_numbers(ignored: IgnoredParts, path: Path, rows: NDArray[Any]) -> N
         ignored[SIGN_OF_ZERO, path, content] += int(number)
 
 
-def _labels(value: Any) -> str:
+def _frame_labels(value: Any) -> str:
     """Write names, types and attributes of a frame, a series or an index, which stand beside the values."""
     labelled = (value, getattr(value, "index", None), getattr(value, "columns", None))
     names = itertools.product(labelled, ("name", "names", "dtype", "dtypes", "attrs"))

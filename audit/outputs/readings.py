@@ -1,6 +1,7 @@
-"""Readings: what a person sees in a value that a program returns as one piece, as tuples and mappings of its parts.
+"""Readings: functions that find the parts of a value that a program returned as one piece, such as a text.
 
-A reading (`READINGS`) takes one output in normal form and returns another, None where it does not apply.
+A reading takes one output in normal form and returns another one, often a tuple or a mapping of the parts. It returns
+None for a value to which it does not apply. `READINGS` lists all readings.
 """
 
 from __future__ import annotations
@@ -21,22 +22,32 @@ from typing import Any
 from xml.etree import ElementTree
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normal, written
+from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.normal_form import Array, Items, Raised, kind_of, normalise
 
 WORD = re.compile(r"(?<![\w.)])-?\d+\.\d+(?:e[-+]?\d+)?(?![.\d])|(?<![\w.)\-])-\d+|\d+|[^\W\d_]+")
-"""Numbers with or without decimals, of addresses and versions the parts, and words of letters."""
-NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)  # a field that is a number
-MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)  # as ISO 8601 has it
-STARTS = frozenset("+-.0123456789")  # what these begin with
-NAMED = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")  # as in key=value and key: value
-DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}  # readings of one line as fields
-AROUND = ".,;:!?()[]{}<>\"'"  # what is not counted to a token where it begins or ends
-LONGEST_REPEAT, MOST_XML = 64, 1_000_000  # characters of a repeated part, and of a document, which bounds the time
+"""The words of a text: numbers with or without decimals, the parts of addresses and versions, and words of letters."""
+NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,3})?", re.ASCII)
+"""A field that is a number."""
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z?)?", re.ASCII)
+"""A field that is a date, or a date and time, in the format of ISO 8601."""
+NUMBER_STARTS = frozenset("+-.0123456789")
+"""The characters with which a number or a date begins."""
+NAMED_VALUES = re.compile(r"([^\W\d][\w.-]*)(?:=|:\s+)(\"[^\"]*\"|[^\s,;&|\"]+)")
+"""A name and its value, as in ``key=value`` and ``key: value``."""
+FIELD_DELIMITERS = {"commas": ",", "semicolons": ";", "tabs": "\t", "bars": "|"}
+"""The readings that divide one line into fields, and the delimiter of each."""
+PUNCTUATION = ".,;:!?()[]{}<>\"'"
+"""Characters that are removed from both ends of a token."""
+MAX_REPEAT_LENGTH = 64
+"""[time] Maximum length of a repeated part of a text that is searched, in characters."""
+MAX_XML_LENGTH = 1_000_000
+"""[time] Maximum length of an XML document that is parsed, in characters."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read a value, by its name, as a step of a path.
+    """A reading, given by its name. It is callable and can be a step of a path inside an output.
 
     >>> Reading("words")("10.3.44.1: 17 of user93 took -0.25 s")
     (10.0, 3.0, 44.0, 1.0, 17.0, 'of', 'user', 93.0, 'took', -0.25, 's')
@@ -49,90 +60,95 @@ class Reading:
             raise AuditError(f"The reading is {self.name!r}; it must be one of {', '.join(READINGS)}.")
 
     def __call__(self, value: Any) -> Any:
-        """Return what is read, None where this reading does not apply."""
+        """Return the value that the reading finds; None if the reading does not apply to the value."""
         kind, read = READINGS[self.name]
         return read(value) if isinstance(value, kind) else None
 
 
-def _json(text: str) -> Any:
+def _read_json(text: str) -> Any:
     if text[:1] not in ("{", "["):
         return None
     try:
-        return normal(json.loads(text))
+        return normalise(json.loads(text))
     except (ValueError, RecursionError, AuditError):
         return None
 
 
-def _xml(text: str) -> Any:
-    """Elements by their names, with what is inside them; entities, which may grow without end, are not read."""
-    if not text.lstrip().startswith("<") or len(text) > MOST_XML or "<!DOCTYPE" in text:
+def _read_xml(text: str) -> Any:
+    """Return the normal form of an XML document, or None; a document type, which may define entities, is refused."""
+    if not text.lstrip().startswith("<") or len(text) > MAX_XML_LENGTH or "<!DOCTYPE" in text:
         return None
     try:
-        return _element(ElementTree.fromstring(text))
+        return _read_element(ElementTree.fromstring(text))
     except (ElementTree.ParseError, ValueError, RecursionError):
         return None
 
 
-def _element(element: ElementTree.Element) -> Any:
-    """The text of an element that has nothing else, of others attributes and children; of one name, all in a tuple."""
+def _read_element(element: ElementTree.Element) -> Any:
+    """Return the text of an element without attributes and children, and a mapping for any other element.
+
+    The mapping contains attributes and children by name. Several children with one name become a tuple.
+    """
     words = " ".join(filter(None, [(element.text or "").strip(), *((one.tail or "").strip() for one in element)]))
     if not element.attrib and len(element) == 0:
-        return _field(words)
-    found: dict[str, list[Any]] = {f"@{name}": [_field(value.strip())] for name, value in element.attrib.items()}
+        return _read_field(words)
+    found: dict[str, list[Any]] = {f"@{name}": [_read_field(value.strip())] for name, value in element.attrib.items()}
     if words:
-        found["#text"] = [_field(words)]
+        found["#text"] = [_read_field(words)]
     for child in element:
-        found.setdefault(child.tag, []).append(_element(child))
+        found.setdefault(child.tag, []).append(_read_element(child))
     return Items.of({name: parts[0] if len(parts) == 1 else tuple(parts) for name, parts in sorted(found.items())})
 
 
-def _field(text: str) -> Any:
-    if text[:1] not in STARTS or len(text) > 300:
+def _read_field(text: str) -> Any:
+    """Return the number or the date that a text represents, or the text itself."""
+    if text[:1] not in NUMBER_STARTS or len(text) > 300:
         return text
     if NUMBER.fullmatch(text):
-        return normal(int(text)) if text.isdigit() else float(text)
+        return normalise(int(text)) if text.isdigit() else float(text)
     if MOMENT.fullmatch(text):
         try:
-            return normal((datetime.datetime if len(text) > 10 else datetime.date).fromisoformat(text))
+            return normalise((datetime.datetime if len(text) > 10 else datetime.date).fromisoformat(text))
         except (ValueError, OverflowError):
             return text
     return text
 
 
-def _fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
-    """The fields of one line, of which quotes may hold delimiters and new lines."""
+def _read_fields(text: str, delimiter: str) -> tuple[Any, ...] | None:
+    """Return the fields of a single line, or None. Quoted fields may contain delimiters and line breaks."""
     if '"' not in text:
-        return None if "\n" in text.rstrip() else tuple([_field(one.strip()) for one in text.split(delimiter)])
+        return None if "\n" in text.rstrip() else tuple([_read_field(one.strip()) for one in text.split(delimiter)])
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         return None
-    return tuple([_field(one.strip()) for one in rows[0]]) if len(rows) == 1 else None
+    return tuple([_read_field(one.strip()) for one in rows[0]]) if len(rows) == 1 else None
 
 
-def _tokens(text: str) -> tuple[Any, ...]:
-    return tuple([_field(token.strip(AROUND)) for token in text.split()])
+def _read_tokens(text: str) -> tuple[Any, ...]:
+    return tuple([_read_field(token.strip(PUNCTUATION)) for token in text.split()])
 
 
-def _named(text: str) -> Items | None:
-    found = {name: _field(value.strip('" ')) for name, value in reversed(NAMED.findall(text))}
+def _read_named_values(text: str) -> Items | None:
+    found = {name: _read_field(value.strip('" ')) for name, value in reversed(NAMED_VALUES.findall(text))}
     return Items.of(dict(sorted(found.items()))) if found else None
 
 
-def _words(text: str) -> tuple[Any, ...]:
+def _read_words(text: str) -> tuple[Any, ...]:
     return tuple([float(word) if word[0] == "-" or word[0].isdecimal() else word for word in WORD.findall(text)])
 
 
-def _text(text: str) -> Items:
+def _count_characters(text: str) -> Items:
+    """Return counts of kinds of characters and of repetitions, which describe a text without its meaning."""
     pairs, words = set(itertools.pairwise(text)), text.split()
 
     def all_differ(length: int) -> bool:
         number = max(len(text) - length + 1, 0)
         return len({text[start : start + length] for start in range(number)}) == number
 
-    longest = 1  # part that is there again
+    longest = 1  # length of the longest part that occurs twice
     if len(pairs) < len(text) - 1:
-        longest = 2 + bisect.bisect_left(range(3, LONGEST_REPEAT + 1), True, key=all_differ)
+        longest = 2 + bisect.bisect_left(range(3, MAX_REPEAT_LENGTH + 1), True, key=all_differ)
     found = {
         "digits": sum(map(str.isdigit, text)),
         "lines": text.count("\n"),
@@ -147,10 +163,10 @@ def _text(text: str) -> Items:
 
 
 PARTS_OF_TIME = ("year", "month", "day", "hour", "minute", "second", "microsecond", "days", "seconds", "microseconds")
-"""Of a date, a time, and a duration, whichever it has."""
+"""The attributes of a date, a time or a duration; each type has some of them."""
 
 
-def _time(value: Any) -> Items:
+def _read_time(value: Any) -> Items:
     found = {name: float(getattr(value, name)) for name in PARTS_OF_TIME if hasattr(value, name)}
     if isinstance(value, datetime.date):
         found |= {"weekday": float(value.weekday()), "days": float(value.toordinal())}
@@ -158,36 +174,39 @@ def _time(value: Any) -> Items:
 
 
 READINGS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "json": (str, _json),
-    "xml": (str, _xml),
-    **{name: (str, functools.partial(_fields, delimiter=one)) for name, one in DELIMITERS.items()},
-    "lines": (str, lambda text: tuple([_field(line.strip()) for line in text.splitlines()])),
-    "tokens": (str, _tokens),
+    "json": (str, _read_json),
+    "xml": (str, _read_xml),
+    **{name: (str, functools.partial(_read_fields, delimiter=one)) for name, one in FIELD_DELIMITERS.items()},
+    "lines": (str, lambda text: tuple([_read_field(line.strip()) for line in text.splitlines()])),
+    "tokens": (str, _read_tokens),
     "tokens with digits": (
         str,
-        lambda text: tuple([one for one in _tokens(text) if not isinstance(one, str) or any(map(str.isdigit, one))]),
+        lambda text: tuple(
+            [one for one in _read_tokens(text) if not isinstance(one, str) or any(map(str.isdigit, one))]
+        ),
     ),
-    "named": (str, _named),
-    "words": (str, _words),
+    "named": (str, _read_named_values),
+    "words": (str, _read_words),
     "characters": (str, lambda text: tuple(map(float, map(ord, text)))),
     "bytes": (bytes, lambda value: tuple(map(float, value))),
-    "text": (str, _text),
-    "time": ((datetime.date, datetime.time), _time),
-    "duration": (datetime.timedelta, _time),
+    "text": (str, _count_characters),
+    "time": ((datetime.date, datetime.time), _read_time),
+    "duration": (datetime.timedelta, _read_time),
     "keys": (Items, lambda mapping: tuple([key for key, _ in mapping.as_given()])),
     "shape": (Array, lambda array: tuple(map(float, array.shape))),
     "kind": (object, kind_of),
     "message": (Raised, lambda raised: raised.message),
-    "checksum": (object, lambda value: float(zlib.crc32(written(value).encode("utf-8", "backslashreplace")))),
+    "checksum": (object, lambda value: float(zlib.crc32(format_value(value).encode("utf-8", "backslashreplace")))),
 }
-"""Every reading: of which type of value, and how."""
+"""All readings by name: the type of the values to which a reading applies, and the function that reads them."""
 
 
-def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
-    """Name the readings of text that over half of a sample agree on, after those ``before``.
+def suitable_readings(texts: Sequence[str], before: Sequence[str], few: int) -> Iterator[str]:
+    """Yield the names of readings that suit more than half of a sample of texts.
 
-    Words are in place where most texts have as many, and ``few`` of them are read character by character: elsewhere
-    fields, names and tokens are read as well.
+    ``before`` are the names of the readings that have been applied already. If most texts have the same number of
+    words, the positions of words are comparable. If there are at most ``few`` words, words and characters suffice.
+    Otherwise fields, named values and tokens are read as well.
     """
     outside = [name for name in before if name not in ("json", "xml", "lines")]
     half = len(texts) / 2
@@ -196,19 +215,19 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
             yield name
             return
     fields: list[str] = []
-    number, seen = _commonest(len(_words(text)) for text in texts)
+    number, seen = _most_common(len(_read_words(text)) for text in texts)
     moving, spaced = seen <= half, sum(len(text.split()) > 1 for text in texts) > half
     if not outside:
         if moving or number > few:
             many = "lines" not in before and sum("\n" in text for text in texts) > half
-            splits = (*DELIMITERS, "tokens") if moving else DELIMITERS
+            splits = (*FIELD_DELIMITERS, "tokens") if moving else FIELD_DELIMITERS
             fields = ["lines"] if many else []
-            for name in splits if not many else ():  # of which over half of the texts have as many, more than one
-                fields_of, seen = _commonest(len(READINGS[name][1](text) or ()) for text in texts)
+            for name in splits if not many else ():
+                fields_of, seen = _most_common(len(READINGS[name][1](text) or ()) for text in texts)
                 fields += [name] if fields_of > 1 and seen > half else []
         yield from fields
-        names = [tuple(name for name, _ in NAMED.findall(text)) for text in texts]
-        if sum(map(bool, names)) > half and (moving or _commonest(names)[1] <= half):
+        names = [tuple(name for name, _ in NAMED_VALUES.findall(text)) for text in texts]
+        if sum(map(bool, names)) > half and (moving or _most_common(names)[1] <= half):
             yield "named"
     if moving and spaced and not fields:
         yield "tokens with digits"
@@ -219,5 +238,5 @@ def readings_of(texts: Sequence[str], before: Sequence[str], few: int) -> Iterat
         yield "characters"
 
 
-def _commonest(values: Iterable[Hashable]) -> tuple[Any, int]:
+def _most_common(values: Iterable[Hashable]) -> tuple[Any, int]:
     return Counter(values).most_common(1)[0]

@@ -1,1 +1,1 @@
-"""Results: what is certified, as text and JSON, compared, verified, and stored with what made it."""
+"""Results of audits: their classes, their files and JSON Schemas, and the comparison of results of two versions."""

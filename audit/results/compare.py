@@ -1,4 +1,8 @@
-"""Drift of a claim: stored counts of the same events compared between versions; `recount` counts old events anew."""
+"""Comparison of results of two versions of a mechanism.
+
+`compare` tests whether counts of the same events have changed beyond chance, and `recount` counts the events of an old
+result in new runs.
+"""
 
 from __future__ import annotations
 
@@ -21,34 +25,44 @@ from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.sampling import certification_counts
 from epsaudit.text import lower
 
-SAME, CHANGED, NOT_TESTED = "no, the same runs", "other counts", "not tested"
+SAME_RUNS, OTHER_COUNTS, NOT_TESTED = "no, the same runs", "other counts", "not tested"
 UNTESTED = {
-    CHANGED: "other counts: the same seed and budget gave other counts than before, so the code, or a library below "
-    "it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
+    OTHER_COUNTS: "other counts: the same seed and budget gave other counts than before, so the code, or a library "
+    "below it, has changed. Both bounds hold; no test says whether the privacy loss has moved.",
     NOT_TESTED: "not tested: both bounds hold, each at its own confidence. What a sequential audit counts depends on "
     "what it saw, and guesses about canaries of one run on each other: such counts have no exact test.",
 }
-"""Verdicts about results that no test compares, and what is said of them below a table."""
-OTHERS = "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event on the new code"
+"""Verdicts about results that no test compares, and the sentence below the table that explains each of them."""
+NO_COUNTERPART = (
+    "no new result has its claim, pair, event and certificate; 'epsaudit recount' counts the event on the new code"
+)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One mechanism before and after: results of the same claim, pair, witness and certificate."""
+    """Two results of one mechanism, before and after a change, with the same claim, pair, witness and certificate."""
 
     old: AuditResult
     new: AuditResult
-    p_value: float  # exact: if nothing has changed, it is at most t with probability at most t
-    level: float  # the p-value at or below which the bound is said to have moved
+    p_value: float
+    """The exact p-value of the hypothesis that both counts have the same distribution."""
+    level: float
+    """The bound is reported as moved if the p-value is at most this significance level."""
 
     @property
     def moved(self) -> bool:
+        """Whether the counts changed beyond chance."""
         return self.p_value <= self.level
 
 
 @dataclass(frozen=True)
 class Drift:
-    """All comparisons of two result files, why others were not, and ``untested`` ones that no test compares."""
+    """The comparison of two result files.
+
+    ``comparisons`` are the pairs of results that were tested, ``untested`` are the pairs that no test compares, and
+    ``not_compared`` are the reasons why other results have no counterpart. ``error`` is the probability of reporting
+    any change if nothing changed.
+    """
 
     comparisons: tuple[Comparison, ...]
     not_compared: tuple[str, ...]
@@ -61,19 +75,19 @@ class Drift:
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for every result that is in both files, with the values of `DRIFT_COLUMNS`."""
+        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT_COLUMNS`, one for every result in both files."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []
-        for old, new, moved in [*told, *((*pair, same_runs(*pair)) for pair in self.untested)]:
+        for old, new, moved in [*told, *((*pair, compare_runs(*pair)) for pair in self.untested)]:
             a, b = old.lower_bound, new.lower_bound
             rows.append({"name": _name(old), "old": a, "new": b, "difference": f"{b - a:+.4f}", "moved": moved})
         return rows
 
     def notes(self) -> list[str]:
-        """Return the sentences below the rows: what is in one file only or was not compared and why, and the tests."""
+        """Return the sentences below the rows: why results were not compared, and which test compared the others."""
         count = len(self.comparisons)
-        verdicts = {same_runs(*pair) for pair in self.untested}
+        verdicts = {compare_runs(*pair) for pair in self.untested}
         told = [f"not compared: {reason}" for reason in self.not_compared]
         told += [sentence for verdict, sentence in UNTESTED.items() if verdict in verdicts]
         if any(one.old.seed == one.new.seed for one in self.comparisons):
@@ -92,12 +106,14 @@ class Drift:
 
 
 def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -> Drift:
-    """Test for every mechanism whether what its certified bound is computed from changed beyond chance.
+    """Test for every mechanism whether the counts behind its certified bound have changed beyond chance.
 
-    Of a membership game Fisher's exact test compares how many guesses were correct, and how many runs had a guess; of a
-    Clopper-Pearson box the event's frequencies on x and on x'. The smaller of the two p-values is doubled. ``error`` is
-    the probability of saying that anything moved if nothing did, divided over the comparisons. Results of audits of
-    fixed size are compared if mechanism, claim, pair, witness and certificate are the same; of others see `UNTESTED`.
+    Fisher's exact test compares counts of the old and the new result. For a membership game these are the number of
+    correct guesses, and the number of runs with a guess. For a Clopper-Pearson box they are the frequencies of the
+    event on x and on x'. The smaller of the two p-values is doubled. ``error`` is the probability of reporting any
+    change if nothing changed; it is divided by the number of comparisons. Results of fixed-size audits are compared
+    if mechanism, claim, pair, witness and certificate are the same. `UNTESTED` explains the verdicts about other
+    results.
 
     >>> from epsaudit import audit
     >>> from epsaudit.mechanisms.additive import Laplace
@@ -106,44 +122,48 @@ def compare(old: Sequence[Result], new: Sequence[Result], error: float = 0.01) -
     False
     """
     error = fraction(error, "error probability", open_below=True)
-    exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))  # an older version told pairs by texts
-    left = [(_told_by(result, exactly), result) for result in new]
+    # files of older versions have no digests, so their pairs are compared by their texts
+    exactly = all(getattr(one, "pair_digest", "none") for one in (*old, *new))
+    left = [(_comparison_key(result, exactly), result) for result in new]
     pairs, reasons = [], []
     for result in old:
-        key = _told_by(result, exactly)
+        key = _comparison_key(result, exactly)
         alike = next((one for one in left if one[0] == key), None)
         if alike is None:
-            reasons.append(f"{_name(result)}: {OTHERS}")
+            reasons.append(f"{_name(result)}: {NO_COUNTERPART}")
         else:
             pairs.append((result, alike[1]))
             left.remove(alike)
     reasons += [f"{_name(result)}: only in the new results" for _, result in left]
     compared = [(a, b) for a, b in pairs if isinstance(a, AuditResult) and isinstance(b, AuditResult)]
-    comparisons = tuple(Comparison(a, b, p_value(a, b), error / len(compared)) for a, b in compared)
+    comparisons = tuple(Comparison(a, b, fisher_p_value(a, b), error / len(compared)) for a, b in compared)
     untested = tuple(pair for pair in pairs if not isinstance(pair[0], AuditResult))
     return Drift(comparisons, tuple(reasons), error, untested)
 
 
-def same_runs(old: Result, new: Result) -> str:
-    """Say whether two results that no test compares are of the same runs, which their seed and terms determine."""
+def compare_runs(old: Result, new: Result) -> str:
+    """Return a verdict about two results that no test compares.
+
+    It says whether both have the same counts, and if not, whether the same seed and arguments gave other counts.
+    """
     before, after = ({**one.to_dict(), "provenance": None} for one in (old, new))
     if before == after:
-        return SAME
+        return SAME_RUNS
     terms = [(one.seed, one.confidence, getattr(one, "trials", None)) for one in (old, new)]
     steady = all(one.reproducible and getattr(one, "stopped", "") != "seconds" for one in (old, new))
-    return CHANGED if terms[0] == terms[1] and steady else NOT_TESTED
+    return OTHER_COUNTS if terms[0] == terms[1] and steady else NOT_TESTED
 
 
-def p_value(old: AuditResult, new: AuditResult) -> float:
-    """Two-sided exact p-value of the hypothesis that the counts of both results have one law; see `compare`."""
-    tables = [np.array(table) for table in zip(_proportions(old), _proportions(new), strict=True)]
+def fisher_p_value(old: AuditResult, new: AuditResult) -> float:
+    """Return a two-sided exact p-value of the hypothesis that both counts have the same distribution; see `compare`."""
+    tables = [np.array(table) for table in zip(_contingency_rows(old), _contingency_rows(new), strict=True)]
     from scipy.stats import fisher_exact  # slow to import
 
     return min(1.0, len(tables) * min(float(fisher_exact(table).pvalue) for table in tables))
 
 
-def _proportions(result: AuditResult) -> list[tuple[int, int]]:
-    """The (yes, no) counts that the bound is computed from."""
+def _contingency_rows(result: AuditResult) -> list[tuple[int, int]]:
+    """Return the two (yes, no) counts from which the bound is computed."""
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
         event = "guess_x" if certificate.event == "x" else "guess_x_prime"
@@ -162,10 +182,11 @@ def recount(
     trials: int | None = None,
     n_jobs: int | None = None,
 ) -> AuditResult:
-    """Count an old result's events on today's mechanism, so that the two can be compared.
+    """Count the events of an old result in new runs of the mechanism, so that both results can be compared.
 
-    Without a ``pair`` it is the mechanism's own of that name, and without ``trials`` there are as many certification
-    runs. `AuditError` if there is no such pair, or for the old audit's seed, whose stream is no independent sample.
+    The default ``pair`` is the mechanism's own pair with the name of the old pair, and the default number of ``trials``
+    is the number of certification runs of the old result. Raises `AuditError` if the mechanism has no such pair, or if
+    the seed is that of the old audit, because the two samples would not be independent.
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
@@ -190,8 +211,8 @@ def recount(
     )
 
 
-def _told_by(result: Result, exactly: bool) -> dict[str, str]:
-    """What results must share to be compared, or named together; ``exactly`` if pairs are told by their data."""
+def _comparison_key(result: Result, exactly: bool) -> dict[str, str]:
+    """Return the properties that two results must share to be compared; ``exactly`` includes the data of the pairs."""
     told = {"kind": type(result).__name__, "mechanism": result.mechanism, "claim": repr(result.claim)}
     if isinstance(result, AuditResult):
         told |= {"pair": result.pair, "pair_digest": result.pair_digest if exactly else ""}

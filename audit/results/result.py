@@ -1,4 +1,4 @@
-"""Results: immutable records that keep counts, recompute bounds, print as sentences, and become JSON and back."""
+"""Result classes: immutable records of an audit that store counts, compute bounds on demand, and are read from JSON."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-SCHEMA = 1  # version of the result file's format
-COLUMNS = (
+SCHEMA = 1
+"""Version of the format of result files."""
+ROW_COLUMNS = (
     *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
     *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
     "reproducible",
@@ -37,14 +38,14 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result(ABC):
-    """A certified lower bound on the privacy loss of a mechanism: what the three kinds of audits share.
+    """A certified lower bound on the privacy loss of a mechanism; the base class of the results of all kinds of audits.
 
-    `AuditResult`, `SequentialResult` and `OneRunResult` say what was seen. Bounds are recomputed from that whenever
-    they are asked for, and hold with probability at least ``confidence``, one-sided. ``exact`` is the claim's parameter
-    on the audited pair, where both output laws are known; ``reproducible`` is False where the mechanism owns its
-    randomness; ``expected`` is the verdict that theory expects, ``notes`` say how the runs were made, ``provenance``
-    holds versions and commit. Command, time and machine (``execution``) and ``seconds`` are not compared, and no part
-    of `to_dict`; `save` adds both.
+    Subclasses store counts. Bounds are computed from the counts when they are read, and each holds with probability at
+    least ``confidence`` (one-sided). ``exact`` is the exact parameter of the claim on the audited pair, if both output
+    laws are known. ``reproducible`` is False if the mechanism uses randomness of its own. ``expected`` is the verdict
+    that theory predicts, ``notes`` are sentences about the runs, and ``provenance`` contains versions and the commit.
+    ``execution`` (command, time and machine) and ``seconds`` are ignored in comparisons and are not part of `to_dict`;
+    `save` writes both.
     """
 
     mechanism: str
@@ -59,24 +60,27 @@ class Result(ABC):
     seconds: float = field(default=math.nan, compare=False)
     execution: dict[str, str] = field(default_factory=dict, compare=False)
 
-    _kind: ClassVar[str]  # name of its JSON Schema
-    _written: ClassVar[tuple[str, ...]]  # what its JSON object holds: fields, and what follows from them
+    _kind: ClassVar[str]
+    """The name of the JSON Schema of this class of results."""
+    _written: ClassVar[tuple[str, ...]]
+    """The attributes in the JSON object: fields, and values that are computed from them."""
     _when: ClassVar[str] = ""
+    """The words behind the confidence in the first sentence of the text, such as ', from one run'."""
 
     @property
     def proven(self) -> float:
-        """The claim's parameter."""
+        """The parameter of the claim, which was proven or stated."""
         return self.claim.parameter
 
     @property
     @abstractmethod
     def lower_bound(self) -> float:
-        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+        """Certified lower bound on the claim's parameter, such as epsilon, rho or mu."""
 
     @property
     @abstractmethod
-    def spent(self) -> int:
-        """All runs of the mechanism that were made, those that chose what to certify included."""
+    def total_runs(self) -> int:
+        """The number of all runs of the mechanism, training runs included."""
 
     @property
     def violates_claim(self) -> bool:
@@ -85,71 +89,72 @@ class Result(ABC):
 
     @property
     def verdict(self) -> str:
-        """'violated' if the bound contradicts the claim, else 'consistent' (which is no proof of privacy)."""
+        """'violated' if the bound contradicts the claim, otherwise 'consistent', which is no proof of privacy."""
         return "violated" if self.violates_claim else "consistent"
 
     @property
     def surprising(self) -> bool:
-        """Whether the verdict is not the expected one."""
+        """Whether the verdict differs from the expected verdict."""
         return self.expected is not None and self.verdict != self.expected
 
     @property
     def limits(self) -> str | None:
-        """A sentence if no mechanism, however leaky, could have refuted the claim by so little; else None."""
+        """A sentence if the audit was too small to refute the claim for any mechanism; otherwise None."""
         return None
 
     @abstractmethod
     def describe_event(self) -> str:
-        """Write what was taken for a sign of one dataset or the other."""
+        """Return the text of the events, or of the guess rule, that distinguish the two datasets."""
 
     @abstractmethod
     def describe_counts(self) -> str:
-        """Write the counts as a person would check them."""
+        """Return the counts as a sentence that a person can check."""
 
     @abstractmethod
     def describe_method(self) -> str:
-        """Write how counts became a bound."""
+        """Return the name of the method that turns counts into a bound."""
 
     @abstractmethod
-    def _of_what(self) -> dict[str, str]:
-        """What was run, and what was taken for a sign: labels and texts."""
+    def _setting_lines(self) -> dict[str, str]:
+        """Return the first lines of the text, by their labels: what was run, and what was counted."""
 
     @abstractmethod
-    def _how(self) -> dict[str, str]:
-        """How counts became a bound: labels and texts."""
+    def _method_lines(self) -> dict[str, str]:
+        """Return the last lines of the text, by their labels: how the counts became a bound."""
 
     def lines(self) -> list[tuple[str, str]]:
-        """What is printed below the first sentence: labels and texts."""
+        """Return the labels and texts of the lines that are printed below the first sentence."""
         exact = "" if self.exact is None else f", exact for this pair {self.exact:.4g}"
-        said = self._of_what() | {"counts": self.describe_counts()}
-        said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._how()
+        said = self._setting_lines() | {"counts": self.describe_counts()}
+        said |= {"parameter": f"{self.claim.symbol} proven {self.proven:.4g}{exact}"} | self._method_lines()
         said.setdefault("seed", f"{self.seed}" + ("" if self.reproducible else " (not known to give the same again)"))
         return list(said.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object, which depends on the seed and the code alone; `from_dict` computes bounds afresh."""
-        return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.written_fields(self, self._written)}
+        """Return a JSON object that depends only on the seed and the code."""
+        return {**({} if self._kind == "audit" else {"kind": self._kind}), **codec.fields_to_json(self, self._written)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Rebuild a result from what `to_dict` returned; `AuditError` if it is malformed, or of another kind."""
+        """Return the result that `to_dict` wrote; raise `AuditError` if the object is malformed or of another kind."""
         codec.check(data, cls._kind)
-        return cls(**codec.read_fields(cls, cls._fields(data)))
+        return cls(**codec.fields_from_json(cls, cls._fields(data)))
 
     @classmethod
     def _fields(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of this class from a JSON object of a result file."""
         made = dict(data.get("execution", {}))
         known = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         return {**known, "seconds": made.pop("seconds", math.nan), "execution": made}
 
     def plot(self) -> Figure:
-        """Draw the result as a matplotlib figure, which ``savefig`` writes to a file."""
+        """Return a matplotlib figure of the result; its method ``savefig`` writes it to a file."""
         with needs("report"):
             figure: Figure = extension("plot")(self)
         return figure
 
     def sentence(self) -> str:
-        """Say what was claimed, what is certified, and whether that contradicts the claim."""
+        """Return the sentence with the claim, the certified bound, and whether the bound contradicts the claim."""
         heard = "contradicts the claim" if self.violates_claim else "does not refute the claim"
         return (
             f"{self.mechanism}: {self.claim} claimed; certified lower bound {self.claim.symbol} >= "
@@ -173,43 +178,51 @@ class Result(ABC):
         return [*self.lines(), *(("note", note) for note in notes)]
 
     def row(self) -> dict[str, Any]:
-        """Return the fields that tables, CSV files and `to_frame` show, the same for every kind of audit."""
-        said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.spent}
+        """Return the row of this result in tables, CSV files and `to_frame`, with the same columns for all kinds."""
+        said = {"claim": str(self.claim), "parameter": self.claim.symbol, "trials": self.total_runs}
         said |= {"certificate": self.describe_method(), "witness": self.describe_event()}
-        return {name: said[name] if name in said else getattr(self, name, None) for name in COLUMNS}
+        return {name: said[name] if name in said else getattr(self, name, None) for name in ROW_COLUMNS}
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the fields of `row` as a pandas DataFrame of one line; ``pandas.concat`` joins those of many."""
+        """Return a pandas DataFrame with one line, the fields of `row`. Join several with ``pandas.concat``."""
         with needs("studies"):
             import pandas as pd
         return pd.DataFrame([self.row()])
 
     def save(self, path: Path) -> None:
-        """Write this result as a file ``{"schema": 1, "results": [...]}``, whole or not at all; see `save`."""
+        """Write a result file with this result, ``{"schema": 1, "results": [...]}``; see the function `save`."""
         save([self], path)
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote; raises `AuditError` if it cannot be, or holds anything but one such result."""
+        """Return the result in a file that `save` wrote.
+
+        Raises `AuditError` if the file cannot be read, or does not contain exactly one result of this class.
+        """
         found = extension("load")(path)
         if len(found) != 1 or not isinstance(found[0], cls):
             kinds = ", ".join(type(one).__name__ for one in found)
-            raise AuditError(f"{path} holds {kinds}; one {cls.__name__} is read.")
+            raise AuditError(f"{path} holds {kinds}; it must hold one {cls.__name__}.")
         return found[0]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PairResult(Result):
-    """A lower bound from runs on a pair of datasets: what the audit of fixed size and the sequential one share."""
+    """A lower bound from runs on a pair of datasets; the base class of results of fixed-size and sequential audits."""
 
     pair: str
     x: str
     x_prime: str
-    pair_digest: str = ""  # of the data of both datasets; none in files of before version 0.2
-    trials: int  # all runs of the mechanism on both datasets, or the most that were allowed
+    pair_digest: str = ""
+    """A digest of the data of both datasets; empty in files of versions before 0.2."""
+    trials: int
+    """The number of all runs on both datasets, or the maximum number in a sequential audit."""
 
     def among(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
-        """Return which of some pairs the result is of, None if of none: by its digest, where it has one."""
+        """Return the pair that the result is about, or None if it is not among ``pairs``.
+
+        Pairs are compared by name and, if the result has a digest, by their data.
+        """
         named = (pair for pair in pairs if str(pair) == self.pair)
         return next((one for one in named if self.pair_digest in ("", digest((one.x, one.x_prime)))), None)
 
@@ -223,17 +236,17 @@ class PairResult(Result):
         known = {"pair": pair["name"], "x": pair["x"], "x_prime": pair["x_prime"]}
         return {**super()._fields(data), **known, "pair_digest": pair.get("digest", "")}
 
-    def _of_what(self) -> dict[str, str]:
+    def _setting_lines(self) -> dict[str, str]:
         return {"pair": self.pair, "witness": self.describe_event()}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AuditResult(PairResult):
-    """A certified lower bound from an audit of fixed size, on one pair of datasets; see also `Result`.
+    """A certified lower bound from an audit of fixed size on one pair of datasets; see also `Result`.
 
-    The ``certificate`` turns ``counts`` of the events of the ``witness``, which tell x from x', into bounds;
-    ``training_runs`` of the ``trials`` certify nothing. ``families`` is the argument ``witnesses`` of `epsaudit.audit`:
-    'auto', 'all', 'own' for a list of families, or 'hunt'.
+    The events of the ``witness`` distinguish x from x'. The ``certificate`` turns the ``counts`` of these events into
+    bounds. Of all ``trials``, ``training_runs`` chose the witness and certify nothing. ``families`` is the argument
+    ``witnesses`` of `epsaudit.audit`: 'auto', 'all', 'own' for a list of families, or 'hunt' for a result of a hunt.
     """
 
     training_runs: int
@@ -251,12 +264,12 @@ class AuditResult(PairResult):
 
     @functools.cached_property
     def lower_bound(self) -> float:
-        """Certified lower bound on the claim's parameter: epsilon, rho or mu."""
+        """Certified lower bound on the claim's parameter, such as epsilon, rho or mu."""
         return float(self.certificate.parameter(self.claim, self.counts, self.confidence))
 
     @functools.cached_property
     def point(self) -> tuple[float, float]:
-        """The (epsilon, delta) that was tested: the claimed one, or a point of the claim's privacy profile."""
+        """The point (epsilon, delta) that was tested: the claimed one, or one of the claim's privacy profile."""
         return self.certificate.point(self.claim)
 
     @functools.cached_property
@@ -271,7 +284,7 @@ class AuditResult(PairResult):
 
     @property
     def runs(self) -> int:
-        """Certification runs."""
+        """Number of certification runs."""
         return self.trials - self.training_runs
 
     @functools.cached_property
@@ -287,15 +300,15 @@ class AuditResult(PairResult):
         )
 
     @property
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         return self.trials
 
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
         return {"method": f"{self.describe_method()}, {runs}"}
 
     def describe_event(self) -> str:
-        seen = self.counts  # of an event that held all runs or none, no event was found
+        seen = self.counts  # an event that contains all outputs or none distinguishes nothing
         first = (seen.guess_x_on_x, seen.guess_x_on_x_prime)
         second = (seen.guess_x_prime_on_x, seen.guess_x_prime_on_x_prime)
         if {first, second} <= {(seen.runs_x, seen.runs_x_prime), (0, 0)}:
@@ -310,12 +323,15 @@ class AuditResult(PairResult):
 
 
 def save(results: Iterable[Result], path: Path) -> None:
-    """Write a result file, whole or not at all; but for ``execution`` the same bytes for the same seed and code."""
-    write_whole(path, text(results))
+    """Write a result file, completely or not at all.
+
+    The same seed and code give the same bytes, except for the field ``execution``.
+    """
+    write_whole(path, format_file(results))
 
 
-def text(results: Iterable[Result]) -> str:
-    """Return what `save` writes."""
+def format_file(results: Iterable[Result]) -> str:
+    """Return the text of the result file that `save` writes."""
     written = []
     for result in results:
         known = math.isfinite(result.seconds)
@@ -325,12 +341,12 @@ def text(results: Iterable[Result]) -> str:
     return json.dumps({"schema": SCHEMA, "results": written}, indent=1) + "\n"
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """Read the JSON objects of a result file, as they are; raises `AuditError` if it cannot be read or is none."""
+def read_file(path: Path) -> list[dict[str, Any]]:
+    """Return the JSON objects of the results in a file; raise `AuditError` if the file is not a result file."""
     try:
         if not (content := Path(path).read_text(encoding="utf-8")).strip():
             raise AuditError(f"{path} is empty; a result file holds what --out wrote.")
-        data = json.loads(content, parse_constant=_no_number, object_pairs_hook=_once)
+        data = json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_unique_fields)
     except AuditError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -342,12 +358,15 @@ def read(path: Path) -> list[dict[str, Any]]:
     return list(data["results"])
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
-def _once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a JSON object whose readers cannot differ in which of two values a field has."""
+def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its fields; raise `ValueError` if a field occurs twice.
+
+    JSON readers differ in which of two values they use, so such a file has no clear meaning.
+    """
     found: dict[str, Any] = {}
     for name, value in fields:
         if name in found:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import values_of, written
+from epsaudit.outputs.arrays import values_of
+from epsaudit.outputs.formatting import format_value
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.streams import stream
@@ -74,7 +75,7 @@ def ask(mechanism: FunctionMechanism, copy: Sequence[Any], order: int = 1) -> An
             globally |= used_global
             drew &= used_global or state != repr(unused.bit_generator.state)
             # written before the next call, which may use the memory of these outputs again
-            answers[number, place] = written(tuple(values_of(outputs)))
+            answers[number, place] = format_value(tuple(values_of(outputs)))
             states[number, place] = state, law.global_rng.last_states
     same = bool(blocks) and all(np.may_share_memory(blocks[0], blocks[place]) for place in (1, -1))
     return Answers(answers, states, drew, globally, same)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.serve import GENERATORS, SEEDS, is_free, wanted
+from epsaudit.serve import GENERATOR_NAMES, SEED_NAMES, find_randomness_parameters, is_unset
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def randomness_argument_of(function: Callable[..., Any], arguments: tuple[str, .
     except (TypeError, ValueError):  # some compiled functions hide their signature: assume the documented form
         return RandomnessArgument()
     others, bound, name = arguments[:-1], _bound(signature, *arguments), getattr(function, "__name__", "function")
-    sources = wanted(function, {}, len(others))
+    sources = find_randomness_parameters(function, {}, len(others))
     if len(sources) > 1:
         raise AuditError(
             f"{name} takes {' and '.join(map(repr, sources))}, and gets its randomness by one of them. Bind the other, "
@@ -68,7 +68,7 @@ def randomness_argument_of(function: Callable[..., Any], arguments: tuple[str, .
             return RandomnessArgument(what)
         if _bound(signature, *others, **{source: what}):
             return RandomnessArgument(what, source)
-    if bound and is_free(
+    if bound and is_unset(
         signature.parameters[list(bound)[-1]].default
         # a parameter with another default, such as epsilon=1.0, is not an rng
     ):
@@ -92,17 +92,17 @@ def takes_size(function: Callable[..., Any]) -> bool:
         return False
     names, bound = list(signature.parameters)[1:], _bound(signature, None, None, None)
     if not bound:
-        keyword = [name for name in names[1:] if name in SEEDS + GENERATORS]
+        keyword = [name for name in names[1:] if name in SEED_NAMES + GENERATOR_NAMES]
         return names[:1] == ["size"] and bool(keyword and _bound(signature, None, None, **dict.fromkeys(keyword)))
     parameters = [signature.parameters[name] for name in bound][1:]
     if parameters and parameters[0].name in (
         "size",
-        *SEEDS,
-        *GENERATORS,
+        *SEED_NAMES,
+        *GENERATOR_NAMES,
     ):  # there are fewer than two if the function has *args
         return parameters[0].name == "size"
     return all(
-        one.default is one.empty or (place == 1 and is_free(one.default)) for place, one in enumerate(parameters)
+        one.default is one.empty or (place == 1 and is_unset(one.default)) for place, one in enumerate(parameters)
     )
 
 

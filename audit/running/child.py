@@ -29,7 +29,8 @@ import numpy as np
 
 from epsaudit.data.neighbours import shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped
-from epsaudit.outputs.normal_form import Outputs, from_json, normal_array, pack_frozen
+from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen
+from epsaudit.outputs.json_form import output_from_json
 from epsaudit.running.cancelling import ends
 
 MAX_BLOCK_BYTES = 1 << 31
@@ -171,14 +172,14 @@ class Child:
             if outputs.shape[:1] != (size,) or outputs.dtype.kind not in "biuf":
                 sent = f"of shape {outputs.shape} and type {outputs.dtype} for {size} outputs"
                 self.fail(f"sent a block {sent}; it must be numbers of shape ({size}, ...)")
-            return normal_array(outputs)
+            return normalise_array(outputs)
         with contextlib.suppress(ValueError, RecursionError):  # AuditError is a subclass of ValueError
             values = json.loads(b"[" + b",".join(lines) + b"]")  # seven times as fast as parsing line by line
             if len(values) == len(lines):
-                return pack_frozen([value if type(value) in PLAIN else from_json(value) for value in values])
+                return pack_frozen([value if type(value) in PLAIN else output_from_json(value) for value in values])
         for number, line in enumerate(lines, 1):
             try:
-                from_json(json.loads(line))
+                output_from_json(json.loads(line))
             except (ValueError, RecursionError):
                 self.fail(f"wrote {_shown(line)} as output {number:,} of {size:,}, which is no output in JSON")
         raise AssertionError  # one of the lines was no JSON, so the loop has raised

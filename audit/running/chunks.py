@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import Outputs, pack_frozen
+from epsaudit.outputs.arrays import Outputs, pack_frozen
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.randomness import draw_reproducibly

@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 from epsaudit.data.neighbours import DatasetPair, is_constant
 from epsaudit.data.neighbours import shorten as shown
 from epsaudit.errors import AuditError, with_article
-from epsaudit.outputs.normal_form import Outputs, Raised, values_of, written
+from epsaudit.outputs.arrays import Outputs, values_of
+from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.normal_form import Raised
 from epsaudit.running.asking_copies import (
     FIRST_RUNS,
     RUNS_PER_SEED,
@@ -196,7 +198,7 @@ class CopyTest:
                 f"Every run on {name} gave the same output, and the function cannot be copied to see whether it "
                 f"has no randomness or only remembers its first draw. {FRESH}"
             )
-        expected, runs = written(values_of(outputs)[0]), len(outputs)
+        expected, runs = format_value(values_of(outputs)[0]), len(outputs)
         copies = min(COPIES, self.calls // 2)
         self.runs += copies
         differ = 0
@@ -205,7 +207,7 @@ class CopyTest:
                 output = draw(fresh[place], 1, stream(0, "look", 3, number))
             (one,) = values_of(output)
             # a copy that raises may only miss a file or a connection
-            differ += written(one) != expected and not isinstance(one, Raised)
+            differ += format_value(one) != expected and not isinstance(one, Raised)
         if log_tail(differ, differ, copies, copies + runs) < math.log(LEVEL / 4):
             raise AuditError(
                 f"Every run on {name} gave the same output, but copies of the function that were never called "
@@ -259,7 +261,7 @@ class CopyTest:
         texts = set()
         for answers in self._outputs_of_copies(laws, 2 * half, seed):
             for place, outputs in enumerate(answers):
-                texts.add((place, written(tuple(values_of(outputs)))))
+                texts.add((place, format_value(tuple(values_of(outputs)))))
                 seen[place].append(_events(outputs, witness))
         made = 4 * half * self.copies
         # if all copies give the same outputs, they only repeat a generator of their own
@@ -335,7 +337,7 @@ class CopyTest:
 def _is_constant(outputs: Outputs) -> bool:
     """Say whether all outputs are equal; 0.0 and -0.0 differ here, because the sign may be random."""
     parts = (values_of(outputs[start : start + MIN_TEST_RUNS]) for start in range(0, len(outputs), MIN_TEST_RUNS))
-    texts = map(written, itertools.chain.from_iterable(parts))
+    texts = map(format_value, itertools.chain.from_iterable(parts))
     first = next(texts, None)
     return all(one == first for one in texts)
 

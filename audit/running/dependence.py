@@ -20,7 +20,9 @@ from scipy.special import gammaincc, gammaln
 
 from epsaudit.claims.conversions import Floats
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import NAN, Items, Outputs, values_of, written
+from epsaudit.outputs.arrays import Outputs, values_of
+from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.normal_form import NAN, Items
 
 LEVEL = 1e-9
 """[chosen] Probability that independent runs are refused, over all tests of an audit."""
@@ -316,12 +318,12 @@ def _checksum(value: Any, before: int = 0) -> int:
         for part in value:
             before = _checksum(part, before)
         return zlib.crc32(b",", before)
-    return zlib.crc32(written(value).encode(), before)
+    return zlib.crc32(format_value(value).encode(), before)
 
 
 @functools.lru_cache(1024)  # most mappings have the same keys as the mapping before
 def _keys(keys: tuple[Hashable, ...]) -> bytes:
-    return written(keys).encode()
+    return format_value(keys).encode()
 
 
 def checksums(outputs: Outputs) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from epsaudit.errors import AuditError, OwnCodeError, own_lines
-from epsaudit.outputs.normal_form import Outputs, normal_array
+from epsaudit.outputs.arrays import Outputs, normalise_array
 from epsaudit.running.calling import wrong_call
 from epsaudit.running.protocols import OutputDistribution
 from epsaudit.running.randomness import draw_reproducibly
@@ -44,4 +44,4 @@ def draw(distribution: OutputDistribution, size: int, rng: np.random.Generator) 
             f"The mechanism returned {type(outputs).__name__}{'' if shape is None else f' of shape {shape}'} for "
             f"{size} outputs; sample(size, rng) must return an array of shape (size, ...)."
         )
-    return normal_array(outputs)
+    return normalise_array(outputs)

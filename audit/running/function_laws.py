@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.data.neighbours import Dataset, describe, is_frame
+from epsaudit.data.neighbours import Dataset, describe_frame, is_frame
 from epsaudit.errors import AuditError
-from epsaudit.outputs.ignored_parts import OBSERVED, TOTAL, IgnoredParts, observe, observe_rows
-from epsaudit.outputs.normal_form import Outputs, Raised, frozen, pack, pack_frozen
+from epsaudit.outputs.arrays import Outputs, freeze, pack, pack_frozen
+from epsaudit.outputs.ignored_parts import MAX_OBSERVED, TOTAL, IgnoredParts, observe, observe_rows
+from epsaudit.outputs.normal_form import Raised
 from epsaudit.running.calling import RandomnessArgument, wrong_call
 from epsaudit.running.randomness import DatasetChangedError, GlobalRngUse
 
@@ -68,9 +69,9 @@ class OneByOne(FunctionDistribution):
         coins, start, sides, more = side.tolist(), 0, (self, other), (rng,) if self.takes.what else ()
         new = self.global_rng.draws_globally is None and not (self.dataset.constant and other.dataset.constant)
         while start < len(coins):
-            observing = [law.ignored[TOTAL] < OBSERVED for law in sides]  # not in every run
+            observing = [law.ignored[TOTAL] < MAX_OBSERVED for law in sides]  # not in every run
             end = (2 * start or 1) if new else len(coins)
-            part = coins[start : min(end, start + 2 * OBSERVED) if any(observing) else end]
+            part = coins[start : min(end, start + 2 * MAX_OBSERVED) if any(observing) else end]
             start += len(part)
             shared, runs = [], list[Callable[[], Any]]()
             for law in sides:
@@ -89,7 +90,7 @@ class OneByOne(FunctionDistribution):
                 if observing[which]:
                     observe(sides[which].ignored, value)
                 if type(value) is not float:
-                    value = frozen(value)
+                    value = freeze(value)
                 values[which].append(value)
             for which, data in enumerate(shared):
                 one = sides[which].dataset
@@ -123,7 +124,7 @@ class Vectorized(FunctionDistribution):
             self.dataset.intact(data)
         masked = isinstance(outputs, np.ma.MaskedArray)
         if masked or isinstance(outputs, list) or (isinstance(outputs, np.ndarray) and outputs.dtype.kind == "O"):
-            for place in range(min(OBSERVED - self.ignored[TOTAL], len(outputs))):
+            for place in range(min(MAX_OBSERVED - self.ignored[TOTAL], len(outputs))):
                 observe(self.ignored, outputs[place : place + 1] if masked else outputs[place])
         elif isinstance(outputs, np.ndarray) and outputs.dtype.kind in "biuf" and len(outputs) == size:
             observe_rows(self.ignored, outputs)
@@ -132,7 +133,7 @@ class Vectorized(FunctionDistribution):
         with suppress(TypeError):
             if not is_frame(outputs):
                 return pack(list(outputs))
-        shown = describe(outputs) if is_frame(outputs) else repr(outputs)
+        shown = describe_frame(outputs) if is_frame(outputs) else repr(outputs)
         raise AuditError(
             f"The mechanism returned {shown} for {size} outputs; function(dataset, size, rng) must return an "
             f"array of shape (size, ...) or a list of that length.{wrong_call(self.function, many=True)}"

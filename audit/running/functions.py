@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, Dataset, DatasetPair, Pairs, Relation, adjacency_of, listed
+from epsaudit.data.neighbours import Adjacency, Dataset, DatasetPair, Pairs, Relation, adjacency_of, list_pairs
 from epsaudit.errors import AuditError, with_article
 from epsaudit.running.calling import RandomnessArgument, randomness_argument_of, takes_size
 from epsaudit.running.function_laws import OneByOne, Vectorized
@@ -197,7 +197,7 @@ def _wrap(
         form = f"function({', '.join(arguments)})"
         raise AuditError(f"{function!r} is not callable; a mechanism is {form}, or the same without rng.")
     title, relation = name or called(function), adjacency_of(adjacency)
-    neighbours = tuple(listed(pairs, relation))
+    neighbours = tuple(list_pairs(pairs, relation))
     takes = randomness_argument_of(_made(function) if fresh else function, arguments)
     return FunctionMechanism(function, title, claim, relation, neighbours, one_by_one, takes, promised, fresh)
 

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, listed, shorten
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, list_pairs, shorten
 from epsaudit.errors import AuditError, seconds_of, with_article
-from epsaudit.outputs.normal_form import Outputs, pack_frozen, values_of
+from epsaudit.outputs.arrays import Outputs, pack_frozen, values_of
 from epsaudit.running.child import Child, Program
 from epsaudit.running.child_pool import CHILDREN
 from epsaudit.running.protocols import Mechanism
@@ -81,7 +81,7 @@ def command(
     program = Program(parts, None if folder is None else os.fspath(folder), float(timeout))
     relation = adjacency_of(adjacency)
     name, law = name or Path([*files, parts[0]][0]).name, _Restarted if fresh else CommandDistribution
-    return CommandMechanism(program, name, claim, relation, tuple(listed(pairs, relation)), law=law, fresh=fresh)
+    return CommandMechanism(program, name, claim, relation, tuple(list_pairs(pairs, relation)), law=law, fresh=fresh)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.arrays import Outputs
 
 
 @runtime_checkable

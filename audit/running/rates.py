@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from epsaudit.data.neighbours import Dataset
 from epsaudit.errors import AuditError, OwnCodeError
-from epsaudit.outputs.normal_form import Outputs, Raised, TimedOut, alike, numbers_of
+from epsaudit.outputs.arrays import Outputs, align_dtypes, numbers_of
+from epsaudit.outputs.normal_form import Raised, TimedOut
 from epsaudit.running.calling import wrong_call
 from epsaudit.running.dependence import FRESH, LEVEL, checksums, log_tail
 from epsaudit.running.functions import FunctionMechanism
@@ -97,7 +98,7 @@ class Rates:
     @classmethod
     def of(cls, outputs: tuple[Outputs, Outputs]) -> Rates:
         """Return the rates of earlier outputs on x and on x'."""
-        outputs = alike(*outputs)
+        outputs = align_dtypes(*outputs)
         numbers, marks = outputs[0].ndim == 1 and outputs[0].dtype == np.float64, []
         for side in outputs:
             values = _compared(side, numbers) if len(side) else np.zeros(1)

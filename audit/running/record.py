@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, block_from_json, block_to_json
+from epsaudit.outputs.arrays import Outputs
+from epsaudit.outputs.json_form import block_from_json, block_to_json
 from epsaudit.running.chunks import Chunk
 from epsaudit.running.streams import STAGES
 

@@ -22,7 +22,7 @@ import cloudpickle
 
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair, shorten
-from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, meant
+from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, suggest_name
 from epsaudit.running.functions import FunctionMechanism, called
 from epsaudit.running.protocols import Mechanism
 
@@ -156,7 +156,7 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
             entries.update({match: known[match] for match in matches})
         else:
             own = "'epsaudit list' shows what is, and package.module:object names your own."
-            raise AuditError(f"{name!r} is not registered.{meant(name, known)} {own}")
+            raise AuditError(f"{name!r} is not registered.{suggest_name(name, known)} {own}")
     return list(entries.values())
 
 
@@ -187,7 +187,9 @@ def own_object(name: str, by_value: bool = False) -> Any:
         if not hasattr(found, part):
             there = getattr(found, "__dict__", {})
             mechanisms = [known for known, value in there.items() if isinstance(value, (Entry, Mechanism))]
-            raise AuditError(f"{module_name} has no {path!r}.{meant(part, mechanisms)} Give package.module:object.")
+            raise AuditError(
+                f"{module_name} has no {path!r}.{suggest_name(part, mechanisms)} Give package.module:object."
+            )
         found = getattr(found, part)
     return found
 
@@ -197,7 +199,7 @@ def library(name: str) -> Library:
     known = libraries()
     if name not in known:
         there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
-        raise AuditError(f"{name!r} is not a library; there are {there}.{meant(name, known)}")
+        raise AuditError(f"{name!r} is not a library; there are {there}.{suggest_name(name, known)}")
     return known[name]
 
 
@@ -230,7 +232,7 @@ def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, lis
     labels = {row.name: (row.name, row.name.partition("/")[2]) for one in found for row in one.rows}
     for pattern in patterns:
         if not any(fnmatch.filter(both, pattern) for both in labels.values()):
-            close = meant(pattern, [label for both in labels.values() for label in both])
+            close = suggest_name(pattern, [label for both in labels.values() for label in both])
             raise AuditError(f"{pattern!r} names none of {', '.join(labels)}.{close}")
     kept: dict[str, list[Listed]] = {one.name: [] for one in found}
     for pattern in patterns or ["*"]:

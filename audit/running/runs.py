@@ -18,10 +18,10 @@ from typing import Any, Protocol, TypeVar
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, far_apart, given, shorten
+from epsaudit.data.neighbours import DatasetPair, copy_pair, describe_distance, shorten
 from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
 from epsaudit.running.functions import FunctionMechanism
@@ -184,7 +184,7 @@ class Runs:
     def _prepare(self, pair: DatasetPair) -> OutputLaws:
         mechanism = self.mechanism
         # the distribution of a function copies the dataset that it is given, others get a copy here
-        ours = pair if isinstance(mechanism, FunctionMechanism) else given(pair)
+        ours = pair if isinstance(mechanism, FunctionMechanism) else copy_pair(pair)
         try:
             first, second = mechanism(ours.x), mechanism(ours.x_prime)
         except AuditError:
@@ -312,7 +312,7 @@ class Runs:
     def result_fields(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
         """Return the fields that the results of all audits on pairs of datasets have in common."""
         spec, chosen = self.spec, self.spec.pairs[pair]
-        apart = [far_apart(chosen, spec.claim.symbol)] if spec.mechanism.adjacency is None else []
+        apart = [describe_distance(chosen, spec.claim.symbol)] if spec.mechanism.adjacency is None else []
         seconds = time.perf_counter() - self._started
         elsewhere = self.copy_test.elsewhere
         return {

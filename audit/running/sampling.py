@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.ignored_parts import IgnoredParts, differing
-from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
+from epsaudit.outputs.ignored_parts import IgnoredParts, find_differing
 from epsaudit.running.chunks import BLOCK, CHUNKS, MIN_CHUNK, Chunk, certification_chunks, draw_chunk
 from epsaudit.running.dependence import LEVEL, dependence_of_outputs, dependence_of_tallies, refuse
 from epsaudit.running.pool import Workers
@@ -40,7 +40,7 @@ def changed(sides: OutputLaws) -> tuple[bool, bool]:
 def notes_on(sides: Any) -> tuple[str, ...]:
     """Return the notes of a result on how its runs were made, and on parts of outputs that no witness reads."""
     first, second = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
-    kinds = differing(first, second) if first and second else []
+    kinds = find_differing(first, second) if first and second else []
     return (COPIED,) * any(changed(sides)) + (f"{UNREAD}: {', '.join(kinds)}",) * bool(kinds)
 
 
@@ -104,10 +104,10 @@ def training_outputs(
     for name, blocks in zip(("x", "x'"), zip(*filter(None, found.values()), strict=True), strict=True):
         sizes = list(map(len, blocks))
         calls = [-(-sizes[0] // 2), sizes[0] // 2, *sizes[1:]]
-        outputs.append(join(blocks))
+        outputs.append(join_outputs(blocks))
         if (finding := dependence_of_outputs(outputs[-1], (calls, sizes), level)) is not None:
             refuse(finding, name)
-    return alike(*outputs)
+    return align_dtypes(*outputs)
 
 
 def certification_counts(
@@ -199,7 +199,7 @@ def _train_chunk(
         if room > 0 or not found[side]:
             found[side].append(block[: max(room, 1)].copy())  # a mechanism may use its memory again
     ignored = getattr(sides[0], "ignored", None), getattr(sides[1], "ignored", None)
-    return (join(found[0]), join(found[1])), time.perf_counter() - started, changed(sides), ignored
+    return (join_outputs(found[0]), join_outputs(found[1])), time.perf_counter() - started, changed(sides), ignored
 
 
 def _count_chunk(

@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Singles,
-)
+from epsaudit.outputs.arrays import Floats, Singles
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
 from epsaudit.search.encoding import Encoding
 from epsaudit.search.limits import MAX_COORDINATES

@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 from threadpoolctl import threadpool_limits
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-)
+from epsaudit.outputs.arrays import Floats
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.search.encoding import Encoding
 from epsaudit.search.family import COMPLEX_EVENT_MARGIN

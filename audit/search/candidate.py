@@ -13,11 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, rel_entr
 
-from epsaudit.outputs.normal_form import (
-    Codes,
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Codes, Floats, Outputs
 from epsaudit.search.scores import Score
 from epsaudit.search.smoothing import compute_one_sided_variance, smooth_log_odds
 from epsaudit.witnesses.events import Witness

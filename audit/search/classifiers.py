@@ -8,7 +8,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Floats
+from epsaudit.outputs.arrays import Floats
 from epsaudit.search.additive_scores import fit_sums
 from epsaudit.search.boosted_trees import distil_boosted_trees
 from epsaudit.search.candidate import CandidateScore

@@ -12,11 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Codes,
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Codes, Floats, Outputs
 from epsaudit.search.difference_tests import (
     MAX_SCREENING_OUTPUTS,
     compute_pearson,

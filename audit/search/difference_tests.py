@@ -16,11 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln
 
-from epsaudit.outputs.normal_form import (
-    Codes,
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Codes, Floats, Outputs
 from epsaudit.witnesses.feature import Feature
 
 MAX_SCREENING_OUTPUTS = 16_000

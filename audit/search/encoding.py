@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-    distinct,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.outputs.atoms import find_distinct
 from epsaudit.search.limits import MIN_ATOM_COUNT, N_FOLDS
 from epsaudit.search.readers import Features, find_features
 from epsaudit.witnesses.feature import Feature
@@ -95,7 +92,7 @@ def encode(
     features = features or find_features(*sides, only_groups=only_groups)
     fold = np.arange(size) % N_FOLDS
     group = np.concatenate([2 * fold, 2 * fold + 1]).astype(np.int8)
-    first, place = distinct(both)
+    first, place = find_distinct(both)
     plain = both.dtype == np.float64
     if not plain:
         both = both.astype(object)  # an array of objects caches what is parsed from it

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-)
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.witnesses.combinations import FirstOrLastNumber, FirstOrLastPosition, read_coordinates
 from epsaudit.witnesses.feature import Feature
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-)
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.search.classifiers import Classifiers
 from epsaudit.search.encoding import Encoding, encode

@@ -10,9 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-)
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.candidate import DEFAULT_SD, CandidateScore
 from epsaudit.search.encoding import Encoding, encode
 from epsaudit.search.scores import Score

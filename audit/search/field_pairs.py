@@ -9,10 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from epsaudit.outputs.normal_form import (
-    kinds_of,
-)
+from epsaudit.outputs.arrays import kinds_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.search.difference_tests import select_most_different

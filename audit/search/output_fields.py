@@ -17,17 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Array,
-    Items,
-    Outputs,
-    inside,
-    kind_of,
-    order_key,
-    size_inside,
-    values_of,
-)
-from epsaudit.outputs.readings import READINGS, Reading, readings_of
+from epsaudit.outputs.arrays import Outputs, values_of
+from epsaudit.outputs.layouts import count_parts, parts_at
+from epsaudit.outputs.normal_form import Array, Items, kind_of, order_key
+from epsaudit.outputs.readings import READINGS, Reading, suitable_readings
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,
@@ -140,7 +133,7 @@ class OutputFields:
             n_visited += len(level)
             paths, level = level[:room], []
             for path in paths:
-                parts = [inside(side, path) for side in sides]
+                parts = [parts_at(side, path) for side in sides]
                 level += [(*path, step) for step in found._inspect(parts, path, fields, sized)]
         kept = fields
         if len(fields) > MAX_FIELDS:
@@ -223,7 +216,7 @@ def _list_readings(path: Path, symbols: Counter[Any]) -> list[str]:
         readings.append("checksum")
     texts = [value for value in symbols if isinstance(value, str)][:MAX_PARTS]
     if texts and "words" not in before:
-        readings += readings_of(texts, before, N_PLACES_FROM_END)
+        readings += suitable_readings(texts, before, N_PLACES_FROM_END)
     elif texts and path[-1] in range(N_PLACES_FROM_END):
         readings.append("characters")
     for name in ("bytes", "time", "duration"):
@@ -267,4 +260,4 @@ def is_quantity(field: Feature) -> bool:
 def estimate_outputs_holding(outputs: Outputs, n_values: int) -> int:
     """Return how many outputs like the first ones hold ``n_values`` numbers, symbols and characters in total."""
     sample = outputs[:MAX_PARTS].tolist()
-    return n_values * len(sample) // max(sum(map(size_inside, sample)), 1)
+    return n_values * len(sample) // max(sum(map(count_parts, sample)), 1)

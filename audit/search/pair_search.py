@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Outputs, alike, join, like
+from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs, select_same_shape
 from epsaudit.search import CandidateScore, Choice, Family, Features, Objective, best_of, candidate_scores, encode
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
 from epsaudit.search.limits import MAX_PARTS
@@ -86,12 +86,14 @@ class PairSearch:
         """
         blocks = zip(*kept, strict=True)
         if self.outputs[0].dtype == np.float64:  # blocks of numbers get the shape of the first ones
-            x, x_prime = (np.concatenate([like(block, self.outputs[0]) for block in side]) for side in blocks)
+            x, x_prime = (
+                np.concatenate([select_same_shape(block, self.outputs[0]) for block in side]) for side in blocks
+            )
         else:
-            x, x_prime = (join(side) for side in blocks)
+            x, x_prime = (join_outputs(side) for side in blocks)
         size = min(len(x), len(x_prime))
         narrowed = self._narrowed(objective) if self.best(objective).predicted > 0.0 else None
-        self.outputs = alike(x[:size], x_prime[:size])
+        self.outputs = align_dtypes(x[:size], x_prime[:size])
         if narrowed is not None:
             self._learn(narrowed)
             if self.best(objective).predicted > 0.0:

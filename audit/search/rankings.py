@@ -8,14 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-    alike,
-    inside,
-    order_key,
-    rows_of,
-    values_of,
-)
+from epsaudit.outputs.arrays import Outputs, align_dtypes, rows_of, values_of
+from epsaudit.outputs.layouts import parts_at
+from epsaudit.outputs.normal_form import order_key
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS, keep_significant, log_p_value, select_most_different
 from epsaudit.search.limits import MAX_FEATURES_PER_KIND, MAX_LEVELS
 from epsaudit.witnesses.combinations import Combination
@@ -31,7 +26,9 @@ def list_ranking_features(outputs: Outputs, outputs_prime: Outputs, path: Path =
     outputs hold no rankings at this path.
     """
     size = min(len(outputs), MAX_SCREENING_OUTPUTS)
-    ranked = parse_rankings(np.concatenate(alike(inside(outputs[:size], path), inside(outputs_prime[:size], path))))
+    ranked = parse_rankings(
+        np.concatenate(align_dtypes(parts_at(outputs[:size], path), parts_at(outputs_prime[:size], path)))
+    )
     if ranked is None:
         return []
     items, codes = ranked

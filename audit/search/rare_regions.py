@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, rel_entr
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-)
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.cross_tables import MAX_CROSS_TABLES, BinnedField
 from epsaudit.search.difference_tests import EXPECTED_FALSE_FEATURES, compute_pearson, log_p_value
 from epsaudit.witnesses.cross_table import CrossTable

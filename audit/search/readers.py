@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.outputs.readings import Reading
 from epsaudit.search.cross_tables import MAX_CROSS_TABLES, list_cross_tables
 from epsaudit.search.difference_tests import (

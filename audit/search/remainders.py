@@ -13,11 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    WHOLE_IN_FLOATS,
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,
@@ -60,7 +57,7 @@ def list_remainders(
         decimals = _count_decimals(finite)
         width = np.ptp(finite) if decimals == 0 else float(np.subtract(*np.quantile(finite, [0.95, 0.05])))
         largest, complete = np.abs(finite).max(), len(finite) == len(numbers)
-        testable = decimals is None and complete and largest * 10.0**N_DECIMALS < WHOLE_IN_FLOATS
+        testable = decimals is None and complete and largest * 10.0**N_DECIMALS < MAX_EXACT_INTEGER
         if testable and _test_all_digits(feature, numbers) >= threshold:
             # Most features end here, after one test of all digits.
             moduli = itertools.product(range(N_DECIMALS + 1), (2, 10))
@@ -77,7 +74,7 @@ def list_remainders(
                 if width * 10.0**scale <= max(modulus, 2):
                     continue
                 residue = Residue(whole, modulus)
-                if largest * 10.0**scale >= WHOLE_IN_FLOATS:  # ints may be more exact than floats
+                if largest * 10.0**scale >= MAX_EXACT_INTEGER:  # ints may be more exact than floats
                     floors = read_both_sides(residue, sides)
                 remainders = compute_remainders(floors, modulus)
                 codes = np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64)

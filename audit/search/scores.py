@@ -12,12 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-    find_atoms,
-    number,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
+from epsaudit.outputs.atoms import find_atoms
+from epsaudit.outputs.normal_form import to_float
 from epsaudit.witnesses.events import Event, Interval, Region
 from epsaudit.witnesses.feature import Feature
 
@@ -93,7 +90,7 @@ class PiecewiseRatio:
         for atom, value in zip(self.atoms, self.atom_values, strict=True):
             if value >= threshold:
                 included.append(atom)
-            elif any(one.contains(np.array([number(atom)]))[0] for one in intervals):
+            elif any(one.contains(np.array([to_float(atom)]))[0] for one in intervals):
                 excluded.append(atom)
         return Region(self.feature, tuple(intervals), tuple(included), tuple(excluded))
 

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
 from epsaudit.running.chunks import BLOCK
 from epsaudit.running.rates import Rates
 from epsaudit.running.streams import Stage
@@ -168,7 +168,9 @@ class Search:
             for pair in remaining:
                 drawn = runs.train(pair, each, pair + number * pairs)
                 if number:
-                    drawn = alike(*(join([old, new]) for old, new in zip(outputs[pair], drawn, strict=True)))
+                    drawn = align_dtypes(
+                        *(join_outputs([old, new]) for old, new in zip(outputs[pair], drawn, strict=True))
+                    )
                 outputs[pair] = drawn
                 searches.append(PairSearch(pair, self._spec.families, drawn))
             if len(searches) > 1:

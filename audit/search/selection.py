@@ -15,10 +15,7 @@ import numpy as np
 
 from epsaudit.bounds.certificates import Box, Certificate, Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.normal_form import (
-    Codes,
-    Floats,
-)
+from epsaudit.outputs.arrays import Codes, Floats
 from epsaudit.search.candidate import CandidateScore
 from epsaudit.witnesses.conditions import count_parts
 from epsaudit.witnesses.events import Interval, Region, Witness

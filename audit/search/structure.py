@@ -7,14 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-    columns_of,
-    inside,
-    kinds_of,
-    order_key,
-    values_of,
-)
+from epsaudit.outputs.arrays import Outputs, kinds_of, values_of
+from epsaudit.outputs.layouts import layout_of, parts_at
+from epsaudit.outputs.normal_form import order_key
 from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS, log_p_value
 from epsaudit.search.limits import MAX_PARTS, MIN_OCCURRENCES
 from epsaudit.search.output_fields import ATOM_KINDS
@@ -43,8 +38,8 @@ def list_elements(sides: tuple[Outputs, Outputs], path: Path) -> list[tuple[floa
     The most significant features come first. An element that all outputs hold, or too few, is left out.
     """
     counts: list[Counter[Any]] = []
-    for part in (inside(side, path) for side in sides):
-        columns = columns_of(part)
+    for part in (parts_at(side, path) for side in sides):
+        columns = layout_of(part)
         if columns and columns.kind == "mapping":
             counts.append(Counter(dict.fromkeys(columns.places, len(part))))
         else:

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-    rows_of,
-)
+from epsaudit.outputs.arrays import Floats, Outputs, rows_of
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.parts import Coordinate
 

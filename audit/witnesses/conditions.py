@@ -13,12 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    MOST_BITS,
-    Items,
-    Raised,
-    written,
-)
+from epsaudit.outputs.formatting import MAX_DECIMAL_BITS, format_value
+from epsaudit.outputs.normal_form import Items, Raised
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.cross_table import CrossTable
 from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
@@ -128,7 +124,7 @@ def _write_cell_condition(table: CrossTable, code: int) -> str:
         if isinstance(feature, CategoryCode):
             value = feature.values[place]
             if type(value) is not float or math.isnan(value):
-                raise NoShortCondition(f"the event names {written(value)} at a place inside the output")
+                raise NoShortCondition(f"the event names {format_value(value)} at a place inside the output")
             feature, inside = NumberAt(feature.path), Interval(value, value)
         cells.append(write_condition(Region(feature, (inside,))))
     return f"({' and '.join(cells)})"
@@ -142,7 +138,7 @@ def write_literal(value: Any) -> str:
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, str, bytes)):
-        return hex(value) if isinstance(value, int) and value.bit_length() > MOST_BITS else repr(value)
+        return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value!r}"
     if isinstance(value, (Items, dict)):
@@ -204,7 +200,7 @@ def _write_atoms(atoms: tuple[Hashable, ...]) -> str:
                 raise NoShortCondition(f"the event names the exception {atom.exception}")
             parts.append(write_literal({"raises": atom.exception}))
         elif isinstance(atom, Items) and len(atom) > 1:  # the order of its keys would get lost
-            raise NoShortCondition(f"the event names the output {written(atom)}")
+            raise NoShortCondition(f"the event names the output {format_value(atom)}")
         else:
             parts.append(write_literal(atom))
     return f"[{', '.join(parts)}]"

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.number_format import find_distinguishing_digits, format_number
 from epsaudit.witnesses.parts import CategoryCode

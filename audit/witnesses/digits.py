@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import whole_at_least
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-)
+from epsaudit.outputs.arrays import Floats, Outputs
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.number_format import MAX_PRINTED_DIGITS, N_PRINTED_DIGITS, format_number
 from epsaudit.witnesses.parts import Value

@@ -18,17 +18,10 @@ from numpy.typing import NDArray
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import (
-    Mask,
-    Outputs,
-    describe_atoms,
-    from_json,
-    is_atom,
-    normal_array,
-    to_json,
-    values_of,
-    written,
-)
+from epsaudit.outputs.arrays import Mask, Outputs, normalise_array, values_of
+from epsaudit.outputs.atoms import describe_atoms, is_atom
+from epsaudit.outputs.formatting import format_value
+from epsaudit.outputs.json_form import output_from_json, output_to_json
 from epsaudit.witnesses.cross_table import CrossTable
 from epsaudit.witnesses.digits import Deviation
 from epsaudit.witnesses.feature import Feature
@@ -168,8 +161,8 @@ class Region:
             "kind": "Region",
             "feature": feature_to_dict(self.feature),
             "intervals": intervals,
-            "included": [to_json(atom) for atom in self.included],
-            "excluded": [to_json(atom) for atom in self.excluded],
+            "included": [output_to_json(atom) for atom in self.included],
+            "excluded": [output_to_json(atom) for atom in self.excluded],
             "text": str(self),
         }
 
@@ -181,8 +174,8 @@ def event_from_dict(data: dict[str, Any]) -> Event:
             return Region(
                 feature_from_dict(data["feature"]),
                 tuple(Interval(float(low), float(high), bool(a), bool(b)) for low, high, a, b in data["intervals"]),
-                tuple(from_json(atom) for atom in data["included"]),
-                tuple(from_json(atom) for atom in data["excluded"]),
+                tuple(output_from_json(atom) for atom in data["included"]),
+                tuple(output_from_json(atom) for atom in data["excluded"]),
             )
     except (KeyError, TypeError, ValueError, OverflowError):
         pass
@@ -217,7 +210,7 @@ class Witness:
         """
         # An audit's outputs are in normal form already; arrays that a user counts may not be.
         if outputs.dtype.kind in "biu":
-            outputs = normal_array(outputs)
+            outputs = normalise_array(outputs)
         first, second = self.guess_x, self.guess_x_prime
         if first is None or second is None:
             guesses = None if first is None else first.contains(outputs)
@@ -231,8 +224,8 @@ class Witness:
         if (lies_in_both := found[0] & found[1]).any():
             both = np.flatnonzero(lies_in_both)
             raise AuditError(
-                f"The output {written(values_of(outputs[both[:1]])[0])} lies in both events, {first} and {second}; "
-                "the events of a witness must hold no output in common."
+                f"The output {format_value(values_of(outputs[both[:1]])[0])} lies in both events, {first} and "
+                f"{second}; the events of a witness must hold no output in common."
             )
         return found
 

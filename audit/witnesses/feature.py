@@ -12,10 +12,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from epsaudit.outputs.normal_form import (
-    Outputs,
-    written,
-)
+from epsaudit.outputs.arrays import Outputs
+from epsaudit.outputs.formatting import format_value
 from epsaudit.outputs.readings import Reading
 
 
@@ -41,7 +39,7 @@ def path_label(path: Path) -> str:
     """Return the text of a path as an expression in y, for example 'y[0][name]'."""
     label = "y"
     for step in path:
-        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{written(step)}]"
+        label = f"{step.name}({label})" if isinstance(step, Reading) else f"{label}[{format_value(step)}]"
     return label
 
 

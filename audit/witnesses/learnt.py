@@ -10,12 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epsaudit.outputs.normal_form import (
-    Floats,
-    Outputs,
-    listed,
-    rows_of,
-)
+from epsaudit.outputs.arrays import Floats, Outputs, rows_of
+from epsaudit.outputs.formatting import list_names
 from epsaudit.witnesses.feature import Feature, FormattedLabel
 from epsaudit.witnesses.parts import Coordinate
 
@@ -61,7 +57,7 @@ class Additive:
     def label(self) -> str:
         spread = [max(one.values, default=0.0) - min(one.values, default=0.0) for one in self.terms]
         ranked = sorted(range(len(spread)), key=lambda place: -spread[place])
-        return f"score of ({listed([self.terms[place].feature.label for place in ranked], MAX_SHOWN_FEATURES)})"
+        return f"score of ({list_names([self.terms[place].feature.label for place in ranked], MAX_SHOWN_FEATURES)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         total, rows = np.zeros(len(outputs)), rows_of(outputs) if len(outputs) else None
@@ -103,7 +99,7 @@ class Tree:
     @property
     def label(self) -> str:
         asked = dict.fromkeys(column for column in self.columns if column >= 0)
-        return f"score of ({listed([self.features[column].label for column in asked], MAX_SHOWN_FEATURES)})"
+        return f"score of ({list_names([self.features[column].label for column in asked], MAX_SHOWN_FEATURES)})"
 
     def __call__(self, outputs: Outputs) -> Floats:
         asked = sorted(set(self.columns) - {-1})

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from epsaudit.outputs.normal_form import (
-    WHOLE_IN_FLOATS,
-)
+from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
 
 N_PRINTED_DIGITS = 6
 """[chosen] Number of significant digits of a printed number."""
@@ -23,7 +21,7 @@ def format_number(number: float, digits: int = N_PRINTED_DIGITS) -> str:
     ('0.3', '1234567', '1e+15', '1.23457e+06')
     """
     number = float(number)
-    whole = number.is_integer() and abs(number) <= WHOLE_IN_FLOATS
+    whole = number.is_integer() and abs(number) <= MAX_EXACT_INTEGER
     text = f"{number:.{digits}g}"
     return f"{number:.0f}" if whole and float(text) != number else text
 

@@ -10,24 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.errors import with_article
-from epsaudit.outputs.normal_form import (
-    Array,
-    Floats,
-    Items,
-    Mask,
-    Outputs,
-    columns_of,
-    find_atoms,
-    inside,
-    is_atom,
-    kinds_of,
-    listed,
-    normal,
-    numbers_of,
-    rows_of,
-    values_of,
-    written,
-)
+from epsaudit.outputs.arrays import Floats, Mask, Outputs, kinds_of, numbers_of, rows_of, values_of
+from epsaudit.outputs.atoms import find_atoms, is_atom
+from epsaudit.outputs.formatting import format_value, list_names
+from epsaudit.outputs.layouts import layout_of, parts_at
+from epsaudit.outputs.normal_form import Array, Items, normalise
 from epsaudit.witnesses.feature import OPTIONAL_FIELD, FormattedLabel, Path, path_label
 
 
@@ -40,7 +27,7 @@ class Value:
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         if outputs.dtype == np.float64 and outputs.ndim == 1:
             return outputs
-        return np.full(len(outputs), np.nan) if columns_of(outputs) else numbers_of(outputs)
+        return np.full(len(outputs), np.nan) if layout_of(outputs) else numbers_of(outputs)
 
 
 VALUE = Value()
@@ -70,7 +57,7 @@ class NumberAt(FormattedLabel):
     form = "{place}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
+        part = parts_at(outputs, self.path)
         return numbers_of(part) if part.ndim == 1 else np.full(len(outputs), np.nan)
 
 
@@ -90,11 +77,11 @@ class CategoryCode(FormattedLabel):
 
     def written(self, codes: Sequence[int]) -> str:
         """Return the condition that the value is one of those with the given numbers."""
-        names, label = [written(self.values[code]) for code in codes], path_label(self.path)
-        return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{listed(names)}}}"
+        names, label = [format_value(self.values[code]) for code in codes], path_label(self.path)
+        return f"{label} = {names[0]}" if len(names) == 1 else f"{label} in {{{list_names(names)}}}"
 
     def __call__(self, outputs: Outputs) -> Floats:
-        found = find_atoms(inside(outputs, self.path), self.values)
+        found = find_atoms(parts_at(outputs, self.path), self.values)
         return np.where(found >= 0, found.astype(float), np.nan)
 
 
@@ -106,8 +93,8 @@ class Length(FormattedLabel):
     form = "len({place})"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
-        if columns := columns_of(part):
+        part = parts_at(outputs, self.path)
+        if columns := layout_of(part):
             return np.full(len(outputs), float(len(columns.places)))
         if part.dtype.kind == "U":
             return np.char.str_len(part).astype(float)
@@ -135,7 +122,7 @@ class HasKind(FormattedLabel):
         return f"y is {noun}", f"y is not {noun}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        if columns := columns_of(outputs):
+        if columns := layout_of(outputs):
             return np.full(len(outputs), float(columns.kind == self.name))
         return np.fromiter((kind == self.name for kind in kinds_of(outputs)), float, len(outputs))
 
@@ -151,19 +138,19 @@ class Contains(FormattedLabel):
     @property
     def phrases(self) -> tuple[str, str]:
         """The conditions that this feature is 1, and that it is 0."""
-        place, key = path_label(self.path), written(self.key)
+        place, key = path_label(self.path), format_value(self.key)
         return f"{place} has {key}", f"{place} has no {key}"
 
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
-        part = inside(outputs, self.path)
+        part = parts_at(outputs, self.path)
         rows = rows_of(part) if len(part) else None
         if rows is not None and type(self.key) is float:
             return equals_number(rows, self.key).any(axis=1).astype(float)
-        key = normal(self.key)  # NaN becomes the one NaN object that all outputs share
-        if columns := columns_of(part):
+        key = normalise(self.key)  # NaN becomes the one NaN object that all outputs share
+        if columns := layout_of(part):
             if columns.kind == "mapping":
                 return np.full(len(outputs), float(key in columns.places))
-            parts = (inside(part, (place,)) for place in columns.places)
+            parts = (parts_at(part, (place,)) for place in columns.places)
             return np.asarray(sum(is_atom(part, (key,)) for part in parts) > 0, float)
         return np.fromiter((key in elements_of(value) for value in values_of(part)), float, len(outputs))
 
@@ -177,15 +164,15 @@ class PositionOf:
 
     @property
     def label(self) -> str:
-        return f"place of {written(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
+        return f"place of {format_value(self.item)}" + (f" in {path_label(self.path)}" if self.path else "")
 
     def __call__(self, outputs: Outputs) -> Floats:
-        outputs = inside(outputs, self.path)
+        outputs = parts_at(outputs, self.path)
         rows = rows_of(outputs) if len(outputs) else None
         if rows is not None and rows.shape[1] and type(self.item) is float:
             found = equals_number(rows, self.item)
             return np.where(found.any(axis=1), found.argmax(axis=1).astype(float), np.nan)
-        item = normal(self.item)  # NaN becomes the one NaN object that all outputs share
+        item = normalise(self.item)  # NaN becomes the one NaN object that all outputs share
         lists = (value if type(value) in (tuple, Array) else () for value in values_of(outputs))
         return np.fromiter((one.index(item) if item in one else np.nan for one in lists), float, len(outputs))
 

@@ -12,10 +12,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.errors import AuditError
-from epsaudit.outputs.normal_form import (
-    from_json,
-    to_json,
-)
+from epsaudit.outputs.json_form import output_from_json, output_to_json
 from epsaudit.outputs.readings import Reading
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic, FirstOrLastNumber, FirstOrLastPosition
 from epsaudit.witnesses.cross_table import CrossTable
@@ -104,11 +101,11 @@ def _encode_field(value: Any) -> Any:
         return feature_to_dict(value)
     if type(value) is tuple:
         return [_encode_field(part) for part in value]
-    return value if isinstance(value, float) and np.isfinite(value) else to_json(value)
+    return value if isinstance(value, float) and np.isfinite(value) else output_to_json(value)
 
 
 def _decode_field(value: Any) -> Any:
     """Return a field of a feature from its JSON value. Lists become tuples."""
     if isinstance(value, dict):
-        return feature_from_dict(value) if "kind" in value else from_json(value)
+        return feature_from_dict(value) if "kind" in value else output_from_json(value)
     return tuple(map(_decode_field, value)) if isinstance(value, list) else value

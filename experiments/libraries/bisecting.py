@@ -24,7 +24,7 @@ from typing import Any
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.suite import entry_seed
-from epsaudit.errors import AuditError, confidence_of, meant
+from epsaudit.errors import AuditError, confidence_of, suggest_name
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, PIP_SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
 from epsaudit.running.files import write_whole
@@ -246,7 +246,7 @@ def bisect(
     if start not in versions:
         raise AuditError(
             f"pip finds no {package} {start} for this Python; choose one of {', '.join(versions)}."
-            f"{meant(start, versions)}"
+            f"{suggest_name(start, versions)}"
         )
     each = 1.0 - (1.0 - confidence) / len(versions)
     found: dict[str, Tried] = {}

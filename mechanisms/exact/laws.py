@@ -28,7 +28,7 @@ from epsaudit.mechanisms.exact.losses import (
     refine,
 )
 from epsaudit.mechanisms.known_laws import known_forms
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.arrays import pack
 
 _SMALLEST = -720.0  # log-masses below this are dropped: exp underflows soon after
 _TOTAL_ERROR = 1e-9

@@ -15,7 +15,7 @@ from epsaudit import (
     audit_sequentially,
     vectorized,
 )
-from epsaudit.audits.suite import run
+from epsaudit.audits.suite import run_suite
 from epsaudit.running.registry import registered
 
 NAMES = ("laplace", "gaussian-gdp", "broken/laplace-half-noise")
@@ -45,4 +45,4 @@ def kinds():
 @cache
 def suite():
     """A result of each of three registered mechanisms, the last of which is refuted."""
-    return list(run([registered()[name] for name in NAMES], trials=20_000, n_jobs=1))
+    return list(run_suite([registered()[name] for name in NAMES], trials=20_000, n_jobs=1))

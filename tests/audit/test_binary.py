@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from epsaudit import command, serve
-from epsaudit.outputs.normal_form import values_of
+from epsaudit.outputs.arrays import values_of
 
 ODD = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, 0.1]
 FUNCTIONS = """
@@ -51,7 +51,7 @@ for line in sys.stdin:
 def functions(tmp_path_factory):
     file = tmp_path_factory.mktemp("served") / "functions.py"
     file.write_text(FUNCTIONS)
-    return serve.imported(f"{file}:number").__globals__
+    return serve.import_function(f"{file}:number").__globals__
 
 
 def heard(answer, hello='{"epsaudit": 1, "seeded": true}', size=9):
@@ -72,15 +72,15 @@ def test_blocks_hold_what_lines_hold_for_the_same_seed(functions, name):
         assert repr(values_of(heard(answer))) == repr(expected)
     else:
         rows = functions[name].many([1], 9, np.random.default_rng(3))
-        assert repr(values_of(heard(answer))) == repr(values_of(heard(serve.lines(map(serve.plain, rows)))))
+        assert repr(values_of(heard(answer))) == repr(values_of(heard(serve.json_lines(map(serve.encode_value, rows)))))
 
 
 def test_a_vector_of_one_number_is_no_number():
-    assert values_of(heard(serve.answered([[1.5], [2.5]]), size=2)) == [(1.5,), (2.5,)]
-    assert values_of(heard(serve.answered([1.5, 2.5]), size=2)) == [1.5, 2.5]
+    assert values_of(heard(serve.encode_answer([[1.5], [2.5]]), size=2)) == [(1.5,), (2.5,)]
+    assert values_of(heard(serve.encode_answer([1.5, 2.5]), size=2)) == [1.5, 2.5]
 
 
 def test_outputs_may_be_written_to():
-    outputs = heard(serve.answered([0.0, 0.0]), size=2)
+    outputs = heard(serve.encode_answer([0.0, 0.0]), size=2)
     outputs += 1.0
     assert outputs.tolist() == [1.0, 1.0]

@@ -92,7 +92,7 @@ def test_the_worst_loss_is_found_by_boundary_cases_alone(monkeypatch):
         return max(abs(np.mean(one.x) - np.mean(one.x_prime)) * (len(one.x) + 1) / 1000 for one in pairs)
 
     assert loss() == pytest.approx(1.2)
-    monkeypatch.setattr("epsaudit.data.candidates._extremes", lambda pairs, adjacency: [])
+    monkeypatch.setattr("epsaudit.data.candidates._boundary_cases", lambda pairs, adjacency: [])
     assert loss() < 1.1
 
 

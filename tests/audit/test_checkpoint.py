@@ -17,7 +17,8 @@ from recorded import copied, cut, put, records, rewrite
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.audits import suite
-from epsaudit.outputs.normal_form import block_from_json, block_to_json, normal_array
+from epsaudit.outputs.arrays import normalise_array
+from epsaudit.outputs.json_form import block_from_json, block_to_json
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
 from epsaudit.running.registry import Entry
@@ -462,14 +463,14 @@ class TestSuites:
     def run(self, path=None, entries=None):
         entries = entries or self.entries
         if path is None:
-            return list(suite.run(entries, **self.options, seed=2, n_jobs=1))
-        with suite.checkpointed(path, entries, *self.options.values(), 2) as checkpoint:
-            return list(suite.run(entries, **self.options, n_jobs=1, checkpoint=checkpoint))
+            return list(suite.run_suite(entries, **self.options, seed=2, n_jobs=1))
+        with suite.open_checkpoint(path, entries, *self.options.values(), 2) as checkpoint:
+            return list(suite.run_suite(entries, **self.options, n_jobs=1, checkpoint=checkpoint))
 
     def test_one_file_serves_all_and_finished_audits_are_not_run_again(self, path):
         whole = [result.to_dict() for result in self.run()]
-        with suite.checkpointed(path, self.entries, *self.options.values(), 2) as checkpoint:
-            first = next(suite.run(self.entries, **self.options, n_jobs=1, checkpoint=checkpoint))
+        with suite.open_checkpoint(path, self.entries, *self.options.values(), 2) as checkpoint:
+            first = next(suite.run_suite(self.entries, **self.options, n_jobs=1, checkpoint=checkpoint))
         assert first.to_dict() == whole[0]
         before = len(records(path))
         assert [result.to_dict() for result in self.run(path)] == whole
@@ -479,7 +480,7 @@ class TestSuites:
 class TestOutputs:
     @pytest.mark.parametrize("dtype", ["f8", "f4", "i2", "?", "c16", "u8"])
     def test_arrays_keep_their_shape(self, dtype):
-        outputs = normal_array(np.arange(12).reshape(4, 3).astype(dtype))
+        outputs = normalise_array(np.arange(12).reshape(4, 3).astype(dtype))
         back = block_from_json(json.loads(json.dumps(block_to_json(outputs))))
         assert back.dtype == outputs.dtype
         np.testing.assert_array_equal(back, outputs)

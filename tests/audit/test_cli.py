@@ -94,8 +94,8 @@ class TestInterruption:
             yield from original(entries[:1], **options)
             raise KeyboardInterrupt
 
-        original = suite.run
-        monkeypatch.setattr(suite, "run", interrupted)
+        original = suite.run_suite
+        monkeypatch.setattr(suite, "run_suite", interrupted)
         assert main(["audit", "laplace", "gaussian", *QUICK, "--out", str(tmp_path)]) == INTERRUPTED
         assert [result.mechanism for result in load(tmp_path / "audit.json")] == ["laplace"]
         assert "1 finished audits are in" in capsys.readouterr().err

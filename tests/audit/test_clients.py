@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command
-from epsaudit.outputs.normal_form import from_json, pack
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.json_form import output_from_json
 from epsaudit.tools.testing import frozen
 
 CLIENTS = Path(__file__).parents[2] / "docs" / "clients"
@@ -144,7 +145,7 @@ def test_every_language_guesses_and_bets_as_epsaudit_does(example, language, com
 def guessed_alike(test, lines, example, language, folder):
     """What epsaudit guesses of these outputs, of which the client guesses the same and has the same wealth."""
     test.save(folder / "witness.json")
-    outputs = [from_json(json.loads(line)) for line in lines]
+    outputs = [output_from_json(json.loads(line)) for line in lines]
     expected = test.guesses(pack(outputs)).tolist()
     tally = [expected.count(kind) for kind in (1, -1, 0)]
     if language == "python":

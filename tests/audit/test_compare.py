@@ -11,7 +11,7 @@ from small import noisy
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.bounds.certificates import Box, Counts, MembershipGame
-from epsaudit.results.compare import compare, p_value, recount
+from epsaudit.results.compare import compare, fisher_p_value, recount
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main
 
@@ -34,7 +34,7 @@ def test_p_values_are_exact(before):
     for odds in (0.5, 0.731):
         weights = binom.pmf(np.arange(size + 1), size, odds)
         table = {
-            (a, b): p_value(with_counts(before, a, size - a, 1), with_counts(before, b, size - b, 2))
+            (a, b): fisher_p_value(with_counts(before, a, size - a, 1), with_counts(before, b, size - b, 2))
             for a, b in itertools.product(range(size + 1), repeat=2)
         }
         for level in (0.3, 0.05, 0.01):
@@ -58,8 +58,8 @@ def test_a_change_of_noise_is_seen_and_no_change_is_not(before):
 def test_a_box_is_compared_side_by_side(before):
     old = dataclasses.replace(before, certificate=Box(), counts=Counts(500, 500, 300, 100, 0, 0, events=1))
     new = dataclasses.replace(old, counts=Counts(500, 500, 300, 250, 0, 0, events=1), seed=9)
-    assert p_value(old, old) == 1.0
-    assert p_value(old, new) < 1e-10
+    assert fisher_p_value(old, old) == 1.0
+    assert fisher_p_value(old, new) < 1e-10
 
 
 def test_the_rate_of_guesses_counts_too(before):
@@ -70,9 +70,9 @@ def test_the_rate_of_guesses_counts_too(before):
             [(500, 500, 300, 100, 100, 300), (500, 500, 150, 50, 50, 150), (500, 500, 0, 0, 0, 0)]
         )
     )
-    assert p_value(old, old) == 1.0
-    assert p_value(old, fewer) < 1e-10
-    assert p_value(old, none) < 1e-10
+    assert fisher_p_value(old, old) == 1.0
+    assert fisher_p_value(old, fewer) < 1e-10
+    assert fisher_p_value(old, none) < 1e-10
 
 
 def test_an_event_that_is_not_seen_any_more_has_moved(before):
@@ -87,7 +87,7 @@ def test_an_event_that_is_not_seen_any_more_has_moved(before):
 def test_errors_are_shared_among_comparisons(before):
     """p = 0.04 is beyond chance for one comparison at 0.05, and not for one of two."""
     old, new = with_counts(before, 600, 400, 1), with_counts(before, 651, 349, 2)
-    assert 0.025 < p_value(old, new) < 0.05
+    assert 0.025 < fisher_p_value(old, new) < 0.05
     assert compare([old], [new], error=0.05).moved
     other_old, other_new = (dataclasses.replace(old, mechanism="other", seed=seed) for seed in (3, 4))
     assert not compare([old, other_old], [new, other_new], error=0.05).moved

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from epsaudit import PureDP, audit, audit_sequentially, black_box
-from epsaudit.outputs.normal_form import _KINDS
+from epsaudit.outputs.normal_form import _TYPES_OF_KIND
 
 DAY = datetime.datetime(2024, 1, 1, 12)
 
@@ -113,7 +113,7 @@ def test_a_part_that_a_coin_decides_is_not_refuted(kind, part, where):
 
 
 def test_all_kinds_of_the_normal_form_have_a_case():
-    assert {*_KINDS} <= {kind for kind, *_ in CASES}
+    assert {*_TYPES_OF_KIND} <= {kind for kind, *_ in CASES}
 
 
 def frame(values):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from epsaudit.experiments.black_box_functions import BOXES
-from epsaudit.outputs.normal_form import Items, normal, pack
-from epsaudit.outputs.readings import LONGEST_REPEAT, Reading, readings_of
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.normal_form import Items, normalise
+from epsaudit.outputs.readings import MAX_REPEAT_LENGTH, Reading, suitable_readings
 from epsaudit.search.output_fields import OutputFields
 from epsaudit.search.readers import find_features
 from epsaudit.search.structure import list_structure_features
@@ -147,8 +148,8 @@ def test_a_distance_of_nothing_is_equality():
         ("commas", 'a,"b, ""c""",7', ("a", 'b, "c"', 7.0)),
         ("bars", "9007199254740993|1.|x", (2**53 + 1, 1.0, "x")),
         ("tokens", "(at 2026-03-01) 10.3.44.1: 7!", ("at", datetime.date(2026, 3, 1), "10.3.44.1", 7.0)),
-        ("named", 'took=17 ms, name="a b"; at: x2 took=3', normal({"at": "x2", "name": "a b", "took": 17})),
-        ("xml", "<r><n>7</n><i>1</i><i>a</i>end</r>", normal({"#text": "end", "i": [1, "a"], "n": 7})),
+        ("named", 'took=17 ms, name="a b"; at: x2 took=3', normalise({"at": "x2", "name": "a b", "took": 17})),
+        ("xml", "<r><n>7</n><i>1</i><i>a</i>end</r>", normalise({"#text": "end", "i": [1, "a"], "n": 7})),
         ("xml", "<r><n>7</r>", None),
         ("xml", '<!DOCTYPE r [<!ENTITY a "b">]><r>&a;</r>', None),
         ("xml", "<r>" * 100_000, None),
@@ -158,10 +159,10 @@ def test_text_is_read_as_a_record(name, text, read):
     assert Reading(name)(text) == read
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 11, 30, LONGEST_REPEAT, LONGEST_REPEAT + 9])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 8, 11, 30, MAX_REPEAT_LENGTH, MAX_REPEAT_LENGTH + 9])
 def test_the_longest_repeat_is_exact_up_to_a_length(size):
     part = "".join(chr(1000 + place) for place in range(size))
-    assert Reading("text")(f"{part}.{part}").get("longest repeat") == min(size, LONGEST_REPEAT)
+    assert Reading("text")(f"{part}.{part}").get("longest repeat") == min(size, MAX_REPEAT_LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_the_longest_repeat_is_exact_up_to_a_length(size):
     ],
 )
 def test_readings_are_those_that_over_half_of_a_sample_agrees_on(texts, names):
-    assert list(readings_of(texts, [], 8)) == names
+    assert list(suitable_readings(texts, [], 8)) == names
 
 
 CLOSE = 1.0 + 1e-9

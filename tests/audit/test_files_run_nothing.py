@@ -13,7 +13,7 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.verify import recompute
 from epsaudit.bounds.certificates import MembershipGame
-from epsaudit.data.neighbours import UNDER
+from epsaudit.data.neighbours import RELATION_NOTE
 from epsaudit.results.result import AuditResult
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
@@ -223,7 +223,7 @@ def test_a_text_in_place_of_a_number_is_no_feature(field):
 
 
 def test_a_note_ends_no_comment(stored):
-    note = f"{UNDER}add-remove\nopen('ran', 'w').write('by a note')"
+    note = f"{RELATION_NOTE}add-remove\nopen('ran', 'w').write('by a note')"
     result = AuditResult.from_dict({**stored, "notes": [note]})
     script = Reproducer(result, DatasetPair([1], [1, 1]), AuditedFunction("marked.py:count", source=MARK)).script()
     assert "by a note" in script

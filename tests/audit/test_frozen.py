@@ -13,7 +13,7 @@ from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, Claim, DatasetPair, GaussianDP, PureDP, vectorized
 from epsaudit.errors import PowerWarning
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.arrays import pack
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.freezing import freeze

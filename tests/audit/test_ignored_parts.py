@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epsaudit import PureDP, audit, black_box, vectorized
-from epsaudit.outputs.ignored_parts import LEAST_CONSTANT, IgnoredParts, differing, observe, observe_rows
+from epsaudit.outputs.ignored_parts import MIN_CONSTANT_OUTPUTS, IgnoredParts, find_differing, observe, observe_rows
 
 
 class Whole(int):
@@ -103,8 +103,8 @@ def test_rows_are_observed_as_single_outputs_are():
 
 def test_few_outputs_are_not_called_constant():
     some = [IgnoredParts(), IgnoredParts()]
-    for times in (LEAST_CONSTANT - 1, 1):
+    for times in (MIN_CONSTANT_OUTPUTS - 1, 1):
         for ignored, output in zip(some, (1, 1.0), strict=True):
             for _ in range(times):
                 observe(ignored, output)
-        assert bool(differing(*some)) == (times == 1)
+        assert bool(find_differing(*some)) == (times == 1)

@@ -10,7 +10,7 @@ from epsaudit.claims.definitions import claim_from_numbers
 
 
 def claim_of(*said):
-    return claim_from_numbers(stated.numbers_of(said))
+    return claim_from_numbers(stated.read_statement(said))
 
 
 def measurement(measure, loss):
@@ -51,9 +51,9 @@ def test_what_is_not_known_is_a_sentence():
     ],
 )
 def test_what_a_library_states_is_read_by_what_it_is(said, numbers):
-    assert stated.numbers_of(said) == numbers
+    assert stated.read_statement(said) == numbers
 
 
 def test_what_states_nothing_is_said():
     with pytest.raises(TypeError, match="it returned 'much'; return a number, "):
-        stated.numbers_of("much")
+        stated.read_statement("much")

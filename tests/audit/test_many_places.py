@@ -8,7 +8,8 @@ import pytest
 
 from epsaudit import PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES
-from epsaudit.outputs.normal_form import inside, pack
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.layouts import parts_at
 from epsaudit.search.output_fields import OutputFields
 from epsaudit.search.rare_regions import find_rare_regions
 from epsaudit.search.readers import find_features
@@ -67,8 +68,8 @@ def test_places_that_were_only_screened_are_counted_in_the_result():
 
 def test_arrays_inside_records_are_read_as_arrays():
     outputs = pack([{"image": np.arange(6.0).reshape(2, 3) + run} for run in range(3)])
-    assert inside(outputs, ("image",)).shape == (3, 2, 3)
-    assert inside(outputs, ("image", 4)).tolist() == [4.0, 5.0, 6.0]
+    assert parts_at(outputs, ("image",)).shape == (3, 2, 3)
+    assert parts_at(outputs, ("image", 4)).tolist() == [4.0, 5.0, 6.0]
 
 
 @pytest.mark.parametrize("size", [pytest.param(784, marks=pytest.mark.slow), 1000])

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, audit, black_box, vectorized
-from epsaudit.outputs.normal_form import Raised, pack
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.normal_form import Raised
 from epsaudit.running.drawing import draw
 
 SEED = 11

@@ -16,19 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from epsaudit.outputs.normal_form import (
-    Raised,
-    TimedOut,
-    block_from_json,
-    block_to_json,
-    from_json,
-    join,
-    kinds_of,
-    normal,
-    pack,
-    to_json,
-    values_of,
-)
+from epsaudit.outputs.arrays import join_outputs, kinds_of, pack, values_of
+from epsaudit.outputs.json_form import block_from_json, block_to_json, output_from_json, output_to_json
+from epsaudit.outputs.normal_form import Raised, TimedOut, normalise
 from epsaudit.search import ALL_FAMILIES
 from epsaudit.witnesses.events import Witness, event_from_dict
 
@@ -85,9 +75,9 @@ def normal_form_does_not_depend_on_the_block(values):
     for value, among in zip(values, together, strict=True):
         (alone,) = values_of(pack([value]))
         assert same(alone, among)
-        assert same(alone, normal(value))
-        assert same(alone, normal(alone))
-        assert same(alone, from_json(json.loads(json.dumps(to_json(alone)))))
+        assert same(alone, normalise(value))
+        assert same(alone, normalise(alone))
+        assert same(alone, output_from_json(json.loads(json.dumps(output_to_json(alone)))))
     again = block_from_json(json.loads(json.dumps(block_to_json(pack(values)))))
     assert again.dtype == pack(values).dtype
     assert list(map(repr, values_of(again))) == list(map(repr, together))
@@ -99,7 +89,7 @@ def events_of(family, pool, seed):
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.ones(len(pool)), size=2)
     sides = [pack([pool[i] for i in rng.choice(len(pool), 300, p=side)]) for side in weights]
-    both = join(sides)
+    both = join_outputs(sides)
     sides = both[:300], both[300:]
     for score in family.fit(*sides):
         seen = score(both)
@@ -140,7 +130,7 @@ def test_two_events_of_one_score_hold_no_output_in_common(pool, seed, rule):
     everything = pack([*pool, None, "z", (1, "b"), np.eye(3), 0.25, 10**30])
     rng = np.random.default_rng(seed)
     sides = [pack([pool[i] for i in rng.integers(len(pool), size=200)]) for _ in range(2)]
-    both = join(sides)
+    both = join_outputs(sides)
     for family in FAMILIES.values():
         for score in list(family.fit(both[:200], both[200:]))[:6]:
             seen = np.unique(score(both)[~np.isnan(score(both))])

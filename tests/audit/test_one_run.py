@@ -24,18 +24,20 @@ from epsaudit.audits.one_run import (
     Bonferroni,
     Fixed,
     GuessRule,
-    SeparateHalf,
+    Signs,
     Threshold,
-    bounds,
-    places,
-    planned_guesses,
 )
-from epsaudit.bounds.one_run import LEAK_SHARE, GuessBound, GuessCounts
+from epsaudit.audits.one_run.audit import canary_order
+from epsaudit.audits.one_run.planning import planned_guesses
+from epsaudit.bounds import one_run as bounds
+from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound
+from epsaudit.experiments.separate_half import SeparateHalf
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
 AUDITS = 500
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
 EVERYBODY = Threshold(0.0)
+HALF = SeparateHalf()
 
 RESPONSE = ResponsePerRecord(1.0, 500)
 SPILLING = SpillingResponse(1.0, 1e-3, 200, 10)
@@ -66,7 +68,7 @@ class TestCoverage:
         [
             (RESPONSE, EVERYBODY, "sharp"),
             (RESPONSE, "planned", "auto"),
-            (RESPONSE, "half", "auto"),
+            (RESPONSE, HALF, "auto"),
             (RESPONSE, "bonferroni", "auto"),
             (SPILLING, EVERYBODY, "sharp"),
             (SPILLING, EVERYBODY, "binomial"),
@@ -74,7 +76,7 @@ class TestCoverage:
             (CONSPIRING, EVERYBODY, "binomial"),
             (CONSPIRING, EVERYBODY, "trade-off"),
             (CONSPIRING, "planned", "auto"),
-            (CONSPIRING, "half", "auto"),
+            (CONSPIRING, HALF, "auto"),
             (CONSPIRING, "bonferroni", "auto"),
             (SUM, "planned", "auto"),
             (APPROXIMATE_SUM, "planned", "binomial"),
@@ -82,7 +84,7 @@ class TestCoverage:
                 pytest.param(*case, marks=pytest.mark.slow)
                 for case in (
                     (SUM, "bonferroni", "auto"),
-                    (APPROXIMATE_SUM, "half", "auto"),
+                    (APPROXIMATE_SUM, HALF, "auto"),
                     (APPROXIMATE_SUM, "bonferroni", "trade-off"),
                 )
             ),
@@ -130,7 +132,7 @@ class TestCoverage:
         seen = wrong(CONSPIRING, EVERYBODY, "sharp")
         assert binom.ppf(0.0005, AUDITS, 0.05) <= seen <= ALLOWED
 
-    @pytest.mark.parametrize("guesses", [EVERYBODY, "planned", "half"])
+    @pytest.mark.parametrize("guesses", [EVERYBODY, "planned", HALF])
     def test_a_mechanism_that_reveals_everybody_now_and_then_is_covered_however_many_guesses(self, guesses):
         def all_or_nothing(included, rng):
             """(0, 0.1)-DP: whose coins it reveals does not depend on them."""
@@ -168,7 +170,7 @@ class TestCoverage:
         ("claim", "guesses"),
         [
             (PureDP(0.05), 100),
-            (PureDP(0.05), "half"),
+            (PureDP(0.05), HALF),
             (PureDP(0.05), "bonferroni"),
             (ApproxDP(0.1, 1e-5), "planned"),
             (GaussianDP(0.1), "planned"),
@@ -233,7 +235,7 @@ class TestCoverage:
         coins = [rng.random(200) < 0.58 for _ in range(20)]
         found = [audit_scores(coin, rng.random(200), claim=PureDP(0.0), guesses=(200, 0)).lower_bound for coin in coins]
         assert sum(bound > 0.0 for bound in found) > binom.ppf(0.999, 20, 0.05)
-        with pytest.raises(AuditError, match="canaries are in; fair coins do not part them so"):
+        with pytest.raises(AuditError, match="canaries are in; fair coins produce such a split"):
             audit_scores(rng.random(200) < 0.9, rng.random(200), claim=PureDP(0.0))
 
 
@@ -274,30 +276,30 @@ class TestRules:
         return audit_scores(self.included, self.scores, claim=PureDP(1.0), guesses=guesses, **keywords).counts
 
     def test_fixed_numbers_are_the_extremes(self):
-        assert self.counts((2, 1)) == (GuessCounts(6, 2, 1, 1, 1),)
-        assert self.counts(3) == (GuessCounts(6, 2, 1, 1, 1),)
+        assert self.counts((2, 1)) == (CanaryCounts(6, 2, 1, 1, 1),)
+        assert self.counts(3) == (CanaryCounts(6, 2, 1, 1, 1),)
 
     def test_a_threshold_guesses_everybody(self):
-        assert self.counts(Threshold(2.5)) == (GuessCounts(6, 3, 3, 2, 2),)
+        assert self.counts(Threshold(2.5)) == (CanaryCounts(6, 3, 3, 2, 2),)
 
     def test_a_separate_half_guesses_about_the_other_half_only(self):
         rng = np.random.default_rng(0)
         included = rng.random(1000) < 0.5
         scores = included + rng.standard_normal(1000)
-        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
+        (counts,) = audit_scores(included, scores, claim=ApproxDP(1.0, 1e-5), guesses=HALF, seed=7).counts
         assert counts.canaries == 500
         # what the guessed half's coins say has no part in how many are guessed
         flipped = included.copy()
-        guessed = places(1000, 7)[1::2]
+        guessed = canary_order(1000, 7)[1::2]
         flipped[guessed] = ~flipped[guessed]
-        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses="half", seed=7).counts
+        (other,) = audit_scores(flipped, scores, claim=ApproxDP(1.0, 1e-5), guesses=HALF, seed=7).counts
         assert (other.guessed_in, other.guessed_out) == (counts.guessed_in, counts.guessed_out)
         assert other.correct == counts.guesses - counts.correct
 
     def test_a_separate_half_pays_for_delta(self):
-        (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses="half", seed=3)).counts
+        (counts,) = (result := audit_one_run(APPROXIMATE_SUM, guesses=HALF, seed=3)).counts
         numbers = counts.canaries, counts.guesses, counts.correct
-        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", LEAK_SHARE)
+        assert result.lower_bound == bounds.epsilon_bound(*numbers, 1e-3, 0.95, "sharp", DELTA_SHARE)
         assert 0.0 < result.lower_bound < bounds.epsilon_bound(*numbers, 1e-3, 0.95)
 
     def test_the_plan_does_not_look_at_the_answers(self):
@@ -321,7 +323,7 @@ class TestRules:
         alone = [bounds.epsilon_bound(1000, c.guesses, c.correct, 0.0, 0.975) for c in result.counts]
         assert result.lower_bound == max(alone)
 
-    @pytest.mark.parametrize("rule", [Fixed(3, 4), SeparateHalf(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
+    @pytest.mark.parametrize("rule", [Fixed(3, 4), Signs(), Bonferroni((0.5, 0.1)), Threshold(0.3)])
     def test_rules_come_back_from_json(self, rule):
         assert GuessRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
 
@@ -329,7 +331,7 @@ class TestRules:
 class TestResult:
     @pytest.mark.parametrize(
         ("mechanism", "guesses", "method"),
-        [(RESPONSE, EVERYBODY, "auto"), (SUM, "bonferroni", "auto"), (APPROXIMATE_SUM, "half", "binomial")],
+        [(RESPONSE, EVERYBODY, "auto"), (SUM, "bonferroni", "auto"), (APPROXIMATE_SUM, "signs", "binomial")],
     )
     def test_it_comes_back_from_a_file_with_its_bounds_recomputed(self, tmp_path, mechanism, guesses, method):
         result = audit_one_run(mechanism, guesses=guesses, method=method, seed=1)
@@ -385,11 +387,11 @@ class TestErrors:
             ({"claim": None}, "The claim is None"),
             ({"claim": [1.0]}, r"The claim is \[1\.0\]"),
             ({"guesses": "best"}, "guesses is 'best'"),
-            ({"guesses": 0}, "give 1 to 500"),
+            ({"guesses": 0}, "it must be from 1 to 500"),
             ({"method": "f-dp"}, "method is 'f-dp'"),
             ({"confidence": 1.0}, "confidence"),
             ({"claim": GaussianDP(1.0), "method": "sharp"}, "whole curve"),
-            ({"method": "trade-off", "guesses": "half"}, "cannot use a separate half"),
+            ({"method": "trade-off", "guesses": "signs"}, "no theorem for a number of guesses that the output decides"),
             ({"canaries": 0}, "number of canaries"),
             ({"canaries": None}, "How many canaries"),
         ],
@@ -409,7 +411,7 @@ class TestErrors:
     def test_counts_that_cannot_be_are_refused(self):
         for numbers in ((10, 5, 5, 6, 0), (10, 6, 5, 0, 0), (10, 5, 5, -1, 0)):
             with pytest.raises(AuditError):
-                GuessCounts(*numbers)
+                CanaryCounts(*numbers)
 
     def test_a_function_that_spoils_its_argument_changes_nothing(self):
         def spoil(included, rng):

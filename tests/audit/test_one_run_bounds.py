@@ -12,10 +12,10 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, ndtri
 from scipy.stats import binom, norm
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
+from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds import planned_guesses
 from epsaudit.bounds.certificates import Counts, MembershipGame
-from epsaudit.bounds.one_run import LEAK_SHARE, GuessBound, GuessCounts, epsilon_bound, p_value
+from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound, epsilon_bound, guess_p_value
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value
 from epsaudit.experiments.one_run_worst_case import worst_case
@@ -82,7 +82,7 @@ class TestPublishedBinomial:
     def test_it_is_the_published_sum(self, r, data, epsilon, delta):
         v = data.draw(st.integers(1, r))
         m = r * data.draw(st.sampled_from([1, 3, 20]))
-        ours = bounds.p_value(m, r, v, epsilon, delta, "binomial")
+        ours = bounds.guess_p_value(m, r, v, epsilon, delta, "binomial")
         assert ours == pytest.approx(published_p_value(m, r, v, epsilon, delta), rel=1e-9, abs=1e-12)
 
 
@@ -93,7 +93,7 @@ class TestSharp:
     def test_it_is_the_worst_case_over_all_mechanisms(self, m, v, epsilon, delta):
         # no symmetry assumed: every probability of every output on every input is a variable
         worst = worst_case_without_symmetry(m, v, epsilon, delta)
-        assert bounds.p_value(m, m, v, epsilon, delta) == pytest.approx(worst, abs=1e-6)
+        assert bounds.guess_p_value(m, m, v, epsilon, delta) == pytest.approx(worst, abs=1e-6)
         assert worst_case(m, {m: range(v, m + 1)}, [(epsilon, delta)]) == pytest.approx(worst, abs=1e-6)
 
     def test_it_is_the_worst_case_of_larger_games(self):
@@ -103,7 +103,7 @@ class TestSharp:
             m, v = r * int(rng.choice([1, 2, 20])), int(rng.integers(1, r + 1))
             epsilon, delta = float(rng.uniform(0, 2)), float(10 ** rng.uniform(-5, -1))
             worst = worst_case(m, {r: range(v, r + 1)}, [(epsilon, delta)])
-            assert bounds.p_value(m, r, v, epsilon, delta) == pytest.approx(worst, abs=1e-5)
+            assert bounds.guess_p_value(m, r, v, epsilon, delta) == pytest.approx(worst, abs=1e-5)
 
     def test_without_delta_it_is_one_clopper_pearson_limit(self):
         # the same counts in the many-run game
@@ -115,7 +115,7 @@ class TestSharp:
         # 900 of 1000 at even odds: tails of 1e-150; ratios of neighbouring masses from exact integers
         tail = sum(math.comb(1000, k) for k in range(990, 1001))
         exact = tail / math.comb(1000, 990) * (1 - tail / 2**1000) / 990
-        assert exact <= bounds.sharp_leak(1000, 990, 0.0) <= 1.001 * exact
+        assert exact <= bounds.sharp_delta_term(1000, 990, 0.0) <= 1.001 * exact
 
     @pytest.mark.parametrize("r", [1, 10, 300, 1_000, 1_100, 1_500, 5_000, 20_000, 100_000])
     def test_the_share_of_delta_is_the_sum_of_logarithms_and_never_below_it_however_rare(self, r):
@@ -130,9 +130,11 @@ class TestSharp:
             )
             for v in {max(1, round(r * share)) for share in (1e-3, 0.1, 0.4, 0.5, 0.52, 0.55, 0.6, 0.7, 0.9, 0.99, 1)}:
                 exact = math.exp(logsumexp(masses[v:]) + logsumexp(masses[:v]) - masses[v]) / v
-                rare = masses[v] < bounds.FAR  # where a geometric series is put in place of the sum
+                rare = masses[v] < bounds.MIN_LOG_MASS  # where a geometric series is put in place of the sum
                 assert (
-                    (1.0 - 1e-8) * exact <= bounds.sharp_leak(r, v, epsilon) <= (1.01 if rare else 1.0 + 1e-8) * exact
+                    (1.0 - 1e-8) * exact
+                    <= bounds.sharp_delta_term(r, v, epsilon)
+                    <= (1.01 if rare else 1.0 + 1e-8) * exact
                 )
 
     @pytest.mark.parametrize("r", [1_000, 2_000, 100_000])
@@ -150,9 +152,9 @@ class TestInverses:
     def test_the_bound_is_where_the_p_value_crosses(self, method, r, share, delta):
         v = int(share * r)
         bound = bounds.epsilon_bound(2 * r, r, v, delta, 0.95, method)
-        assert bounds.p_value(2 * r, r, v, bound + 1e-6, delta, method) > 0.05 - 1e-12
+        assert bounds.guess_p_value(2 * r, r, v, bound + 1e-6, delta, method) > 0.05 - 1e-12
         if bound > 0.0:
-            assert bounds.p_value(2 * r, r, v, bound, delta, method) <= 0.05 + 1e-9
+            assert bounds.guess_p_value(2 * r, r, v, bound, delta, method) <= 0.05 + 1e-9
             found = bounds.delta_bound(2 * r, r, v, bound, 0.95, method)
             assert found == pytest.approx(delta, rel=1e-4, abs=1e-10)
 
@@ -165,7 +167,7 @@ class TestInverses:
 
     def test_a_share_for_delta_costs_little_and_is_never_free(self, method):
         free = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method)
-        shared = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, LEAK_SHARE)
+        shared = bounds.epsilon_bound(1000, 100, 90, 1e-5, 0.95, method, DELTA_SHARE)
         assert 0.95 * free < shared < free
 
 
@@ -258,7 +260,7 @@ def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries
         bound = GuessBound(claim, method, 0.95)
         guesses = planned_guesses(canaries, bound)
         right = math.floor(guesses * float(gaussian_accuracy(np.array([guesses / canaries]), mu)[0]))
-        shown = bound.of(GuessCounts(canaries, guesses, 0, right, 0))
+        shown = bound.of(CanaryCounts(canaries, guesses, 0, right, 0))
         epsilon = GaussianDP(shown).approximate(1e-5).epsilon if method == "trade-off" else shown
         shares.append(epsilon / point.epsilon)
     assert shares == pytest.approx([of_a_curve, of_a_point], abs=0.005)
@@ -272,7 +274,7 @@ def test_group_privacy_bounds_the_worst_mechanism_and_is_never_below_theorem_7(g
     for correct, epsilon in itertools.product(range(guesses + 1), GROUP_EPSILONS):
         group, sharp = (
             group_privacy_p_value(guesses, correct, epsilon),
-            p_value(guesses, guesses, correct, epsilon, 0.0),
+            guess_p_value(guesses, guesses, correct, epsilon, 0.0),
         )
         assert group >= sharp * (1 - 1e-12)
         if guesses <= 5:

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epsaudit.outputs.normal_form import columns_of, normal, pack
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.layouts import layout_of
+from epsaudit.outputs.normal_form import normalise
 from epsaudit.witnesses.combinations import STATISTICS, CoordinateStatistic, FirstOrLastPosition
 from epsaudit.witnesses.parts import Contains, Coordinate, HasKind, Length, NumberAt, Value
 
@@ -27,7 +29,7 @@ FEATURES = [
     *(Coordinate(i) for i in range(4)),
     *(NumberAt(path) for path in PATHS),
     *(Length(path) for path in PATHS),
-    *(Contains(normal(part)) for part in (0, 1, 2.5, float("nan"), "a", "ab", None, [1], 2**60 + 1, b"a")),
+    *(Contains(normalise(part)) for part in (0, 1, 2.5, float("nan"), "a", "ab", None, [1], 2**60 + 1, b"a")),
     *(HasKind(kind) for kind in ("sequence", "mapping", "number")),
     CoordinateStatistic("sum", 2),
 ]
@@ -38,8 +40,8 @@ def test_columns_say_what_outputs_say(values):
     outputs = pack([*values, "of another shape"])[:-1]
     together = np.empty(len(values), object)
     together[:] = outputs.tolist()
-    assert columns_of(outputs) is None
-    assert values == [] or columns_of(together) is not None
+    assert layout_of(outputs) is None
+    assert values == [] or layout_of(together) is not None
     for feature in FEATURES:
         np.testing.assert_array_equal(feature(together), feature(outputs), str(feature))
         np.testing.assert_array_equal(feature(together[1::2]), feature(outputs[1::2]), str(feature))

@@ -29,17 +29,10 @@ from epsaudit import (
     vectorized,
 )
 from epsaudit.audits.verify import recompute
-from epsaudit.outputs.normal_form import (
-    Array,
-    describe_atoms,
-    from_json,
-    join,
-    normal,
-    normal_array,
-    pack,
-    to_json,
-    values_of,
-)
+from epsaudit.outputs.arrays import join_outputs, normalise_array, pack, values_of
+from epsaudit.outputs.atoms import describe_atoms
+from epsaudit.outputs.json_form import output_from_json, output_to_json
+from epsaudit.outputs.normal_form import Array, normalise
 from epsaudit.witnesses.events import Interval, Region, event_from_dict
 
 PAIR = DatasetPair(0, 1)
@@ -92,23 +85,23 @@ UNLIKE = {
 @pytest.mark.parametrize("kind", UNLIKE)
 def test_what_differs_stays_different(kind):
     first, second = (make() for make in UNLIKE[kind])
-    assert normal(first) != normal(second)
+    assert normalise(first) != normalise(second)
     for value in (first, second):
-        form = normal(value)
-        assert {from_json(json.loads(json.dumps(to_json(form))))} == {form}  # of one object for NaN
-        assert {form, normal(value), *values_of(pack([value])), values_of(pack([value, "a"]))[0]} == {form}
+        form = normalise(value)
+        assert {output_from_json(json.loads(json.dumps(output_to_json(form))))} == {form}  # of one object for NaN
+        assert {form, normalise(value), *values_of(pack([value])), values_of(pack([value, "a"]))[0]} == {form}
 
 
 def test_a_column_of_numbers_keeps_what_no_float_holds():
     column = np.array(["NaT", 0], "M8[s]")
-    assert values_of(normal_array(column)) == [normal(value) for value in column]
-    assert len(set(normal_array(column).tolist())) == 2
+    assert values_of(normalise_array(column)) == [normalise(value) for value in column]
+    assert len(set(normalise_array(column).tolist())) == 2
 
 
 def test_every_nan_is_one():
     nans = [math.nan, np.nan, Decimal("nan"), Decimal("sNaN"), np.longdouble("nan"), pd.NaT]
     nans += [np.datetime64("NaT"), np.timedelta64("NaT"), np.float32("nan")]
-    assert {normal(value) for value in nans} == {normal(math.nan)}
+    assert {normalise(value) for value in nans} == {normalise(math.nan)}
 
 
 def holds_itself():
@@ -139,7 +132,7 @@ def test_lists_too_deep_in_a_file_are_no_output():
     for _ in range(5_000):
         data = [data]
     with pytest.raises(AuditError, match="is not an output"):
-        from_json(data)
+        output_from_json(data)
 
 
 EARLY = datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=9)))
@@ -201,7 +194,7 @@ def test_a_saved_witness_is_the_witness(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_atoms_are_written_with_their_type(kind):
     for atom in pack([*KINDS[kind], None]).tolist():
-        again = from_json(json.loads(json.dumps(to_json(atom))))
+        again = output_from_json(json.loads(json.dumps(output_to_json(atom))))
         assert {again} == {atom}  # of one object for NaN
         assert type(again) is type(atom)
         assert describe_atoms("", [again]) == describe_atoms("", [atom])
@@ -212,7 +205,7 @@ def test_atoms_are_written_with_their_type(kind):
 )
 def test_what_is_no_atom_is_refused(data):
     with pytest.raises(AuditError, match="is not an output"):
-        from_json(data)
+        output_from_json(data)
 
 
 class TestBlocks:
@@ -279,7 +272,7 @@ def test_refusals_and_exceptions_among_arrays_are_outcomes(shape, rate, trials):
 
 
 def test_matrices_among_refusals_keep_their_shape():
-    (matrix, refusal) = join([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)]).tolist()
+    (matrix, refusal) = join_outputs([np.arange(4.0).reshape(1, 2, 2), np.array([None], dtype=object)]).tolist()
     assert matrix == Array.of((0.0, 1.0, 2.0, 3.0), (2, 2)) != Array.of((0.0, 1.0, 2.0, 3.0), (4, 1))
     assert matrix != (0.0, 1.0, 2.0, 3.0)
     assert refusal is None
@@ -318,10 +311,10 @@ class TestWriting:
 class TestOutputs:
     def test_a_frame_is_the_mapping_of_its_columns_and_a_series_its_values(self, library):
         frame = library.DataFrame({"a": [1, 2], "b": ["x", None]})
-        assert normal(frame).get("a") == (1.0, 2.0)
-        assert normal(library.DataFrame(DATA)) == normal(DATA)
-        assert normal(library.Series([1.5, 2.0])) == (1.5, 2.0)
-        assert normal([library.Series(["a"])]) == (("a",),)
+        assert normalise(frame).get("a") == (1.0, 2.0)
+        assert normalise(library.DataFrame(DATA)) == normalise(DATA)
+        assert normalise(library.Series([1.5, 2.0])) == (1.5, 2.0)
+        assert normalise([library.Series(["a"])]) == (("a",),)
 
     @pytest.mark.slow
     def test_a_leak_in_a_cell_is_found(self, library):
@@ -339,8 +332,8 @@ class TestOutputs:
 def test_columns_of_one_name_are_no_mapping():
     frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
     with pytest.raises(AuditError, match="DataFrame of 1 row: a, a of type DataFrame"):
-        normal(frame)
-    assert math.isnan(normal(pd.Series([math.nan]))[0])
+        normalise(frame)
+    assert math.isnan(normalise(pd.Series([math.nan]))[0])
 
 
 ROWS = [[0.5, -1.25, 3.0], [2.0, 0.0, -0.75]]
@@ -374,9 +367,9 @@ class Tensor:
 
 
 def equal(output, numbers):
-    assert normal(output) == normal(np.array(numbers))
-    assert normal_array(output).tolist() == numbers
-    assert from_json(serve.plain(output)) == normal(np.array(numbers))
+    assert normalise(output) == normalise(np.array(numbers))
+    assert normalise_array(output).tolist() == numbers
+    assert output_from_json(serve.encode_value(output)) == normalise(np.array(numbers))
 
 
 def test_a_tensor_of_a_type_that_numpy_lacks_is_read():
@@ -389,13 +382,13 @@ def test_tensors_of_torch_are_arrays(kind):
     tensor = torch.tensor(ROWS).to(getattr(torch, kind))
     equal(tensor, ROWS)
     equal(torch.nn.Parameter(tensor), ROWS)
-    assert normal({"w": tensor, "n": tensor[0, 0]}) == normal({"w": np.array(ROWS), "n": 0.5})
+    assert normalise({"w": tensor, "n": tensor[0, 0]}) == normalise({"w": np.array(ROWS), "n": 0.5})
 
 
 def both(value):
     """The normal form, which is the same where the function runs in another process."""
-    assert from_json(serve.plain(value)) == normal(value)
-    return normal(value)
+    assert output_from_json(serve.encode_value(value)) == normalise(value)
+    return normalise(value)
 
 
 def test_models_of_pydantic_are_mappings_of_their_fields():
@@ -403,14 +396,14 @@ def test_models_of_pydantic_are_mappings_of_their_fields():
     inner = pydantic.create_model("Inner", tags=(list[str], ...))
     model = pydantic.create_model("Model", n=(int, ...), at=(datetime.date, ...), inner=(inner, ...))
     at = datetime.date(2026, 1, 2)
-    assert both(model(n=1, at=at, inner=inner(tags=["a"]))) == normal({"n": 1, "at": at, "inner": {"tags": ["a"]}})
+    assert both(model(n=1, at=at, inner=inner(tags=["a"]))) == normalise({"n": 1, "at": at, "inner": {"tags": ["a"]}})
 
 
 def test_tables_batches_and_columns_of_arrow_are_what_they_hold():
     arrow = pytest.importorskip("pyarrow")
     columns = {"a": [1, None, 3], "b": ["x", "y", None]}
     table = arrow.table(columns)
-    assert both(table) == both(table.to_batches()[0]) == normal(columns)
+    assert both(table) == both(table.to_batches()[0]) == normalise(columns)
     assert both(table["a"]) == both(table["a"].chunk(0)) == (1.0, None, 3.0)
 
 
@@ -419,5 +412,5 @@ def test_tables_batches_and_columns_of_arrow_are_what_they_hold():
 )
 def test_scalars_of_arrow_are_their_values(value):
     arrow = pytest.importorskip("pyarrow")
-    assert both(arrow.scalar(value)) == normal(value)
-    assert both(arrow.array([value])) == normal([value])
+    assert both(arrow.scalar(value)) == normalise(value)
+    assert both(arrow.array([value])) == normalise([value])

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from epsaudit import ApproxDP, GaussianDP, PureDP
-from epsaudit.audits.suite import run
+from epsaudit.audits.suite import run_suite
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.running.registry import Entry
@@ -53,7 +53,7 @@ def results():
         Entry("beta/gaussian", gaussian, ApproxDP(1.0, 1e-5)),
         Entry("gamma/gaussian-gdp", gaussian, GaussianDP(1.0 / gaussian.sigma)),
     ]
-    found = list(run(entries, trials=20_000, n_jobs=1))
+    found = list(run_suite(entries, trials=20_000, n_jobs=1))
     return [*found, dataclasses.replace(found[1], mechanism="delta/endless", exact=math.inf)]
 
 

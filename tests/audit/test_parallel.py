@@ -15,7 +15,7 @@ import pytest
 from recorded import counted, records
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
-from epsaudit.results.result import read, save
+from epsaudit.results.result import read_file, save
 from epsaudit.running import sampling
 from epsaudit.running.chunks import Chunk, certification_chunks
 from epsaudit.running.pool import Workers
@@ -47,7 +47,7 @@ def alone(tmp_path_factory):
 def saved(path, kind, **options):
     """What the result file holds, without times and machine."""
     save([audit(mechanism(kind), **OPTIONS, **options)], path)
-    return [{name: value for name, value in item.items() if name != "execution"} for item in read(path)]
+    return [{name: value for name, value in item.items() if name != "execution"} for item in read_file(path)]
 
 
 @pytest.mark.parametrize("kind", ["vectorized", "black box"])

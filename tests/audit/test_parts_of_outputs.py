@@ -16,7 +16,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
-from epsaudit.outputs.normal_form import normal, pack
+from epsaudit.outputs.arrays import pack
+from epsaudit.outputs.normal_form import normalise
 from epsaudit.witnesses.conditions import NoShortCondition, write_condition
 from epsaudit.witnesses.events import Region
 
@@ -145,7 +146,7 @@ def test_messages_of_exceptions_are_read_where_all_is():
 
 @pytest.mark.parametrize("value", [10**6000, (10**6000, "a")], ids=["alone", "tuple"])
 def test_an_integer_of_6000_digits(value):
-    [atom] = [normal(value)]
+    [atom] = [normalise(value)]
     with pytest.raises(NoShortCondition):
         write_condition(Region(intervals=(), included=(atom,)))
     function = lambda data, rng: value if rng.random() < (0.9 if data else 0.1) else "no"  # noqa: E731

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from epsaudit import PureDP, audit, black_box
-from epsaudit.outputs.normal_form import NAN, Raised, join, normal, pack
+from epsaudit.outputs.arrays import join_outputs, pack
+from epsaudit.outputs.normal_form import NAN, Raised, normalise
 from epsaudit.outputs.readings import READINGS, Reading
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.cross_table import CrossTable
@@ -34,7 +35,7 @@ TEXTS = (
 NUMBERS = (0.0, 1.0, 2.0, 3.5, 1e300, float("inf"), NAN, 2**53 + 1, 10**400, True)
 OTHERS = (None, Raised("ValueError"), datetime.date(1, 1, 1), datetime.timedelta(-5, 3), b"ab", frozenset({"ann", 1.0}))
 KEYS = ("a", "b", "n", 1.0, (1.0, "x"), None, NAN, 2**60 + 1)
-ITEMS = (0.0, 1.0, 2.0, NAN, "ann", None, (1.0, 2.0), (1.0, 2.0, 3.0), (1.0, "x"), normal({"a": 1}))
+ITEMS = (0.0, 1.0, 2.0, NAN, "ann", None, (1.0, 2.0), (1.0, 2.0, 3.0), (1.0, "x"), normalise({"a": 1}))
 
 
 def output(rng, depth=0):
@@ -75,7 +76,7 @@ def test_an_output_is_read_alike_alone_and_among_others(seed):
         views = {
             "a block": (block, place), "twice": (block, place), "a slice": (block[place:], 0),
             "a copy": (block.copy(), place), "every other": (block[place % 2 :: 2], place // 2),
-            "joined": (join([block, np.array([None], object)]), place),
+            "joined": (join_outputs([block, np.array([None], object)]), place),
         }  # fmt: skip
         with np.errstate(all="ignore"):
             alone = float(read(pack([one]))[0])

@@ -256,7 +256,7 @@ def test_folders_that_are_missing_are_not_left_behind(here, tmp_path):
 
 
 def test_a_defect_of_the_package_is_not_the_users(here, monkeypatch, capsys):
-    monkeypatch.setattr("epsaudit.audits.suite.run", None)
+    monkeypatch.setattr("epsaudit.audits.suite.run_suite", None)
     assert main(["audit", "mine:sound", "--trials", "1000"]) == INTERNAL
     assert "This is a defect of epsaudit; please report it" in capsys.readouterr().err
 

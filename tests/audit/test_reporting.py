@@ -21,7 +21,7 @@ from scipy.stats import norm
 
 from epsaudit import ZCDP, ApproxDP, AuditResult, GaussianDP, PureDP, RenyiDP, audit
 from epsaudit.audits import suite
-from epsaudit.audits.suite import run
+from epsaudit.audits.suite import run_suite
 from epsaudit.audits.verify import load
 from epsaudit.experiments import front
 from epsaudit.mechanisms.additive import Gaussian, Laplace
@@ -68,7 +68,7 @@ def results():
             expected="violated",
         ),
     ]
-    return list(suite.run(entries, trials=20_000, n_jobs=1))
+    return list(suite.run_suite(entries, trials=20_000, n_jobs=1))
 
 
 class TestTable:
@@ -175,7 +175,7 @@ def results_columns():
         Entry(STRANGE, Laplace(1.0), PureDP(1.0)),
         *(Entry(f"gaussian-{i}", gaussian, claim) for i, claim in enumerate(gaussian.claims)),
     ]
-    return list(run(entries, trials=20_000, n_jobs=1))
+    return list(run_suite(entries, trials=20_000, n_jobs=1))
 
 
 @pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])

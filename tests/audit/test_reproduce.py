@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from epsaudit import ZCDP, ApproxDP, AuditError, DatasetPair, PureDP, audit, audit_sequentially, vectorized
 from epsaudit.bounds.certificates import Box, Counts, MembershipGame
-from epsaudit.outputs.normal_form import Items, Raised, normal
+from epsaudit.outputs.normal_form import Items, Raised, normalise
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.reporting.reproducer import MAX_LINES, AuditedFunction, Reproducer, fill_template
@@ -188,7 +188,7 @@ EVENTS = [
         Region(included=atoms)
         for atoms in (
             (Raised("ValueError"), 1.0, (1.0, 2.0), frozenset({1.0, 2.0})),
-            (normal(math.nan), Items.of({"b": 2}), ()),
+            (normalise(math.nan), Items.of({"b": 2}), ()),
         )
     ),
     *(Region(Coordinate(i), (Interval(low=0.6, high=2.0),)) for i in range(3)),
@@ -221,7 +221,7 @@ def test_a_condition_holds_for_the_outputs_of_its_event(event):
     text = write_condition(event)
     names = {"math": math}
     exec(f"{fill_template('helpers.txt', conditions=text)}\ndef holds(y): return bool({text})", names)
-    as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normal(y) for y in OUTPUTS]
+    as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normalise(y) for y in OUTPUTS]
     objects = np.empty(len(OUTPUTS), object)
     objects[:] = as_one
     expected = event.contains(objects).tolist()
@@ -234,8 +234,8 @@ def test_values_are_written_as_they_are_read(output):
     if isinstance(output, BaseException) or getattr(output, "ndim", 0) > 1 or isinstance(output, pd.DataFrame):
         return  # of which events write the name, or the numbers in a row
     if not isinstance(output, Decimal):
-        assert repr(normal(eval(write_literal(output), {"math": math}))) == repr(normal(output))
-    assert repr(normal(eval(write_literal(normal(output)), {"math": math}))) == repr(normal(output))
+        assert repr(normalise(eval(write_literal(output), {"math": math}))) == repr(normalise(output))
+    assert repr(normalise(eval(write_literal(normalise(output)), {"math": math}))) == repr(normalise(output))
 
 
 def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):

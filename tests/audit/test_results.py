@@ -99,7 +99,7 @@ class TestEveryKind:
         assert kind.load(tmp_path / "one.json") == found
         others = {AuditResult, SequentialResult, OneRunResult} - {kind}
         for other in others:
-            with pytest.raises(AuditError, match=f"one {other.__name__} is read"):
+            with pytest.raises(AuditError, match=f"it must hold one {other.__name__}"):
                 other.load(tmp_path / "one.json")
             with pytest.raises(AuditError):
                 other.from_dict(found.to_dict())

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from epsaudit import AuditError, PureDP, audit_scores
-from epsaudit.audits.scores import MOST_COUNTED, MOST_ON_CURVE, audit_counts
+from epsaudit.audits.scores import MAX_COUNTED_SCORES, MAX_SCORES_ON_CURVE, audit_counts
 from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.cli.score_files import read_scores
@@ -162,7 +162,7 @@ def test_no_spoilt_file_is_a_defect(ending, place, length, put, tmp_path, capfd)
 OPTIONS = [
     ("--guesses ²", "guesses is '²'; it must be 'planned'"),
     ("--guesses " + "9" * 5_000, "--guesses has 5,000 digits"),
-    ("--guesses 1000", "1000 guesses were asked for; give 1 to 40"),
+    ("--guesses 1000", "The number of guesses is 1000; it must be from 1 to 40"),
     ("--profile 3", "--profile is 3; it must be a list of points"),
     ("--profile [[1]]", "--profile is [[1]]; it must be a list of points"),
     ('--profile {"1":2}', "it must be a list of points"),
@@ -195,16 +195,16 @@ class TestCounts:
         assert told == audit_scores(members, values, claim=PureDP(1.0), runs=runs, threshold=0.0, seed=1, name="counts")
 
     def test_any_number_of_scores_is_counted_without_making_them(self, capsys):
-        quarter = str(MOST_COUNTED // 4)
+        quarter = str(MAX_COUNTED_SCORES // 4)
         assert main(["scores", "--counts", *[quarter] * 4, "--epsilon", "1"]) == AS_EXPECTED
         assert "of 500G with the canary" in capsys.readouterr().out.replace("500,000,000,000", "500G")
 
     @pytest.mark.parametrize(
         ("counts", "more", "says"),
         [
-            ([MOST_COUNTED] * 4, [], "4,000,000,000,000 scores in all; at most 1,000,000,000,000 are taken"),
+            ([MAX_COUNTED_SCORES] * 4, [], "4,000,000,000,000 scores in all; at most 1,000,000,000,000 are taken"),
             ([10**400, 1, 1, 1], [], "at most 1,000,000,000,000 are taken"),
-            ([MOST_ON_CURVE, 1, 1, 1], ["--one-run"], "of one run are tested against 1-GDP"),
+            ([MAX_SCORES_ON_CURVE, 1, 1, 1], ["--one-run"], "of one run are tested against 1-GDP"),
             ([5, 0, 0, 3], [], "of 8 members and 0 others; some of both are needed"),
             ([-1, 5, 5, 5], [], "a count is -1"),
         ],

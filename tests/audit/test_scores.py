@@ -8,9 +8,10 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, TradeOff, audit_scores
-from epsaudit.audits.many_runs import ManyRunsResult, TailCount, p_value, tail_bound
+from epsaudit.audits.many_runs import ManyRunsResult, TailCount, rank_p_value, tail_bound
 from epsaudit.audits.one_run import Planned
-from epsaudit.audits.scores import copies, direction, usual_estimates
+from epsaudit.audits.score_checks import describe_direction, find_shared_coins
+from epsaudit.audits.usual_estimates import usual_estimates
 from epsaudit.audits.verify import load, recompute
 from epsaudit.experiments.scores import LAWS, corrected, split
 from epsaudit.tools.cli.main import main
@@ -62,7 +63,7 @@ class TestManyRuns:
         tails = rng.beta(5, 96, size=200_000)
         drawn = np.mean(rng.binomial(100, np.minimum(1.0, np.e * tails)) >= 25)
         # rounded up by at most a tenth in all cells; half a per cent is four standard errors
-        assert drawn * 0.98 <= p_value(PureDP(1.0), 5, 100, 25, 100, 1e-6) <= drawn * 1.15
+        assert drawn * 0.98 <= rank_p_value(PureDP(1.0), 5, 100, 25, 100, 1e-6) <= drawn * 1.15
 
     @pytest.mark.parametrize(
         "claim", [PureDP(0.5), ApproxDP(0.5, 1e-5), GaussianDP(0.5), TradeOff(((0.0, 0.2), (1.0, 0.01)))], ids=str
@@ -137,9 +138,9 @@ class TestRefusals:
             ({"scored": np.argsort(np.argsort(~COINS, kind="stable"))}, "by another model"),
             ({"threshold": VALUES[7]}, "is one of the scores: it was chosen on them"),
             ({"scores": np.where(np.arange(200) < 3, np.nan, VALUES)}, "3 scores are NaN"),
-            ({"included": np.arange(200) % 20 > 0}, "fair coins do not part them so"),
-            ({"runs": [1, 2]}, "it must say something of each of 200 scores"),
-            ({"runs": np.arange(200), "guesses": "half"}, "guesses and method are of one run"),
+            ({"included": np.arange(200) % 20 > 0}, "fair coins produce such a split"),
+            ({"runs": [1, 2]}, "it must have a value for each of 200 scores"),
+            ({"runs": np.arange(200), "guesses": "signs"}, "guesses and method are of one run"),
             ({"runs": np.arange(200), "included": np.ones(200)}, "some of both are needed"),
             (
                 {"included": np.tile([1, 0], 100), "runs": np.arange(200) // 4, "canaries": np.arange(200) % 4},
@@ -197,7 +198,7 @@ class TestSharedCoins:
     @pytest.mark.parametrize("columns", [{"runs": 1}, {"runs": 1, "canaries": 1}], ids=["no canaries", "canaries"])
     def test_no_true_claim_is_refuted_by_rows_that_share_a_coin(self, rows, columns):
         # without the refusals 62 of 300 sets with 5 rows and 72 with 20 refute a true claim
-        reasons = r"nothing says which|share their coins|fair coins do not part them so|They were halved"
+        reasons = r"nothing says which|share their coins|fair coins produce such a split|They were halved"
         for seed in range(30):
             with pytest.raises(AuditError, match=reasons):
                 self.responses(rows, seed, **columns)
@@ -228,8 +229,8 @@ class TestSharedCoins:
             for _ in range(20):
                 coins = rng.random((runs, canaries)) < 0.5
                 run, canary = np.indices(coins.shape).reshape(2, -1)
-                assert copies(coins.reshape(-1), run, canary)[0] > 1e-6
-                assert copies(coins.reshape(-1), canary, run)[0] > 1e-6
+                assert find_shared_coins(coins.reshape(-1), run, canary)[0] > 1e-6
+                assert find_shared_coins(coins.reshape(-1), canary, run)[0] > 1e-6
 
     def test_halves_of_shadow_models_are_refused_with_the_way_on(self):
         rng = np.random.default_rng(3)
@@ -260,7 +261,7 @@ class TestDirection:
     def test_scores_that_tell_nothing_are_rarely_said_to_point_the_other_way(self):
         # at most half of REVERSED of them are: more than 4 of 1,000 have a probability below 2e-4
         rng = np.random.default_rng(2)
-        notes = [direction(rng.normal(size=400), self.COINS) for _ in range(1_000)]
+        notes = [describe_direction(rng.normal(size=400), self.COINS) for _ in range(1_000)]
         assert sum("lower" in str(one) for one in notes) <= 4
         assert sum("alike" in str(one) for one in notes) > 940
 

@@ -19,7 +19,9 @@ import polars as pl
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, command, serve
-from epsaudit.outputs.normal_form import Raised, from_json, normal, values_of
+from epsaudit.outputs.arrays import values_of
+from epsaudit.outputs.json_form import output_from_json
+from epsaudit.outputs.normal_form import Raised, normalise
 from epsaudit.tools.cli.main import main
 
 FILE = Path(serve.__file__)
@@ -114,7 +116,7 @@ class TestEveryPython:
 
     def test_outputs_of_every_kind(self, python):
         (value,) = outputs("registry:odd", [math.nan, 1], 1, python=python)
-        assert value.get("nan") == normal((math.nan, 1))
+        assert value.get("nan") == normalise((math.nan, 1))
         assert value.get("set") == {1.0, 2.0}
         assert [value.get(key) for key in ("none", "bytes", "tuple", "long")] == [None, b"x", (1.0, "a"), 10**2000]
         assert outputs("registry:odd", [0], 2, python=python) == [Raised("KeyError")] * 2
@@ -236,7 +238,9 @@ def test_a_file_is_served_by_its_path_and_numpy_and_pandas_are_spoken(tmp_path):
     (value,) = outputs("folder/own.py:frame", {"x": [1, 2]}, 1, words=["--data", "frame"])
     assert value.get("x") == (1.0, 2.0)
     assert len(value.get("y")) == 2
-    assert outputs("folder/own.py:matrix", [1, 2], 1, words=["--data", "array"]) == [normal(np.outer([1, 2], [1, 2]))]
+    assert outputs("folder/own.py:matrix", [1, 2], 1, words=["--data", "array"]) == [
+        normalise(np.outer([1, 2], [1, 2]))
+    ]
     assert {len(value) for value in outputs("folder/own.py:block", [1, 2], 5)} == {2}
 
 
@@ -263,7 +267,7 @@ def test_a_file_is_served_by_its_path_and_numpy_and_pandas_are_spoken(tmp_path):
     ids=repr,
 )
 def test_an_output_comes_out_as_it_does_in_one_process(value):
-    assert repr(from_json(serve.plain(value))) == repr(normal(value))
+    assert repr(output_from_json(serve.encode_value(value))) == repr(normalise(value))
 
 
 def test_it_is_written_for_python_3_8_and_imports_nothing_of_ours():

@@ -6,7 +6,7 @@ import pytest
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.mechanisms.additive import Gaussian
-from epsaudit.outputs.normal_form import join
+from epsaudit.outputs.arrays import join_outputs
 from epsaudit.running.pool import Workers
 from epsaudit.running.runs import Runs
 from epsaudit.search import Classifiers, LikelihoodRatio
@@ -99,8 +99,10 @@ class TestRareOutputs:
                     return outputs
                 odd = np.empty(1, object)
                 odd[0] = stray
-                with_stray = [join([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)]
-                both = join(with_stray)  # `training_outputs` returns both sides in arrays of one kind
+                with_stray = [
+                    join_outputs([odd, one[1:-1], odd]) if side in on else one for side, one in enumerate(outputs)
+                ]
+                both = join_outputs(with_stray)  # `training_outputs` returns both sides in arrays of one kind
                 return both[:size], both[size:]
 
         def law(data, size, rng):

@@ -24,8 +24,8 @@ from epsaudit import (
 )
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.scores import audit_scores
-from epsaudit.audits.suite import run
-from epsaudit.audits.verify import EXACT, load, rebuild, recompute, rerun
+from epsaudit.audits.suite import run_suite
+from epsaudit.audits.verify import EXACT_VALUE, load, rebuild, recompute, rerun
 from epsaudit.bounds import betting
 from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.results.compare import compare as compare_results
@@ -156,14 +156,14 @@ class TestForgeries:
 
     def test_an_exact_value_is_computed_from_the_laws_or_said_not_to_be(self):
         entry = registered()["laplace"]
-        stored = next(iter(run([entry], trials=5_000, n_jobs=1))).to_dict()
+        stored = next(iter(run_suite([entry], trials=5_000, n_jobs=1))).to_dict()
         assert recompute(stored, entry).holds
-        assert EXACT not in recompute(stored, entry).unchecked
+        assert EXACT_VALUE not in recompute(stored, entry).unchecked
         for exact in (0.1, 7.0, "inf"):
             changed = {**stored, "exact": exact}
             assert "by the mechanism's laws" in recompute(changed, entry).differences[0]
             for other in (None, dataclasses.replace(entry, pairs=PAIRS)):
-                assert EXACT in recompute(changed, other).unchecked
+                assert EXACT_VALUE in recompute(changed, other).unchecked
         for never in (-1.0, math.nan):
             assert "exact value is" in recompute({**stored, "exact": never}).differences[0]
 
@@ -527,7 +527,7 @@ class TestSequentialForgeries:
             assert recompute(json.loads(json.dumps(result.to_dict()))).differences == ()
 
 
-RULES = ["planned", "half", "bonferroni", 200, (100, 50), Threshold(0.5)]
+RULES = ["planned", "signs", "bonferroni", 200, (100, 50), Threshold(0.5)]
 
 
 class TestWhatNoOneRunAuditCanHaveGiven:

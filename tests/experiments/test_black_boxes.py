@@ -11,7 +11,7 @@ import pytest
 from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
 from epsaudit.experiments.black_boxes import CLAIM, expert_bound, is_wrong, main, measure, runs_of
-from epsaudit.outputs.normal_form import normal_array, pack
+from epsaudit.outputs.arrays import normalise_array, pack
 from epsaudit.search.readers import find_features
 
 LEAKY = [box for box in BOXES.values() if box.leaks]
@@ -35,7 +35,7 @@ SEEN = {
 
 def outputs_of(box, data, size, seed=0):
     drawn = box.draw(data, size, np.random.default_rng((seed, data)))
-    return normal_array(drawn) if isinstance(drawn, np.ndarray) else pack(list(drawn))
+    return normalise_array(drawn) if isinstance(drawn, np.ndarray) else pack(list(drawn))
 
 
 @pytest.mark.parametrize("box", LEAKY, ids=lambda box: box.name)

@@ -11,7 +11,7 @@ from epsaudit.experiments import library_bugs, score_tools
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
 from epsaudit.experiments.libraries.registry import libraries
 from epsaudit.experiments.libraries.rows import Bug, findings, sound
-from epsaudit.results.result import read
+from epsaudit.results.result import read_file
 from epsaudit.tools.cli import AS_EXPECTED
 from epsaudit.tools.cli.main import main
 
@@ -51,7 +51,7 @@ class TestCorpus:
 def test_every_row_has_a_result_that_its_counts_bear_out(case):
     if not IS_MEASURED and case.name not in STORED:
         pytest.skip("not measured yet: run the study library-bugs")
-    (stored,) = read(library_bugs.STORED / library_bugs.file_of(case))
+    (stored,) = read_file(library_bugs.STORED / library_bugs.file_of(case))
     found = verify.recompute(stored)
     assert found.holds, found.differences
     result = found.result

@@ -47,7 +47,7 @@ from epsaudit.mechanisms.groups import PresenceResponse
 from epsaudit.mechanisms.interactive import Interaction
 from epsaudit.mechanisms.loss_walk import LossWalk
 from epsaudit.mechanisms.response import RandomisedResponse
-from epsaudit.outputs.normal_form import pack
+from epsaudit.outputs.arrays import pack
 
 DELTA = 1e-6
 

@@ -11,7 +11,7 @@ import functools
 import numpy as np
 
 from epsaudit.audits.sequential.memory import PairMemory
-from epsaudit.outputs.normal_form import Outputs, join
+from epsaudit.outputs.arrays import Outputs, join_outputs
 from epsaudit.running.chunks import draw_by_coins
 from epsaudit.running.copies import affordable
 from epsaudit.running.dependence import dependence_of_outputs, refuse
@@ -46,7 +46,7 @@ def refuse_if_dependent(runs: Runs, memory: PairMemory, level: float, refuted: b
         if (finding := dependence_of_outputs(outputs, (sizes,), share)) is not None:
             refuse(finding, side)
     further = _draw_in_many_calls(runs, memory, level, refuted, until)
-    x, x_prime = (join([*kept, *more]) for kept, more in zip(memory.outputs, further, strict=True))
+    x, x_prime = (join_outputs([*kept, *more]) for kept, more in zip(memory.outputs, further, strict=True))
     runs.test(memory.index, (x, x_prime))
     half = min(len(x), len(x_prime)) // 2
     rates = Rates.of((x[:half], x_prime[:half]))
@@ -78,6 +78,6 @@ def _draw_in_many_calls(
         for blocks, outputs in zip(found, draw_by_coins(laws, rng.permutation(coins), rng), strict=True):
             blocks += [] if outputs is None else [outputs]
     for blocks, side in zip(found, ("x", "x'"), strict=True):
-        if (finding := dependence_of_outputs(join(blocks), ([size] * calls,), level / 8)) is not None:
+        if (finding := dependence_of_outputs(join_outputs(blocks), ([size] * calls,), level / 8)) is not None:
             refuse(finding, side)
     return found

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.sequential.memory import PairMemory
-from epsaudit.outputs.normal_form import Outputs
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.running.chunks import Chunk, draw_by_coins
 from epsaudit.running.identity import digest
 from epsaudit.running.protocols import OutputLaws

@@ -16,7 +16,7 @@ from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
-from epsaudit.outputs.normal_form import Outputs, rows_of
+from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.search import (
     FALLBACK_WITNESS,
     Bound,

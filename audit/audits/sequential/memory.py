@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 
 from epsaudit.audits.sequential.learning import Learner, Plans, no_bet
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.outputs.normal_form import Outputs, alike, join
+from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
 
 MAX_KEPT_RUNS, MAX_KEPT_NUMBERS = 100_000, 20_000_000
 """[measured] A pair with more kept runs, or with more numbers in its kept outputs (160 MB), keeps no outputs of further
@@ -67,8 +67,8 @@ class PairMemory:
     def joined(self) -> tuple[Outputs, Outputs]:
         """Concatenate the kept blocks of each side, replace the blocks by the result, and return both arrays."""
         for blocks in self.outputs:
-            blocks[:] = [join(blocks)]
-        return alike(self.outputs[0][0], self.outputs[1][0])
+            blocks[:] = [join_outputs(blocks)]
+        return align_dtypes(self.outputs[0][0], self.outputs[1][0])
 
     def learn(self, threads: ThreadpoolController) -> None:
         """Plan the next round anew if there are new outputs on both sides."""

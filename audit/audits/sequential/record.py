@@ -246,7 +246,7 @@ class SequentialResult(PairResult):
         return sum(round_.explored + round_.runs for round_ in self.rounds)
 
     @property
-    def spent(self) -> int:
+    def total_runs(self) -> int:
         return self.runs
 
     @property
@@ -327,7 +327,7 @@ class SequentialResult(PairResult):
     def lines(self) -> list[tuple[str, str]]:
         return [*super().lines(), *([] if self.violates_claim else [("reach", self.describe_detectable())])]
 
-    def _how(self) -> dict[str, str]:
+    def _method_lines(self) -> dict[str, str]:
         stopped = f"after {self.runs:,} of at most {self.trials:,} runs: {SENTENCES[self.stopped]}"
         return {"method": self.describe_evidence(), "stopped": stopped}
 

@@ -23,8 +23,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, clipped, confidence_of, finite_at_least, fraction
-from epsaudit.text import for_json
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
 """Exit statuses. In order: every verdict is as expected, a verdict is not, the input is wrong, the audited code failed,
@@ -42,7 +42,7 @@ def printer(silent: bool) -> Callable[[str], None]:
 def print_json(asked: bool, data: Any) -> None:
     """Print ``data`` as JSON if ``asked`` is true. Infinite numbers are written as text."""
     if asked:
-        print(json.dumps(for_json(data), indent=1, ensure_ascii=False, allow_nan=False))
+        print(json.dumps(to_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def attributes(thing: Any, *names: str) -> dict[str, Any]:

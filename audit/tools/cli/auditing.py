@@ -83,7 +83,7 @@ def audit(
             stack.enter_context(workers_of(cluster))
         record = None
         if checkpoint is not None:
-            record = stack.enter_context(suite.checkpointed(checkpoint, entries, runs, confidence, seed, stop_early))
+            record = stack.enter_context(suite.open_checkpoint(checkpoint, entries, runs, confidence, seed, stop_early))
         root = entropy(seed) if record is None else record.seed
         stack.enter_context(provenance.typed(recorded(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
@@ -93,7 +93,7 @@ def audit(
             try:
                 how: Any = {"trials": runs, "family_confidence": confidence, "seed": root, "n_jobs": jobs}
                 how |= {"stop_early": stop_early, "progress": display.callback, "checkpoint": record}
-                for result in suite.run(entries, **how):
+                for result in suite.run_suite(entries, **how):
                     done.append(result)  # results are kept one by one, so that Ctrl-C keeps finished ones
                     display.finish_one()
             except KeyboardInterrupt:
@@ -107,7 +107,7 @@ def audit(
             print(f"epsaudit: interrupted; {', and '.join(kept) or nothing}.", file=sys.stderr)
             return INTERRUPTED
     if as_json:
-        print(results.text(done), end="")
+        print(results.format_file(done), end="")
     elif len(done) == 1 and not quiet:
         print(done[0])
     elif not quiet:

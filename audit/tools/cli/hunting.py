@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
+from epsaudit.codec import to_json
 from epsaudit.data.neighbours import Adjacency, DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.results import result as results
@@ -18,7 +19,6 @@ from epsaudit.results.result import AuditResult
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.identity import digest
 from epsaudit.running.served import Served, stated_claims
-from epsaudit.text import for_json
 from epsaudit.tools.cli import (
     AS_EXPECTED,
     INTERRUPTED,
@@ -104,7 +104,7 @@ def hunt(
         "audits": rows,
     }
     if out is not None:
-        write_whole(out / "hunt.json", json.dumps(for_json(facts), indent=1, ensure_ascii=False))
+        write_whole(out / "hunt.json", json.dumps(to_json(facts), indent=1, ensure_ascii=False))
         write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNT_COLUMNS)}\n{found.sentence()}\n")
         if found.audits:
             results.save(found.audits, out / "audited.json")

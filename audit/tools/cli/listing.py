@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 
-from epsaudit.errors import AuditError, meant
+from epsaudit.errors import AuditError, suggest_name
 from epsaudit.running import registry
 from epsaudit.running.registry import Entry, Listed, registered
 from epsaudit.tools.cli import AS_EXPECTED, attributes, print_json, printer
@@ -23,7 +23,7 @@ def list_mechanisms(pattern: str | None, *, long: bool, library: str | None, as_
     names = [row.name for rows in groups.values() for row in rows]
     kept = {name for name in names if pattern is None or pattern in name or fnmatch.fnmatchcase(name, pattern)}
     if pattern is not None and not kept:
-        raise AuditError(f"No name matches {pattern!r}.{meant(pattern, names)}")
+        raise AuditError(f"No name matches {pattern!r}.{suggest_name(pattern, names)}")
     show, listed, first = printer(quiet or as_json), [], max(map(len, kept), default=0)
     for heading, rows in groups.items():
         shown = [row for row in rows if row.name in kept]

@@ -82,7 +82,7 @@ def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | Non
 
     They are the given pair that fits the result, or are parsed from the text of the result if this text is complete.
     """
-    known = [DatasetPair(*(server.decoded(read_json(one, "--pair")) for one in given)) for given in pairs]
+    known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
     for one in known:
         if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
             return one

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from pathlib import Path
 
-from epsaudit.errors import AuditError, meant
+from epsaudit.errors import AuditError, suggest_name
 from epsaudit.text import visible
 
 
@@ -17,7 +17,7 @@ def matching_names(names: Sequence[str], patterns: Sequence[str], file: Path) ->
     """
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
-            raise AuditError(f"{file} has no result named {pattern!r}.{meant(pattern, names)}")
+            raise AuditError(f"{file} has no result named {pattern!r}.{suggest_name(pattern, names)}")
     if not names:
         raise AuditError(f"{file} contains no results.")
     return [name for name in names if not patterns or any(fnmatch.fnmatchcase(name, p) for p in patterns)]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.audits.scores import LAYOUT, flattened
-from epsaudit.errors import QUOTED, AuditError, clipped, meant, needs
+from epsaudit.audits.score_checks import ROW_LAYOUT, explain_rows
+from epsaudit.errors import QUOTED, AuditError, clipped, needs, suggest_name
 
 Column = NDArray[Any]
 Columns = dict[str, Column]
@@ -64,7 +64,7 @@ def read_scores(file: Path, names: str = "") -> Scores:
     chosen = _names(names)
     columns, notes = read_columns(file)
     if not columns:
-        raise AuditError(f"{file} has no columns. Give {LAYOUT}.")
+        raise AuditError(f"{file} has no columns. Give {ROW_LAYOUT}.")
     if {"in", "out"} <= columns.keys() and not {"included", "score"} & columns.keys():
         columns = _two_columns(columns, file)
     found = {role: _column(columns, role, chosen, file) for role in ROLES}
@@ -73,11 +73,11 @@ def read_scores(file: Path, names: str = "") -> Scores:
     assert score is not None
     for role, column in found.items():
         if column is not None and column.ndim != 1:
-            raise AuditError(f"{role} in {file} has shape {column.shape}. {flattened(column.shape)}")
+            raise AuditError(f"{role} in {file} has shape {column.shape}. {explain_rows(column.shape)}")
         if column is not None and len(column) != len(included):
             raise AuditError(f"{file} has {len(included):,} rows of included and {len(column):,} of {role}.")
     if len(included) == 0:
-        raise AuditError(f"{file} has no rows. Give {LAYOUT}.")
+        raise AuditError(f"{file} has no rows. Give {ROW_LAYOUT}.")
     members = membership(included, file)
     reversed_scores = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
     values = _numbers(score, file) * (-1.0 if reversed_scores else 1.0)
@@ -93,7 +93,7 @@ def _names(text: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         role, sign, column = (word.strip() for word in part.partition("="))
         if role not in ROLES:
-            raise AuditError(f"--names has {role!r}; it must be one of {', '.join(ROLES)}.{meant(role, ROLES)}")
+            raise AuditError(f"--names has {role!r}; it must be one of {', '.join(ROLES)}.{suggest_name(role, ROLES)}")
         if not (sign and column):
             raise AuditError(f"--names has {part!r}; give ROLE=COLUMN, as in score=loss or score=-loss.")
         if role in names:
@@ -173,7 +173,7 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
     try:
         with file.open("rb") as stream:
             if not stream.read(1):
-                raise AuditError(f"{file} is empty. Give {LAYOUT}.")
+                raise AuditError(f"{file} is empty. Give {ROW_LAYOUT}.")
         columns, notes = readers[kind](file)
         return {name: _as_text(column) for name, column in columns.items()}, notes
     except OSError as error:
@@ -204,7 +204,7 @@ def _read_csv(file: Path) -> tuple[Columns, list[str]]:
     if twice := [name for name, times in Counter(head).items() if times > 1]:
         raise AuditError(f"{file} has {twice[0]!r} more than once in its first line; a column must have its own name.")
     if not rows:
-        raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {LAYOUT}.")
+        raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {ROW_LAYOUT}.")
     if any(len(row) != len(head) for row in rows):
         raise AuditError(f"{file} has rows of different lengths; its first line names {len(head)} columns.")
     return {name: np.array(column, object) for name, column in zip(head, zip(*rows, strict=True), strict=True)}, []
@@ -265,7 +265,7 @@ def _read_npy(file: Path) -> tuple[Columns, list[str]]:
     if found.ndim != 2 or not 2 <= found.shape[1] <= len(MATRIX):
         raise AuditError(
             f"{file} has shape {found.shape}; an .npy has 2 to {len(MATRIX)} columns, in the order {order}. "
-            f"{flattened(found.shape)}"
+            f"{explain_rows(found.shape)}"
         )
     names = MATRIX[: found.shape[1]]
     note = f"The columns of {file} have no names; they were taken for {', '.join(names)}, in this order."

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.audits.scores import audit_counts, audit_scores, usual_estimates, usual_estimates_of_counts
+from epsaudit.audits.scores import audit_counts, audit_scores
+from epsaudit.audits.usual_estimates import usual_estimates, usual_estimates_of_counts
 from epsaudit.claims.definitions import TradeOff, claim_given
 from epsaudit.errors import QUOTED, AuditError, clipped, needs
 from epsaudit.results import result as results

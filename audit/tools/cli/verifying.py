@@ -29,7 +29,7 @@ def verify_file(
     quiet: bool,
 ) -> int:
     """Recompute results from their counts, or run their audits again, and print whether each is as stored."""
-    items = results.read(file)
+    items = results.read_file(file)
     rebuilt = [verify.rebuild(item) for item in items]
     found_names = [result.mechanism for result in rebuilt]
     kept = set(matching_names(found_names, names, file))
@@ -52,7 +52,7 @@ def verify_file(
         result, shown = found.result, "no audit can have given this"
         if found.possible:
             shown = f"{result.claim.symbol} >= {lower(result.lower_bound)} at {percent(result.confidence)} confidence, "
-            shown += found.how + ", exact not checked" * (verify.EXACT in found.unchecked)
+            shown += found.how + ", exact not checked" * (verify.EXACT_VALUE in found.unchecked)
         show(f"{visible(result.mechanism)}: {shown}: {'as stored' if found.holds else 'DIFFERENT'}")
         for difference in found.differences:
             show(f"  {visible(difference)}")

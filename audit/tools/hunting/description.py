@@ -19,7 +19,7 @@ import numpy as np
 
 from epsaudit.data.candidates import patterns
 from epsaudit.data.neighbours import (
-    UNDER,
+    RELATION_NOTE,
     AddRemove,
     Adjacency,
     DatasetPair,
@@ -28,7 +28,7 @@ from epsaudit.data.neighbours import (
     Substitution,
     adjacency_of,
 )
-from epsaudit.errors import AuditError, clipped, finite_at_least, meant, needs, whole_at_least
+from epsaudit.errors import AuditError, clipped, finite_at_least, needs, suggest_name, whole_at_least
 
 Norm = Literal["linf", "l1", "l2"]
 ORDERS: Mapping[str, float] = {"linf": np.inf, "l1": 1, "l2": 2}
@@ -138,7 +138,7 @@ NAMED: Mapping[str, Adjacency] = {
 def relation_named(name: str) -> Adjacency:
     """Return the relation of a name, 'add-remove' for instance."""
     if name not in NAMED:
-        raise AuditError(f"{name!r} is no relation; there are {', '.join(NAMED)}.{meant(name, NAMED)}")
+        raise AuditError(f"{name!r} is no relation; there are {', '.join(NAMED)}.{suggest_name(name, NAMED)}")
     return NAMED[name]
 
 
@@ -176,7 +176,7 @@ class Candidate:
     def notes(self) -> tuple[str, ...]:
         under = "whoever gave the datasets vouches for it that they are neighbours"
         if self.adjacencies:
-            under = UNDER + " and ".join(f"'{one}'" for one in self.adjacencies)
+            under = RELATION_NOTE + " and ".join(f"'{one}'" for one in self.adjacencies)
         return (under, *([f"parameters {clipped(self.given, LONGEST_NOTE)}"] if self.given else []))
 
 

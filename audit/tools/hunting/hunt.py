@@ -33,7 +33,8 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution, pair_of
 from epsaudit.errors import AuditError, clipped
 from epsaudit.extensions import find_extension
-from epsaudit.outputs.normal_form import Raised, alike, join, values_of
+from epsaudit.outputs.arrays import align_dtypes, join_outputs, values_of
+from epsaudit.outputs.normal_form import Raised
 from epsaudit.results.result import AuditResult
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import PROCESSES
@@ -556,7 +557,7 @@ class _Hunting:
                 took = max(time.perf_counter() - start, 1e-9)
                 if (fit := ((end - start) / waiting - took) / took) >= 1.0:
                     more = screening.draw(0, int(min(fit, most - 1)), 0)
-                    both = alike(*map(join, zip(both, more, strict=True)))
+                    both = align_dtypes(*map(join_outputs, zip(both, more, strict=True)))
                 self.runs += screening.total
                 one.pace = (time.perf_counter() - start) / (2 * len(both[0]))  # without the start of a program
                 if isinstance(mechanism, CommandMechanism) and not mechanism.fresh:  # see `by_bets`

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.outputs.normal_form import Codes, Floats, Outputs
+from epsaudit.outputs.arrays import Codes, Floats, Outputs
 from epsaudit.search import DEFAULT_FAMILIES, Bound, Family, LikelihoodRatio, Tails, candidate_scores
 from epsaudit.search.candidate import MAX_THRESHOLDS, CandidateScore
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.bounds.one_run import GuessCounts
+from epsaudit.bounds.one_run import CanaryCounts
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
@@ -374,7 +374,7 @@ def plot_scores(
         within = np.clip(values, edges[0], edges[-1])
         left.hist(within, edges, weights=weights, histtype="step", color=colour, label=name, linestyle=style)
     best: Any = result.best
-    if not isinstance(best, GuessCounts):
+    if not isinstance(best, CanaryCounts):
         cuts = [best.threshold]
     elif isinstance(fixed := getattr(result, "rule", None), Threshold):
         cuts = [fixed.at]

@@ -28,7 +28,7 @@ from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
-from epsaudit.text import SYMBOLS, latex, plain, visible
+from epsaudit.text import SYMBOLS, latex, nearest, visible
 from epsaudit.tools.reporting.figures import Floats, add_kinks, certified_polygon
 from epsaudit.tools.reporting.reproducer import template_environment
 from epsaudit.tools.reporting.tables import caption, privacy_definition
@@ -72,7 +72,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
     """
     environment = template_environment(autoescape=True)
     environment.filters |= {
-        "plain": plain,
+        "plain": nearest,
         "visible": visible,
         "grouped": "{:,}".format,
         "sortable": lambda value: (

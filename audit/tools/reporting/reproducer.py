@@ -27,7 +27,7 @@ import numpy as np
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.certificates import Counts, MembershipGame
-from epsaudit.data.neighbours import UNDER, DatasetPair
+from epsaudit.data.neighbours import RELATION_NOTE, DatasetPair
 from epsaudit.errors import AuditError, cause_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
@@ -307,7 +307,8 @@ class Reproducer:
         given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
         return {
             "x": x,
-            "x_prime": x_prime + "".join(f"  # {_line(note)}" for note in self.result.notes if note.startswith(UNDER)),
+            "x_prime": x_prime
+            + "".join(f"  # {_line(note)}" for note in self.result.notes if note.startswith(RELATION_NOTE)),
             "given": "".join(given),
             "guesses": guesses,
         }

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
 from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
-from epsaudit.text import count, percent, plain
+from epsaudit.text import count, nearest, percent
 
 if TYPE_CHECKING:
     from epsaudit.results.result import Result
@@ -30,7 +30,7 @@ ROWS_PER_PAGE = 45
 """Maximum number of rows of one LaTeX table, so that it fits on a page."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
-_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": plain, "count": lambda value, digits: f"{value:,.0f}"}
+_NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count": lambda value, digits: f"{value:,.0f}"}
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
 
 def describe_runs(results: Sequence[Result]) -> str:
     """Return the number of runs of each result as text, or the range of these numbers."""
-    numbers = sorted({result.spent for result in results})
+    numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")
 

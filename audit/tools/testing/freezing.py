@@ -19,7 +19,8 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.outputs.normal_form import values_of, written
+from epsaudit.outputs.arrays import values_of
+from epsaudit.outputs.formatting import format_value
 from epsaudit.running.programs import dataset_to_json
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
@@ -68,7 +69,7 @@ def freeze(
     coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
     if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
         shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
-        value = written(values_of(shown[:1])[0])
+        value = format_value(values_of(shown[:1])[0])
         raise AuditError(f"{name} returns {value}; a frozen test needs numbers, or vectors of numbers of one length.")
     soon = Bound(claim, max(int(EXPECTED_SHARE * runs), 2), 1.0 - false_alarm)
     best = Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0)

@@ -25,14 +25,16 @@ from epsaudit.bounds import betting
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of
-from epsaudit.outputs.normal_form import Array, Outputs, from_json, number, values_of
+from epsaudit.outputs.arrays import Outputs, values_of
+from epsaudit.outputs.json_form import output_from_json
+from epsaudit.outputs.normal_form import Array, to_float
 from epsaudit.running.chunks import draw_by_coins
 from epsaudit.running.files import write_whole
 from epsaudit.running.programs import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
 from epsaudit.running.streams import entropy, stream
-from epsaudit.serve import decoded
+from epsaudit.serve import decode_dataset
 from epsaudit.witnesses.events import Interval
 
 Floats = NDArray[np.float64]
@@ -135,7 +137,7 @@ class FrozenTest:
             lists = [one if type(one) in (tuple, Array) else (one,) for one in values_of(outputs)]
             fits = np.array([len(one) == size for one in lists], bool)
             columns = {
-                place: np.array([number(one[place]) if len(one) == size else math.nan for one in lists], float)
+                place: np.array([to_float(one[place]) if len(one) == size else math.nan for one in lists], float)
                 for place in read
             }
         values = np.empty((len(self.terms), len(outputs)))
@@ -198,7 +200,11 @@ class FrozenTest:
     def count(self, mechanism: Any, pairs: Pairs | None, *, seed: int | None, seconds: float | None) -> Verdict:
         """Return the verdict as `check` does, without a warning."""
         seconds = math.inf if seconds is None else seconds_of(seconds, "seconds")
-        pairs = pairs if pairs is not None else [(with_tuples(decoded(self.x)), with_tuples(decoded(self.x_prime)))]
+        pairs = (
+            pairs
+            if pairs is not None
+            else [(with_tuples(decode_dataset(self.x)), with_tuples(decode_dataset(self.x_prime)))]
+        )
         claim = ApproxDP(self.epsilon, self.delta) if self.delta else PureDP(self.epsilon)
         spec = AuditSpec.of(mechanism, pairs, claim=claim)
         runs = Runs(spec, entropy(seed), n_jobs=1)
@@ -246,13 +252,13 @@ def read(path: str | Path) -> FrozenTest:
         for name in ("guess_x", "guess_x_prime"):
             data[name] = [[_number(low), _number(high), a, b] for low, high, a, b in data[name]]
         data["terms"] = [_term(term) for term in data["terms"]]
-        test = FrozenTest(**codec.read_fields(FrozenTest, data))
+        test = FrozenTest(**codec.fields_from_json(FrozenTest, data))
         if (farthest := max(term["coordinate"] for term in test.terms)) >= test.coordinates:
             raise AuditError(
                 f"a term reads coordinate {farthest}, and the last of {test.coordinates} coordinates has "
                 f"number {test.coordinates - 1}"
             )
-        with_tuples(decoded(test.x)), with_tuples(decoded(test.x_prime))
+        with_tuples(decode_dataset(test.x)), with_tuples(decode_dataset(test.x_prime))
         for learnt in (test.runs, *test.learnt):
             float(learnt)
     except RecursionError:
@@ -276,7 +282,7 @@ def _no_number(text: str) -> float:
 
 def _number(data: Any) -> float:
     """Return an end of an interval or a number of a term. Infinity is allowed, NaN is not."""
-    value = math.nan if isinstance(data, bool) else from_json(data)
+    value = math.nan if isinstance(data, bool) else output_from_json(data)
     if not isinstance(value, int | float) or value != value:
         raise ValueError(f"{clipped(repr(data), 40)} stands where a number must be")
     return float(value)

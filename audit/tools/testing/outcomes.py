@@ -13,7 +13,7 @@ from typing import Any
 from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.sequential.record import with_half_noise
 from epsaudit.audits.spec import MIN_TRIALS, check_pairs
-from epsaudit.data.candidates import relation_seen
+from epsaudit.data.candidates import common_relation
 from epsaudit.data.neighbours import DatasetPair, Relation, adjacency_of, is_strategy
 from epsaudit.errors import AuditError
 from epsaudit.running.functions import mechanism_of
@@ -112,7 +112,7 @@ def _simpler_pair(
     Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at a
     confidence of 0.99, and its bound is not certified.
     """
-    relation, pair = adjacency_of(mechanism.adjacency) or relation_seen(drawn), result.among(drawn)
+    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.among(drawn)
     if pair is None or relation is None or not result.violates_claim:
         return
     from epsaudit.tools.hunting.description import Candidate  # imported only by failing checks

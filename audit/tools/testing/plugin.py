@@ -114,7 +114,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
     found = list(config.stash[CERTIFIED].values())
     if hasattr(config, "workeroutput"):
-        config.workeroutput[PROPERTY] = results.text(found)
+        config.workeroutput[PROPERTY] = results.format_file(found)
         return
     try:
         results.save(found, Path(file))

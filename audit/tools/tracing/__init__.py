@@ -50,7 +50,7 @@ for name in ("epsaudit", "epsaudit.tools", "epsaudit.tools.tracing"):
     sys.modules[name] = module = types.ModuleType(name)
     module.__path__ = [folder + name[len("epsaudit"):].replace(".", "/")]
 from epsaudit import serve
-given = serve.arguments()
+given = serve.parse_arguments()
 from epsaudit.tools.tracing.child import main
 main(given, number)"""
 """Runs the recorder in an environment that has no epsaudit: its modules by path, and nothing else of the package."""
@@ -226,7 +226,7 @@ def traces(
         for pair in pairs:
             if not ours.poll(timeout):
                 raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
-            told = serve.decoded(json.loads(ours.recv_bytes()))
+            told = serve.decode_dataset(json.loads(ours.recv_bytes()))
             if not isinstance(told, str):
                 judge = Judge(told, claim)
                 exact = exact_excess(told["forms"], claim)

@@ -45,7 +45,9 @@ def main(given: Any, number: int) -> None:
     asked = json.loads(answers.recv_bytes())
     sys.path.insert(0, os.getcwd())
     try:
-        server = serve.Server(serve.imported(given.function), given.parameters, serve.FORMS[given.data], given.fresh)
+        server = serve.Server(
+            serve.import_function(given.function), given.parameters, serve.DATASET_FORMS[given.data], given.fresh
+        )
     except (Exception, SystemExit) as error:
         answers.send_bytes(json.dumps(f"{given.function} cannot be traced: {type(error).__name__}: {error}").encode())
         return
@@ -54,5 +56,5 @@ def main(given: Any, number: int) -> None:
         handed = {name: rng if kind == "rng" else seed % 2**32 for name, kind in server.asked[0].items()}
         return server.made()(data, **given.parameters, **handed)
 
-    pairs = [[server.form(serve.decoded(one)) for one in pair] for pair in asked.pop("pairs")]
+    pairs = [[server.form(serve.decode_dataset(one)) for one in pair] for pair in asked.pop("pairs")]
     record_all(answers, call, pairs, **asked)

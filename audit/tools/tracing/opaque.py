@@ -326,8 +326,8 @@ def template(output: Any, numbers: list[Opaque]) -> Any:
         return [template(one, numbers) for one in output]
     if isinstance(output, Mapping):
         return {"items": [[plain(key), template(part, numbers)] for key, part in output.items()]}
-    if any(isinstance(output, kind) for kind, _ in serve.KINDS) or (held := serve.unfolded(output)) is output:
-        return serve.plain(output)
+    if any(isinstance(output, kind) for kind, _ in serve.ENCODERS) or (held := serve.unwrap(output)) is output:
+        return serve.encode_value(output)
     return template(held, numbers)
 
 

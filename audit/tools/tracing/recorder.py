@@ -211,7 +211,7 @@ def is_audited(file: str) -> bool:
 def plain(value: Any) -> Any:
     """Return a value as JSON, and what JSON cannot write by its type."""
     try:
-        return serve.plain(value)
+        return serve.encode_value(value)
     except Exception:  # whatever an object's own methods raise
         return {"object": type(value).__name__}
 
@@ -591,7 +591,7 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int, write: Any = Non
     except (Exception, SystemExit) as error:
         raised = reversed(traceback.extract_tb(error.__traceback__))
         at = [[one.filename, one.lineno, one.name] for one in raised if not one.filename.startswith(HERE)]
-        return {"leaves": {RAISES: serve.raised(error)}, "says": str(error)[:200], "at": at}
+        return {"leaves": {RAISES: serve.exception_name(error)}, "says": str(error)[:200], "at": at}
     finally:
         sys.setprofile(None)
         Recorder.current = None
@@ -602,7 +602,7 @@ def run(call: Call, data: bytes, recorder: Recorder, seed: int, write: Any = Non
 def consumed(value: Any) -> Any:
     """Return an output with each stream in it as a list: a generator function draws only while it is read."""
     if hasattr(type(value), "__next__") and hasattr(type(value), "__iter__"):
-        return [consumed(part) for part in serve.streamed(value)]
+        return [consumed(part) for part in serve.read_stream(value)]
     if type(value) in (list, tuple):
         return type(value)(map(consumed, value))
     return {key: consumed(part) for key, part in value.items()} if type(value) is dict else value
@@ -612,7 +612,7 @@ def written(output: Any) -> Any:
     """Return an output as JSON; a part that is of no known type is written as ``{"object": its type}``."""
     output = stripped(output)
     with contextlib.suppress(Exception):  # whatever an object's own methods raise
-        return serve.plain(output)
+        return serve.encode_value(output)
     if isinstance(output, dict):
         return {"items": [[plain(key), written(part)] for key, part in output.items()]}
     return list(map(written, output)) if isinstance(output, (list, tuple)) else {"object": type(output).__name__}

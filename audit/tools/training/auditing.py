@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.audits.many_runs import ManyRunsResult
-from epsaudit.audits.one_run import Guesses, OneRunResult, numbers, terms_of
+from epsaudit.audits.one_run import Guesses, OneRunResult
+from epsaudit.audits.one_run.audit import check_scores, check_terms
 from epsaudit.audits.scores import audit_scores
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError, confidence_of, meant, seconds_of, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, seconds_of, suggest_name, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
@@ -202,7 +203,7 @@ def audit_training(
     if claim is None:
         raise AuditError("The claim is missing; give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:
-        terms_of(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
+        check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
     elif guesses is not None or method != "auto":
         raise AuditError("guesses= and method= are for many canaries without assume=; leave them out.")
     if assume not in (None, "independent") or (assume and not many):
@@ -353,7 +354,7 @@ class _Training:
             if score not in NAMED_SCORES:
                 raise AuditError(
                     f"score is {score!r}; it must be {', '.join(NAMED_SCORES)}, a function or None."
-                    f"{meant(score, NAMED_SCORES)}"
+                    f"{suggest_name(score, NAMED_SCORES)}"
                 )
             if not isinstance(fit, DPSGDTrainer):
                 raise AuditError(f"score={score!r} is for ready trainers, and {name} is none; give score= a function.")
@@ -428,7 +429,7 @@ class _Training:
                 models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
             else:
                 models = [self._train_once(row, rng) for row in included]
-            return np.array([numbers(self._score(model), len(self.canaries)) for model in models], float)
+            return np.array([check_scores(self._score(model), len(self.canaries)) for model in models], float)
 
     def _train_once(self, included: Bools, rng: np.random.Generator) -> Any:
         """Train once with the canaries selected by the boolean mask ``included`` and return what ``fit`` returns."""

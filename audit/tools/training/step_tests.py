@@ -144,7 +144,9 @@ def run_step_tests(optimiser: Optimiser, accumulates: bool) -> list[Part]:
     return sorted(found, key=lambda part: PART_ORDER.index(part.name))
 
 
-def _make_probe(optimiser: Optimiser, parts: int, name: str, requirement: str, example: Floats, **changed: Any) -> Probe:
+def _make_probe(
+    optimiser: Optimiser, parts: int, name: str, requirement: str, example: Floats, **changed: Any
+) -> Probe:
     """Return a probe with the usual settings, some of which may be replaced by ``changed``."""
     of = "" if parts == 1 else f", where {parts} parts are accumulated"
     other = optimiser.constant_direction / 2.0

@@ -1,0 +1,50 @@
+"""The text of outputs: how a result, an event or a message writes one value.
+
+The text of a value is the same in every process and contains all digits, so two values with the same text are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+MAX_EXACT_INTEGER = 2**53
+"""[formula] Floats represent all whole numbers up to this absolute value; beyond it they skip some."""
+MAX_DECIMAL_BITS = 4096
+"""[formula] Bits up to which a whole number is written in decimal digits. Python and JSON readers stop at 4,300 digits;
+4,096 bits are at most 1,234 digits."""
+
+
+def format_value(value: Any) -> str:
+    """Return the text of an output in normal form.
+
+    It is what `repr` returns, with three differences: whole numbers have no '.0', sets are written in sorted order,
+    which is the same in every process, and very long whole numbers are written in hexadecimal digits.
+
+    >>> format_value((1.0, "a", frozenset({2.5, 1.0})))
+    "(1, 'a', frozenset({1, 2.5}))"
+    """
+    kind = type(value)
+    if kind is float and value.is_integer() and abs(value) <= MAX_EXACT_INTEGER:
+        return repr(int(value)) if value or not np.signbit(value) else "-0"
+    if kind is float or kind is str:  # the most frequent types come first
+        return repr(value)
+    if isinstance(value, frozenset):
+        return f"frozenset({{{', '.join(sorted(map(format_value, value)))}}})" if value else "frozenset()"
+    if kind is tuple:
+        return f"({', '.join(map(format_value, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, Fraction):
+        return f"Fraction({format_value(value.numerator)}, {format_value(value.denominator)})"
+    return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
+
+
+def list_names(names: Sequence[str], max_names: int = 8) -> str:
+    """Return the first names, separated by commas, and the number of the names that are left out.
+
+    >>> list_names(["a", "b", "c"], 2)
+    'a, b, ... 1 more'
+    """
+    return ", ".join(names[:max_names]) + (f", ... {len(names) - max_names} more" if len(names) > max_names else "")
