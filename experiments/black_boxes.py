@@ -20,7 +20,7 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, legend_below, new_figure, styled
 from epsaudit.tools.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
 def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
     """Draw the certified bounds as shares of the expert's bound, one point per box, grouped by kind of output."""
     kinds = list(dict.fromkeys(row["kind"] for row in found))
-    figure = blank(ONE_COLUMN, 3.0)
+    figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     for leaks, below, colour, marker in ((True, 0.0, BLUE, "o"), (False, 0.4, VERMILION, "s")):
         for place, kind in enumerate(kinds):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from epsaudit.errors import AuditError, refuse_without, suggest_name
-from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Command, say_json, sayer, those
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Command, attributes, print_json, printer
 
 if TYPE_CHECKING:
     from epsaudit.experiments.libraries.bisecting import Tried
@@ -26,8 +26,8 @@ def list_studies(*, as_json: bool, quiet: bool) -> int:
     found = studies().values()
     first = max((len(study.name) for study in found), default=0)
     for study in found:
-        sayer(quiet or as_json)(f"{study.name:<{first}}  {study.summary}")
-    say_json(as_json, [{"name": study.name, "summary": study.summary} for study in found])
+        printer(quiet or as_json)(f"{study.name:<{first}}  {study.summary}")
+    print_json(as_json, [{"name": study.name, "summary": study.summary} for study in found])
     return AS_EXPECTED
 
 
@@ -46,16 +46,16 @@ def run_studies(name: str, *, quick: bool, seed: int, out: Path | None, quiet: b
     from epsaudit.running.files import refuse_unwritable
 
     refuse_unwritable(out / "README.md")
-    say = sayer(quiet)
+    show = printer(quiet)
     chosen = [study for study in found.values() if not study.network] if name == "all" else [found[name]]
     for extra in ("studies", "report"):
         if any(study.extra == extra for study in chosen):
             refuse_without(extra)
     for study in chosen:
         started = time.perf_counter()
-        say(f"{study.name}: {study.summary}")
+        show(f"{study.name}: {study.summary}")
         study.run(out / study.name, seed=seed, quick=quick)
-        say(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds")
+        show(f"{study.name}: {out / study.name}, {time.perf_counter() - started:.0f} seconds")
     return AS_EXPECTED
 
 
@@ -95,20 +95,20 @@ def bisect(
         progress=None if silent else _print_progress,
     )
     fields = [field.name for field in dataclasses.fields(found) if field.name != "tried"]
-    facts = those(found, "first_affected", "last_affected", "first_not_refuted", *fields)
-    say_json(as_json, {**facts, "sentence": found.sentence(), "tried": found.rows()})
+    facts = attributes(found, "first_affected", "last_affected", "first_not_refuted", *fields)
+    print_json(as_json, {**facts, "sentence": found.sentence(), "tried": found.rows()})
     if not silent:
         kinds = {"certified": "lower", "runs": "count", "seconds": "count"}
         names = ("version", "verdict", "claim", "certified", "runs", "seconds")
         columns = [Column(name, name, kinds.get(name, "text")) for name in names]  # type: ignore[arg-type]
         print_table(found.rows(), columns, f"{found.package}/{found.label}")
-    say = sayer(silent)
+    show = printer(silent)
     for one in found.tried:
         if one.reason:
-            say(f"{one.version} {one.verdict}: {one.reason}")
+            show(f"{one.version} {one.verdict}: {one.reason}")
     for name, text in found.lines():
-        say(f"{name:<17}  {text}")
-    say(f"{found.sentence()} Seed {found.seed}.")
+        show(f"{name:<17}  {text}")
+    show(f"{found.sentence()} Seed {found.seed}.")
     return AS_EXPECTED if found.affected else SURPRISED
 
 

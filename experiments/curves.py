@@ -22,7 +22,7 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.text import nearest, percent, upper
-from epsaudit.tools.reporting.figures import certified_profile, privacy_profile, trade_off
+from epsaudit.tools.reporting.figures import certified_profile, plot_privacy_profile, plot_trade_off
 from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.999
@@ -55,8 +55,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
         rows += list(profile_rows(name, result, exact))
         corners.append(corner_row(name, result))
-        write_figure(out / f"{name}-profile", privacy_profile(result, exact))
-        write_figure(out / f"{name}-trade-off", trade_off(result, exact))
+        write_figure(out / f"{name}-profile", plot_privacy_profile(result, exact))
+        write_figure(out / f"{name}-trade-off", plot_trade_off(result, exact))
     write_data(out, rows, seed=seed, trials=trials, confidence=CONFIDENCE, corners=corners)
     caption = (
         "Errors of a test of x against x′ that were shown to be possible, at most these, with "

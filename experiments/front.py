@@ -22,12 +22,12 @@ from epsaudit.text import SYMBOLS, lower, nearest, percent
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.figures import (
     PROVEN,
-    blank,
+    add_legend_entries,
     draw_row,
     legend_below,
-    logarithmic,
-    name_marks,
-    shares,
+    new_figure,
+    set_log_scale,
+    share_of_claim,
     styled,
 )
 
@@ -59,10 +59,10 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     confidence of all results, not only of the drawn ones.
     """
     found = {result.mechanism: result for result in results}
-    rows = [shares(found[name]) for name in SHOWN if name in found]
-    figure = blank(FRONT, 1.2 + 0.26 * len(rows))
+    rows = [share_of_claim(found[name]) for name in SHOWN if name in found]
+    figure = new_figure(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
-    logarithmic(axes)
+    set_log_scale(axes)
     axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
     axes.xaxis.set_minor_locator(NullLocator())
     right = 1.4 * max([2.0, *(share.bound for share in rows)])
@@ -85,7 +85,7 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     axes.set_ylim(len(rows) - 0.4, -1.6)
     axes.set_xlim(0.4, right)
     axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
-    name_marks(axes, rows)
+    add_legend_entries(axes, rows)
     legend_below(figure, 3)
     return figure
 

@@ -48,8 +48,8 @@ from epsaudit.tools.hunting.options import Options
 from epsaudit.tools.hunting.parameters import candidates, read_schema
 from epsaudit.tools.hunting.result import Hunt
 from epsaudit.tools.hunting.shrinking import records_of
-from epsaudit.tools.reporting.figures import certified_against_proven
-from epsaudit.tools.reporting.reproducer import Function, Reproducer
+from epsaudit.tools.reporting.figures import plot_certified_against_proven
+from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.tools.reporting.tables import Column
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
@@ -91,7 +91,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         done += results
         print(f"{row['name']}: {row['verdict']}", flush=True)
     write_data(out, rows, seed=seed, confidence=JOINT_CONFIDENCE)
-    write_figure(out / "hunts", certified_against_proven(done, JOINT_CONFIDENCE))
+    write_figure(out / "hunts", plot_certified_against_proven(done, JOINT_CONFIDENCE))
     caption = (
         "Hunts with no pair given for known bugs of released libraries, by a schema and a one-line function, and for "
         f"what is sound; all verdicts hold together at {percent(JOINT_CONFIDENCE)} confidence. Seconds of processor "
@@ -183,14 +183,14 @@ def _run_scripts(found: Hunt, row: Row) -> dict[str, Any]:
 
     Returns the p-value of this script's fresh runs, or the reasons why there is none.
     """
-    function = Function(f"{row.file()}:run", source=row.code, python=str(row.environment.python()))
+    function = AuditedFunction(f"{row.file()}:run", source=row.code, python=str(row.environment.python()))
     why = []
     for one in (some for finding in found.findings for some in (finding, finding.strongest) if some is not None):
         reproducer = Reproducer(one.result, one.candidate.pair, function)
         try:
-            if (p_value := reproducer.fresh(reproducer.script())) is not None:
+            if (p_value := reproducer.rerun(reproducer.script())) is not None:
                 return {"script": p_value, "no_script": ""}
-            why += reproducer.left_out()
+            why += reproducer.omissions()
         except AuditError as error:
             why.append(str(error))
     return {"script": None, "no_script": " ".join(why)}

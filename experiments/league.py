@@ -31,7 +31,7 @@ from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
 from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.running.files import write_whole
-from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, styled
 from epsaudit.tools.reporting.tables import Column, to_markdown
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
 @styled()
 def draw_board(board: list[Row], most: float = 1.5) -> Figure:
     """Draw coverage against power, with one point per estimator, labelled by its number in the table."""
-    figure = blank(TWO_COLUMNS, 3.6)
+    figure = new_figure(TWO_COLUMNS, 3.6)
     axes = figure.add_subplot()
     runs = next(f"{one:,} runs" for one in reversed(POWER) if not math.isnan(board[0][f"{one:,} runs"]))
     for within, colour, marker in ((True, BLUE, "o"), (False, VERMILION, "s")):

@@ -29,7 +29,7 @@ from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.results.result import save
 from epsaudit.running.files import write_whole
 from epsaudit.text import lower, markdown, nearest, percent
-from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.tables import Column
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
@@ -52,7 +52,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     done = list(found.values())
     together = 1.0 - sum(1.0 - result.confidence for result in done)
     write_data(out, rows, seed=seed, confidence=together)
-    write_figure(out / "library-bugs", certified_against_proven(done, together))
+    write_figure(out / "library-bugs", plot_certified_against_proven(done, together))
     caption = (
         "Privacy bugs of released libraries, publicly reported or not, audited: lower bounds on the claim's parameter, "
         f"all of which hold together at {percent(together)} confidence."

@@ -21,7 +21,7 @@ from scipy.stats import kstwo, laplace, norm
 from epsaudit import PureDP, audit_sequentially
 from epsaudit.errors import PowerWarning
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.tools.testing import frozen
+from epsaudit.tools.testing.freezing import freeze
 
 Floats = NDArray[np.float64]
 EPSILON = 1.0
@@ -135,7 +135,7 @@ def fixture(ratio: float, rng: np.random.Generator) -> bool:
 
 def frozen_rule(seed: int) -> Rule:
     """Return the rule of a frozen test that was trained on correct noise, with the default settings."""
-    test = frozen.freeze(Laplace(EPSILON), seed=seed)
+    test = freeze(Laplace(EPSILON), seed=seed)
 
     def rejects(ratio: float, rng: np.random.Generator) -> bool:
         with warnings.catch_warnings():

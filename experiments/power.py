@@ -35,10 +35,10 @@ from epsaudit.tools.reporting.figures import (
     BLUE,
     TWO_COLUMNS,
     VERMILION,
-    blank,
     legend_below,
+    matplotlib_text,
+    new_figure,
     styled,
-    words,
 )
 from epsaudit.tools.reporting.tables import Column
 
@@ -319,7 +319,7 @@ def answer(found: Rows, benchmark: Rows, wrong: dict[str, Any]) -> str:
 def draw_by_runs(found: Rows) -> Figure:
     """Draw the median bound and its quartiles against the number of runs, one panel per mechanism."""
     names = list(dict.fromkeys(row["mechanism"] for row in found))
-    figure = blank(TWO_COLUMNS, 0.6 + 2.0 * -(-len(names) // 2))
+    figure = new_figure(TWO_COLUMNS, 0.6 + 2.0 * -(-len(names) // 2))
     for axes, name in zip(figure.subplots(-(-len(names) // 2), 2).flat, names, strict=True):
         mine = [row for row in found if row["mechanism"] == name]
         runs = [row["runs"] for row in mine]
@@ -333,6 +333,6 @@ def draw_by_runs(found: Rows) -> Figure:
         symbol = SYMBOLS[mine[0]["symbol"]]
         axes.set(xscale="log", xlabel="runs", ylabel=f"{symbol}, certified at {percent(CONFIDENCE)}")
         axes.set_ylim(bottom=0.0)
-        axes.set_title(words(name))
+        axes.set_title(matplotlib_text(name))
     legend_below(figure, 4)
     return figure

@@ -55,7 +55,7 @@ from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, 
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
 from epsaudit.running.files import write_whole
 from epsaudit.text import lower, upper
-from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.tables import Column
 
 Rows = Sequence[dict[str, Any]]
@@ -191,7 +191,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     tried = [] if quick else list(under_substitution())
     facts = {"results": [result.to_dict() for result in results], "statements": said, "utility": utility}
     write_data(out, rows, seed=seed, **facts, errors=errors, leads=leads, substitution=tried)
-    write_figure(out / "claims", certified_against_proven(results, 1.0 - len(results) * 0.001))
+    write_figure(out / "claims", plot_certified_against_proven(results, 1.0 - len(results) * 0.001))
     caption = (
         f"Published claims that do not survive an audit of {trials:,} runs: the claimed, exact and certified value of "
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."

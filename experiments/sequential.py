@@ -29,7 +29,7 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import sequential_path
+from epsaudit.tools.reporting.figures import plot_running_bound
 from epsaudit.tools.reporting.tables import Column
 
 LEVELS = (0.05, 1e-6)
@@ -167,7 +167,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_data(out, rows, seed=seed)
     write_table(out, rows, COLUMNS, "Runs on both datasets that refute wrong claims, beside log(1/alpha) / KL.")
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
-    write_figure(out / "path", sequential_path(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
+    write_figure(out / "path", plot_running_bound(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
     return f"{answer(rows)} {stated_power.measure(out, seed, quick)}"
 
 

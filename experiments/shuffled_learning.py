@@ -38,7 +38,16 @@ from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    legend_below,
+    new_figure,
+    styled,
+)
 from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
@@ -240,7 +249,7 @@ def _from_closed_form(users: int) -> float:
 @styled()
 def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     """Draw the distance and the power against the number of users."""
-    figure = blank(TWO_COLUMNS, 2.9)
+    figure = new_figure(TWO_COLUMNS, 2.9)
     users = [row["users"] for row in rows]
     for axes, what in zip(figure.subplots(1, 2), ("distance", "power"), strict=True):
         # shared coins are for tests only, but appear in the legend of both panels

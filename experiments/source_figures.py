@@ -26,7 +26,16 @@ from epsaudit.experiments.studies import stored_rows, write_data, write_figure, 
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.groups import AsinhCounts
 from epsaudit.running.streams import stream
-from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    legend_below,
+    new_figure,
+    styled,
+)
 from epsaudit.tools.reporting.tables import Column
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -105,7 +114,7 @@ def draw_certified(axes: Axes, rows: Rows, place: str) -> None:
 @styled()
 def pure_to_renyi_figure(rows: Rows) -> Figure:
     """Draw Renyi divergences of 1-DP mechanisms by order: the tight bound and two simple ones."""
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     rho = pure_to_zcdp(1.0)
     tight = [pure_to_renyi(1.0, order) for order in ORDER_CURVE]
@@ -123,7 +132,7 @@ def pure_to_renyi_figure(rows: Rows) -> Figure:
 @styled()
 def pure_to_zcdp_figure(rows: Rows) -> Figure:
     """Draw the smallest rho that epsilon-DP implies, by epsilon: the tight bound and two simple ones."""
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     tight = [pure_to_zcdp(epsilon) for epsilon in EPSILON_CURVE]
     axes.plot(EPSILON_CURVE, tight, color="black", label="tight: ε tanh(ε/2)")
@@ -139,7 +148,7 @@ def pure_to_zcdp_figure(rows: Rows) -> Figure:
 def maximum_figure(rows: Rows) -> Figure:
     """Draw the loss of every answer to the maximum of 32 records that follow Binomial(5, 1/2)."""
     answers, losses = [row["y"] for row in rows], [row["loss"] for row in rows]
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     axes.step(answers, losses, where="post", color=BLUE, label="loss: records to remove")
     axes.plot(answers, losses, "o", color=BLUE, markersize=3)
@@ -152,7 +161,7 @@ def maximum_figure(rows: Rows) -> Figure:
 @styled()
 def algorithm_1_figure(rows: Rows, seed: int, draws: int) -> Figure:
     """Draw the histogram of Algorithm 1 with its best normal fit, and the privacy loss of a group by its size."""
-    figure = blank(TWO_COLUMNS)
+    figure = new_figure(TWO_COLUMNS)
     left, right = figure.subplots(1, 2)
     outputs = MECHANISM((SIZE,)).sample(draws, stream(seed, "training")).ravel()
     mean, deviation = float(outputs.mean()), float(outputs.std())
@@ -191,7 +200,7 @@ RATIOS = {
 @styled()
 def ratio_figure(rows: Rows) -> Figure:
     """Draw mean absolute errors of private ratios by the ratio, the number of records, and the share of the budget."""
-    figure = blank(TWO_COLUMNS, 2.8)
+    figure = new_figure(TWO_COLUMNS, 2.8)
     panels = figure.subplots(1, 3, sharey=True)
     sweeps = {
         "error-by-ratio": ("ratio a/b, b = 2,000", lambda row: row["ones"] / row["records"], "linear"),
@@ -216,7 +225,7 @@ def ratio_figure(rows: Rows) -> Figure:
 @styled()
 def composition_figure(rows: Rows) -> Figure:
     """Draw epsilon of k copies of a 0.1-DP mechanism: proven bounds, the exact value, and certified bounds."""
-    figure = blank(TWO_COLUMNS, 2.6)
+    figure = new_figure(TWO_COLUMNS, 2.6)
     panels = figure.subplots(1, 2, sharey=True)
     bounds = {
         "basic": ("basic", PURPLE, ":"),
@@ -241,7 +250,7 @@ def composition_figure(rows: Rows) -> Figure:
 @styled()
 def one_run_figure(rows: Rows) -> Figure:
     """Draw the share of epsilon that one run with m canaries certifies, beside m runs with one canary each."""
-    figure = blank(TWO_COLUMNS, 2.6)
+    figure = new_figure(TWO_COLUMNS, 2.6)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, ("randomised response", "Gaussian noise"), strict=True):
         swept = [row for row in rows if row["part"] == "by canaries" and row["mechanism"] == name]
@@ -267,7 +276,7 @@ def dimension_figure(rows: Rows) -> Figure:
     Lines of slope 1 and 1.5 stand beside the curve.
     """
     d, least = (np.array([row[name] for row in rows], float) for name in ("d", "least n"))
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     axes.plot(d, least, "-o", color=BLUE, markersize=3, label="by the theorem")
     axes.plot(d, least[-1] * d / d[-1], color="black", linestyle=":", label="proportional to d")

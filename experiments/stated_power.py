@@ -27,7 +27,7 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, Sph
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, legend_below, new_figure, styled
 from epsaudit.tools.reporting.tables import Column
 
 RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
@@ -186,7 +186,7 @@ def most_rejected(rows: Sequence[dict[str, Any]]) -> float | None:
 def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
     """Draw the measured shares with their 95 % intervals, beside the stated ones."""
     names = list(dict.fromkeys(row["name"] for row in rows))
-    figure = blank(TWO_COLUMNS, 1.3 + 0.25 * len(names))
+    figure = new_figure(TWO_COLUMNS, 1.3 + 0.25 * len(names))
     axes = figure.add_subplot()
     for share, colour, marker, shift in zip(SHARES, (BLUE, VERMILION), ("o", "s"), (-0.15, 0.15), strict=True):
         axes.axvline(share, color=colour, linewidth=0.8, linestyle="--")

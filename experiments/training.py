@@ -351,7 +351,7 @@ def is_refuted(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int
 @figures.styled()
 def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
     """Draw certified against accounted epsilon by canary and threat model, and by the number of canaries."""
-    figure = figures.blank(figures.TWO_COLUMNS, 3.4)
+    figure = figures.new_figure(figures.TWO_COLUMNS, 3.4)
     left, right = figure.subplots(1, 2)
     lines = (
         (MANY, "Dirac gradient", "all iterates"),

@@ -75,7 +75,7 @@ class Drift:
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT`, one for every result in both files."""
+        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT_COLUMNS`, one for every result in both files."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []

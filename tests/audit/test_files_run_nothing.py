@@ -16,7 +16,7 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.data.neighbours import RELATION_NOTE
 from epsaudit.results.result import AuditResult
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.reproducer import Function, Reproducer
+from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
 from epsaudit.witnesses.events import Interval, Region, Witness
@@ -199,7 +199,7 @@ def test_no_field_of_an_event_becomes_code(stored, feature):
         return
     try:
         script = Reproducer(
-            AuditResult.from_dict(changed), DatasetPair([1], [1, 1]), Function("marked.py:count", source=MARK)
+            AuditResult.from_dict(changed), DatasetPair([1], [1, 1]), AuditedFunction("marked.py:count", source=MARK)
         ).script()
     except AuditError:
         return
@@ -225,15 +225,15 @@ def test_a_text_in_place_of_a_number_is_no_feature(field):
 def test_a_note_ends_no_comment(stored):
     note = f"{RELATION_NOTE}add-remove\nopen('ran', 'w').write('by a note')"
     result = AuditResult.from_dict({**stored, "notes": [note]})
-    script = Reproducer(result, DatasetPair([1], [1, 1]), Function("marked.py:count", source=MARK)).script()
+    script = Reproducer(result, DatasetPair([1], [1, 1]), AuditedFunction("marked.py:count", source=MARK)).script()
     assert "by a note" in script
     assert not any(line.startswith("open(") for line in script.splitlines())
 
 
 @pytest.mark.parametrize("where", ["parameters", "takes"])
 def test_the_name_of_a_parameter_is_a_name(where):
-    with pytest.raises(AuditError, match="is no name of a parameter"):
-        Function("marked.py:count", **{where: {"rng=1, **{}": "rng"}})
+    with pytest.raises(AuditError, match="it is not an identifier"):
+        AuditedFunction("marked.py:count", **{where: {"rng=1, **{}": "rng"}})
 
 
 def test_the_honest_file_verifies(stored):
