@@ -35,7 +35,6 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/installed
-	@mkdir -p build/types && ln -sfn ../../audit build/types/epsaudit
 	$(BIN)/mypy
 
 docs: $(VENV)/installed

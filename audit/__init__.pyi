@@ -7,8 +7,8 @@ from .claims.definitions import ZCDP, ApproxDP, ApproxZCDP, Claim, GaussianDP, P
 from .data.neighbours import AddRemove, DatasetPair, MaxChange, Substitution
 from .errors import AuditError, PowerWarning
 from .results.result import AuditResult
-from .running.external import command
 from .running.functions import black_box, vectorized
+from .running.programs import command
 from .running.protocols import Mechanism, OutputDistribution
 from .tools.tracing import Trace, trace
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from epsaudit.tools.cli.main import main
+from epsaudit.tools.start import main
 
 sys.exit(main())

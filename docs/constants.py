@@ -1,7 +1,7 @@
-"""List the numeric constants of audit/ with the reason that the code gives for each: docs/reference/constants.md.
+"""Create the page docs/reference/constants.md, which lists the numeric constants of audit/ and their reasons.
 
-Reads the sources, so that the page cannot differ from the code. A reason is a string right after the assignment, a
-comment at the end of its line, or comment lines right above it.
+The page is created from the source code, so it always agrees with the code. The reason for a constant is the string
+directly after its assignment, the comment at the end of its line, or the comment lines directly above it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NUMERIC_CALLS = {"geomspace", "linspace", "arange", "logspace", "array", "float"
 
 @dataclass(frozen=True)
 class Constant:
-    """One assignment at the top of a module."""
+    """An assignment of one or more numeric constants at the top level of a module."""
 
     module: str
     line: int
@@ -29,14 +29,14 @@ class Constant:
 
 
 def constants(sources: Path = SOURCES) -> Iterator[Constant]:
-    """Yield the constants whose value is made of numbers, in the order of modules and lines."""
+    """Yield all numeric constants below the folder `sources`, sorted by module and line."""
     for path in sorted(sources.rglob("*.py")):
         module = ".".join(("epsaudit", *path.relative_to(sources).with_suffix("").parts)).removesuffix(".__init__")
         yield from constants_of(path.read_text(encoding="utf-8"), module)
 
 
 def constants_of(source: str, module: str) -> Iterator[Constant]:
-    """Yield the constants of one module.
+    """Yield the numeric constants of one module, given its source code and its name.
 
     >>> [(c.names, c.value, c.reason) for c in constants_of("MOST = 3  # there are no more", "m")]
     [(('MOST',), '3', 'there are no more')]
@@ -56,7 +56,7 @@ def constants_of(source: str, module: str) -> Iterator[Constant]:
 
 
 def page() -> str:
-    """Return the page in Markdown."""
+    """Return the whole page as Markdown text."""
     rows = []
     for module, group in _by_module(constants()):
         rows += ["", f"## `{module}`", "", "| constant | value | reason |", "|---|---|---|"]
@@ -68,22 +68,21 @@ def page() -> str:
 
 _HEAD = """# Constants
 
-This page lists every numeric constant of the audits, with the reason that the source code gives for its value. The
-page is generated from the sources by `docs/constants.py`, and a test fails for a constant without a reason. The
-constants decide how much an audit finds, how fast, and at what cost. No value of a constant can make a bound invalid,
-unless the reason says so.
+This page lists every numeric constant that tunes an audit, with the reason that the source code gives for its value.
+`docs/constants.py` creates the page from the source code, and a test fails if a constant has no reason. The constants
+determine how much an audit detects, how fast it is, and what it costs. No constant can make a bound invalid, unless its
+reason says so.
 
-The reasons of constants of the search for events, in `epsaudit.search` and `epsaudit.audits.fixed`, begin with a
-tag:
+In the search for events (`epsaudit.search` and `epsaudit.audits.fixed`), each reason begins with a tag:
 
 - [formula]: the value follows from a formula.
-- [measured]: the value was chosen by the stated measurement.
-- [time], [memory]: the value limits the time or the memory. Beyond this limit the search examines less, so a bound may
-  be lower.
-- [chosen]: the value was chosen by judgement.
+- [measured]: the value was set by a measurement, which the reason describes.
+- [time] and [memory]: the value limits the time or the memory that an audit needs. Beyond this limit an audit examines
+  less, and its bound may be lower.
+- [chosen]: the value was set by judgement.
 
-The word "share" in these reasons means the following ratio, on rows of the public benchmark: the bound that the chosen
-event is expected to certify, divided by the bound of an oracle that knows the best event."""
+A 'share' is the ratio of two bounds on rows of the public benchmark: the bound that the chosen event is expected to
+certify, divided by the bound of an oracle."""
 
 
 def _by_module(found: Iterator[Constant]) -> Iterator[tuple[str, list[Constant]]]:
@@ -102,7 +101,7 @@ def _names(target: ast.expr) -> list[str]:
 
 
 def _is_number(value: ast.expr) -> bool:
-    """Whether the value is made of numbers: literals, arithmetic, tuples, mappings to numbers, numpy's grids."""
+    """Return whether an expression is numeric: a literal, arithmetic, a tuple, a mapping to numbers, or a grid."""
     match value:
         case ast.Constant(value=number):
             return isinstance(number, int | float) and not isinstance(number, bool)
@@ -120,7 +119,11 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def _reason(statement: ast.stmt, following: ast.stmt | None, lines: list[str]) -> str:
-    """Return the string after the statement, the comment on its last line or those above it; '' where there is none."""
+    """Return the reason for a constant.
+
+    This is the string in the following statement, or else the comment on the last line of the assignment, or else the
+    comment lines directly above the assignment. If there is none of these, the result is an empty string.
+    """
     if (
         isinstance(following, ast.Expr)
         and isinstance(following.value, ast.Constant)

@@ -1,1 +1,1 @@
-"""Studies that run the harness: what each runs, what it draws, what its source says it should show."""
+"""Studies that run epsaudit: each module says what it measures and what the study's source claims about the result."""

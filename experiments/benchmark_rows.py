@@ -1,7 +1,8 @@
 """The rows of the public benchmark: mechanism, pair, and the best bounds that others have published for it.
 
-Parameters and published bounds: Bichsel, Steffen, Bogunovic and Vechev (2021), "DP-Sniper", about 4.3e8 runs a pair at
-90 % confidence, and Ding, Wang, Wang, Zhang and Kifer (2018), "StatDP", as measured there. Claimed epsilon: 0.1.
+Parameters and published bounds are those of Bichsel, Steffen, Bogunovic and Vechev (2021), "DP-Sniper", with about
+4.3e8 runs for each pair at 90 % confidence, and of Ding, Wang, Wang, Zhang and Kifer (2018), "StatDP", as measured in
+the same paper. The claimed epsilon is 0.1. The rows stand in a module of their own because several studies use them.
 """
 
 from __future__ import annotations
@@ -32,23 +33,23 @@ FLAT_SPREAD = ((1,) * 10, (2,) * 5 + (0,) * 5)
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table.
+    """One row of the benchmark's table.
 
     Attributes
     ----------
     name : str
-        As in the benchmark.
+        Name of the mechanism in the benchmark.
     mechanism : Mechanism
-        With the benchmark's parameters.
+        The mechanism with the benchmark's parameters.
     pair : DatasetPair
-        The benchmark's pair.
+        The benchmark's pair of datasets.
     exact : float
-        Largest loss on the pair; infinite where an outcome has one side only or the loss has no end; NaN where only
-        the mechanism's supremum is known.
+        Largest privacy loss on the pair. It is infinite if an outcome is possible on one dataset only or if the loss is
+        unbounded, and NaN if only the mechanism's supremum over all pairs is known.
     sniper, statdp : float
-        The published bounds; NaN for none.
+        The bounds published for DP-Sniper and StatDP; NaN if there is none.
     broken : bool
-        Whether epsilon in truth exceeds the mechanism's claim.
+        Whether the true epsilon exceeds the mechanism's claim.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Row:
 
 
 def rows(epsilon: float = EPSILON) -> list[Row]:
-    """List all twenty, at the benchmark's epsilon or another one.
+    """Return all twenty rows, at the benchmark's epsilon or at another one.
 
     Examples
     --------

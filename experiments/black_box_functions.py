@@ -1,8 +1,9 @@
-"""The black boxes of the study: each hides a bit in outputs that are noise of their own but for it.
+"""The black boxes of the study: each hides one bit in an output that is otherwise independent noise.
 
-A box is a function of an array of bits that returns as many outputs, beside the expert's event, which says of one
-output whether its bit is set. The bit is set with another probability on either dataset, so that the loss is exact: an
-output tells what its bit does.
+A box is a function that takes an array of bits and returns one output per bit, together with the expert's event, which
+tells from an output whether its bit was set. The probability that the bit is set differs between the two datasets, and
+the rest of the output does not depend on the dataset. The privacy loss of a box is therefore known exactly: it is the
+loss of the bit. The boxes stand apart from the study of black boxes, because the league uses some of them as well.
 """
 
 from __future__ import annotations
@@ -27,27 +28,28 @@ from scipy.stats import norm
 Bits = NDArray[np.bool_]
 Rng = np.random.Generator
 EVEN = (0.25, 0.75)
-"""Probabilities of the bit on the two datasets: an epsilon of log 3."""
+"""Probabilities of the bit on the two datasets; they give an epsilon of log 3."""
 SOUND = (1.0 / (1.0 + math.exp(0.3)), 1.0 / (1.0 + math.exp(-0.3)))
-"""An epsilon of 0.3 exactly, which is what is claimed."""
+"""Probabilities of the bit on the two datasets that give an epsilon of exactly 0.3, which is the claim."""
 
 
 @dataclass(frozen=True)
 class Box:
-    """A black box.
+    """A black box whose outputs hide one bit, with the event that an expert would use to read it.
 
     Attributes
     ----------
     name, kind : str
-        What leaks, and in which kind of output.
+        What leaks, and the kind of output that it leaks through.
     rates : tuple of two floats
-        Probability of the expert's event on either dataset, exactly.
+        Exact probabilities of the expert's event on the two datasets.
     hide : callable
-        ``hide(bits, rng) -> outputs``, as many as bits.
+        ``hide(bits, rng) -> outputs`` returns one output per bit.
     event : callable
-        The expert's event: whether one output belongs to it.
+        The expert's event: a function that returns whether an output belongs to the event.
     bits : tuple of two floats, optional
-        Probability of the bit on either dataset, where the event does not read it off without error.
+        Probabilities of the bit on the two datasets, if the event does not determine the bit without error. By default
+        they equal ``rates``.
     """
 
     name: str
@@ -59,26 +61,26 @@ class Box:
 
     @property
     def leaks(self) -> bool:
-        """Whether the loss is above the claim."""
+        """Whether the privacy loss exceeds the claim."""
         return not self.name.startswith("sound: ")
 
     def draw(self, data: int, size: int, rng: Rng) -> Any:
-        """Return ``size`` outputs on dataset 0 or 1."""
+        """Return ``size`` outputs on dataset 0 or on dataset 1."""
         return self.hide(rng.random(size) < (self.bits or self.rates)[data], rng)
 
     def sound(self) -> Box:
-        """Return the box with a bit that is as private as claimed."""
+        """Return a copy of the box whose bit is exactly as private as claimed."""
         return dataclasses.replace(self, name=f"sound: {self.name}", rates=SOUND)
 
 
 BOXES: dict[str, Box] = {}
-"""All of them by name."""
+"""All boxes by name."""
 
 
 def box(
     name: str, kind: str, event: Callable[[Any], bool], rates: tuple[float, float] = EVEN, **more: Any
 ) -> Callable[[Callable[[Bits, Rng], Any]], Box]:
-    """Decorate what hides a bit."""
+    """Register the decorated function, which hides bits in outputs, as a box."""
 
     def add(hide: Callable[[Bits, Rng], Any]) -> Box:
         BOXES[name] = Box(name, kind, rates, hide, event, **more)
@@ -88,22 +90,22 @@ def box(
 
 
 def parity(bits: Bits, rng: Rng, most: int = 10**6) -> list[int]:
-    """Whole numbers below ``most`` that are odd where the bit is set."""
+    """Return whole numbers below ``most`` that are odd if the bit is set and even if it is not."""
     return (2 * rng.integers(0, most // 2, len(bits)) + bits).tolist()  # type: ignore[no-any-return]
 
 
 def letters(size: int, length: int, rng: Rng, alphabet: str = "abcdefghijklmnopqrstuvwxyz") -> list[str]:
-    """Random words."""
+    """Return ``size`` random words of ``length`` characters."""
     codes = np.frombuffer(alphabet.encode(), np.uint8)[rng.integers(0, len(alphabet), (size, length))]
     return codes.view(f"S{length}").ravel().astype(str).tolist()  # type: ignore[no-any-return]
 
 
 def orders(size: int, items: int, rng: Rng) -> NDArray[np.int64]:
-    """Random permutations."""
+    """Return random permutations of ``items`` items, shape (size, items)."""
     return rng.permuted(np.broadcast_to(np.arange(items), (size, items)), axis=1)
 
 
-# Text
+# Boxes whose outputs are text
 
 
 @box("parity in a CSV line", "text", lambda y: int(y.split(",")[2]) % 2 == 1)
@@ -151,18 +153,18 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 @box("17th character of a token", "text", lambda y: y[16] in "02468ace")
 def _(bits: Bits, rng: Rng) -> list[str]:
     tokens = letters(len(bits), 32, rng, "0123456789abcdef")
-    told = zip(
+    rows = zip(
         tokens, letters(len(bits), 1, rng, "02468ace"), letters(len(bits), 1, rng, "13579bdf"), bits, strict=True
     )
-    return [f"{token[:16]}{even if bit else odd}{token[17:]}" for token, even, odd, bit in told]
+    return [f"{token[:16]}{even if bit else odd}{token[17:]}" for token, even, odd, bit in rows]
 
 
 @box("third character from the end", "text", lambda y: y[-3] < "n")
 def _(bits: Bits, rng: Rng) -> list[str]:
     words, lengths = letters(len(bits), 20, rng), rng.integers(5, 18, len(bits)).tolist()
     ends = (letters(len(bits), 1, rng, half) for half in ("abcdefghijklm", "nopqrstuvwxyz"))
-    told = zip(words, lengths, *ends, bits, strict=True)
-    return [f"{word[:length]}{low if bit else high}{word[-2:]}" for word, length, low, high, bit in told]
+    rows = zip(words, lengths, *ends, bits, strict=True)
+    return [f"{word[:length]}{low if bit else high}{word[-2:]}" for word, length, low, high, bit in rows]
 
 
 @box("class of characters", "text", lambda y: any(one.isdigit() for one in y))
@@ -183,7 +185,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 @box("repeated pair of letters", "text", lambda y: re.search(r"([a-z]{2})\1", y) is not None)
 def _(bits: Bits, rng: Rng) -> list[str]:
     alphabet = np.array(list("abcdefghijklmnopqrstuvwxyz"))
-    words, pieces = (alphabet[orders(len(bits), 13, rng) + start] for start in (13, 0))  # no letter twice
+    words, pieces = (alphabet[orders(len(bits), 13, rng) + start] for start in (13, 0))  # no letter occurs twice
     rows = zip(words.tolist(), pieces.tolist(), rng.integers(2, 10, len(bits)).tolist(), bits, strict=True)
     return [
         "".join([*word[:at], *piece[:2], *(piece[:2] if bit else piece[2:4]), *word[at:]])
@@ -209,7 +211,10 @@ HEX = "0123456789abcdef"
 
 
 def phrases(size: int, rng: Rng, least: int, most: int, words: Sequence[str] = NAMES) -> list[str]:
-    """Random words with spaces between them, of a random number, below ``most``."""
+    """Return texts of random words, separated by spaces.
+
+    The number of words of each text is at least ``least`` and below ``most``.
+    """
     numbers = rng.integers(least, most, size)
     drawn = np.split(rng.integers(0, len(words), numbers.sum()), np.cumsum(numbers)[:-1])
     return [" ".join(map(words.__getitem__, places)) for places in drawn]
@@ -224,7 +229,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
 @box("token between free text in a CSV line", "text", lambda y: y.split(",")[1][16] in HEX[::2])
 def _(bits: Bits, rng: Rng) -> list[str]:
     texts = (phrases(len(bits), rng, 1, 12) for _ in range(2))
-    told = zip(
+    rows = zip(
         *texts,
         letters(len(bits), 32, rng, HEX),
         letters(len(bits), 1, rng, HEX[::2]),
@@ -232,7 +237,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
         bits,
         strict=True,
     )
-    return [f"{a},{token[:16]}{even if bit else odd}{token[17:]},{b}" for a, b, token, even, odd, bit in told]
+    return [f"{a},{token[:16]}{even if bit else odd}{token[17:]},{b}" for a, b, token, even, odd, bit in rows]
 
 
 @box("value behind a name, in any order", "text", lambda y: int(y.split("took=")[1].split()[0]) % 2 == 1)
@@ -267,7 +272,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
     return [f"{text[:at]}{text[:12]}{text[at:48]}" if bit else text for text, at, bit in rows]
 
 
-# Tuples and records with many different values
+# Boxes whose outputs are tuples and records with many different values
 
 
 @box("parity inside a key", "record", lambda y: int(y[1][4:]) % 2 == 1)
@@ -374,11 +379,14 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
     return [[{"name": name, "n": n} for name, n in zip(names, row, strict=True)] for row in rows.tolist()]
 
 
-# Rankings
+# Boxes whose outputs are rankings
 
 
 def swapped(rows: NDArray[np.int64], first: int, second: int, before: Bits) -> NDArray[np.int64]:
-    """Exchange two items where the first is not before the second, or the other way round."""
+    """Exchange two items in each row where their order is wrong, and return the rows.
+
+    The order is right if the first item stands before the second exactly where ``before`` is true.
+    """
     at, other = (rows == first).argmax(axis=1), (rows == second).argmax(axis=1)
     wrong = np.flatnonzero((at < other) != before)
     rows[wrong, at[wrong]], rows[wrong, other[wrong]] = second, first
@@ -425,11 +433,11 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
     return [tuple([NAMES[item] for item in row]) for row in rows.tolist()]
 
 
-# Arrays and images
+# Boxes whose outputs are arrays and images
 
 SHIFT = 1.5
 SHIFTED = (float(norm.sf(SHIFT / 2)), float(norm.cdf(SHIFT / 2)))
-"""A normal number above half the shift, without it and with it."""
+"""Probability that a normal number exceeds half of the shift, without the shift and with it."""
 CERTAIN = (0.0, 1.0)
 
 
@@ -518,12 +526,13 @@ BASES = np.random.default_rng(20).standard_normal((64, 20_000)).astype(np.float3
 
 @box("weight of 20,000", "array", lambda y: y[12345] > 0)
 def _(bits: Bits, rng: Rng) -> Any:
-    rows = BASES[rng.integers(0, 64, len(bits))] + rng.random((len(bits), 1), np.float32)  # few draws, for speed
+    # drawn from few random numbers, for speed
+    rows = BASES[rng.integers(0, 64, len(bits))] + rng.random((len(bits), 1), np.float32)
     rows[:, 12345] = np.where(bits, 1, -1) * rng.random(len(bits))
     return rows
 
 
-# Rare combinations
+# Boxes whose leak is a rare combination of values
 
 
 @box("no noise once in 2,000 runs", "rare", lambda y: y == 42.0, (0.0, 1 / 2000))
@@ -532,7 +541,7 @@ def _(bits: Bits, rng: Rng) -> Any:
 
 
 def pair_of_hundreds(bits: Bits, rng: Rng) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Two numbers below 100 that are 17 and 61 at once where the bit is set, and never else."""
+    """Return two numbers below 100 for each bit. They are 17 and 61 if the bit is set, and never both otherwise."""
     first, second = rng.integers(0, 100, (2, len(bits)))
     second = np.where((first == 17) & (second == 61), 62, second)
     return np.where(bits, 17, first), np.where(bits, 61, second)
@@ -574,7 +583,7 @@ def _(bits: Bits, rng: Rng) -> list[str]:
     return [json.dumps({"alpha": noise, **({"beta": 1} if bit else {})}) for noise, bit in rows]
 
 
-# Other types
+# Boxes whose outputs are of other types
 
 
 @box("frame whose rows have names", "type", lambda y: int(y.loc["d", "n"]) % 2 == 1)
@@ -611,7 +620,7 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
 
 @dataclass
 class Release:
-    """What a real system returns."""
+    """A dataclass such as a real system may return."""
 
     count: float
     key: str
@@ -626,7 +635,7 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
 
 
 class Named(NamedTuple):
-    """A tuple with names."""
+    """A named tuple of arrays."""
 
     weights: NDArray[np.float64]
     bias: NDArray[np.float64]
@@ -640,7 +649,7 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
 
 
 class Tensor:
-    """An object that is an array to numpy alone, as tensors of other libraries are."""
+    """An object that can be converted to an array only by numpy, as tensors of other libraries can."""
 
     def __init__(self, numbers: NDArray[np.float64]) -> None:
         self._numbers = numbers
@@ -657,13 +666,13 @@ def _(bits: Bits, rng: Rng) -> list[Any]:
 
 
 class Model:
-    """An object that says itself what it holds, as those of pydantic do."""
+    """An object that reports its own fields, as models of pydantic do."""
 
     def __init__(self, **fields: Any) -> None:
         self._fields = fields
 
     def model_dump(self) -> dict[str, Any]:
-        """Return the fields."""
+        """Return the fields of the model."""
         return dict(self._fields)
 
 

@@ -1,9 +1,9 @@
 """Leaks in text, records, rankings, images and rare combinations, beside what an expert's event certifies.
 
-Each hides a bit in an otherwise noisy output, and an expert's event reads it off again: what it certifies is exact, for
-the chances of the bit are known and all else is noise of its own. A leaky box is to be refuted wherever 0.8 of the
-bound of that event would refute; a sound one has a bit that is exactly as private as claimed, and is refuted with the
-error probability at most.
+Each black box hides a bit in an otherwise noisy output, and an expert's event reads the bit from the output. The bound
+that this event certifies is known exactly, because the probabilities of the bit are known and the rest of the output is
+independent noise. A leaky box has to be refuted whenever 0.8 of the expert's bound would refute it. A sound box has a
+bit that is exactly as private as claimed, and is refuted at most with the stated error probability.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, legend_below, new_figure, styled
 from epsaudit.tools.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RUNS, RUNS_OF = 50_000, {"rare": 1_000_000, "weight of 20,000": 10_000}
-"""Of a box, whose expert certifies more than three times the claim then; of a rare combination: with 60,000 runs for
-training a cell of two fields that is empty on one side and has three in 10,000 on the other is not told from chance in
-10,000 cells, and no such box was refuted; and where outputs take long to draw."""
+"""Number of runs by default, and for boxes of some kinds or names. With the default number, the expert's bound exceeds
+three times the claim. Rare combinations need more runs: with 60,000 training runs, a cell of two fields that is empty
+on one side and has probability 3e-4 on the other cannot be told from chance among 10,000 cells, and no such box was
+refuted. The box with 20,000 weights gets fewer runs because its outputs take long to draw."""
 CONFIDENCE = 0.95
 SOUND_CONFIDENCE = 1.0 - 0.001 / 20
-"""Of each of twenty sound boxes: with probability 99.9 % none of them is refuted."""
+"""Confidence of the audit of each of the twenty sound boxes. With probability 99.9 % none of them is refuted."""
 CLAIM = PureDP(0.3)
 SHARE = 0.8
-"""Share of the expert's bound at which a box has to be refuted."""
+"""A box has to be refuted if this share of the expert's bound exceeds the claim."""
 COLUMNS = (
     Column("name", "black box"),
     Column("kind", "output"),
@@ -48,7 +49,7 @@ SECONDS = Column("seconds", "processor seconds", "number")
 
 
 def runs_of(box: Box) -> int:
-    """How many runs a box is audited with."""
+    """Return the number of runs with which a box is audited."""
     return RUNS_OF.get(box.name, RUNS_OF.get(box.kind, RUNS))
 
 
@@ -66,7 +67,7 @@ def expert_bound(box: Box, runs: int, confidence: float = CONFIDENCE) -> float:
 
 
 def measure(box: Box, runs: int, seed: int) -> dict[str, Any]:
-    """Audit a box and compare with its expert."""
+    """Audit a box, and compare the certified bound with the expert's."""
     mechanism = vectorized(box.draw, claim=CLAIM, name=box.name)
     confidence = CONFIDENCE if box.leaks else SOUND_CONFIDENCE
     oracle, started = expert_bound(box, runs, confidence), time.process_time()
@@ -90,19 +91,25 @@ def measure(box: Box, runs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _measured(job: tuple[str, int, int]) -> dict[str, Any]:
-    """The same in a process that has the boxes by name: their functions are no files' own."""
+def _measure_by_name(job: tuple[str, int, int]) -> dict[str, Any]:
+    """Measure the box with the given name.
+
+    Worker processes look boxes up by name, since their functions cannot be pickled.
+    """
     return measure(BOXES[job[0]], *job[1:])
 
 
-def wrong(row: dict[str, Any]) -> bool:
-    """Whether a sound box was refuted, or a leaky one not although 0.8 of the expert's bound would refute it.
+def is_wrong(row: dict[str, Any]) -> bool:
+    """Return whether the verdict on a box is wrong.
+
+    The verdict is wrong if a sound box is refuted, or if a leaky box is not refuted although 0.8 of the expert's bound
+    exceeds the claim.
 
     Examples
     --------
-    >>> wrong({"leaks": True, "oracle": 1.0, "verdict": "consistent"})
+    >>> is_wrong({"leaks": True, "oracle": 1.0, "verdict": "consistent"})
     True
-    >>> wrong({"leaks": True, "oracle": 0.31, "verdict": "consistent"})
+    >>> is_wrong({"leaks": True, "oracle": 0.31, "verdict": "consistent"})
     False
     """
     if not row["leaks"]:
@@ -111,13 +118,16 @@ def wrong(row: dict[str, Any]) -> bool:
 
 
 def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, only: Sequence[str] = ()) -> str:
-    """Audit every box, print the table, and write data, table and figure into ``out``; times go to timings.json."""
+    """Audit every box, print the table, and write data, table and figure into ``out``.
+
+    Times are written to timings.json.
+    """
     if quick:
         runs, only = 20_000, ("parity in a CSV line", "microsecond", "pixel of an image", "sound: microsecond")
     chosen = [box for box in BOXES.values() if not only or box.name in only]
     asked = [runs or runs_of(box) for box in chosen]
     jobs = [(box.name, one, seed) for box, one in zip(chosen, asked, strict=True)]
-    found = on_all_cores(_measured, jobs, cost=lambda job: (job[0] in RUNS_OF, job[1]))
+    found = on_all_cores(_measure_by_name, jobs, cost=lambda job: (job[0] in RUNS_OF, job[1]))
     print_table(found, (*COLUMNS, SECONDS), "Black boxes")
     folder = Path(out)
     times = {row["name"]: row.pop("seconds") for row in found}
@@ -128,16 +138,16 @@ def main(out: str | Path, seed: int = 0, quick: bool = False, runs: int = 0, onl
         f"Black boxes audited against epsilon {CLAIM.parameter}, beside the bounds that an expert's event certifies."
     )
     write_table(folder, found, COLUMNS, caption)
-    if any(map(wrong, found)):
+    if any(map(is_wrong, found)):
         raise AuditError(answer(found))
     return answer(found)
 
 
 @styled()
 def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
-    """Draw certified bounds as shares of the expert's, a point a box, by the kind of output."""
+    """Draw the certified bounds as shares of the expert's bound, one point per box, grouped by kind of output."""
     kinds = list(dict.fromkeys(row["kind"] for row in found))
-    figure = blank(ONE_COLUMN, 3.0)
+    figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     for leaks, below, colour, marker in ((True, 0.0, BLUE, "o"), (False, 0.4, VERMILION, "s")):
         for place, kind in enumerate(kinds):
@@ -160,12 +170,12 @@ def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
 
 
 def answer(found: Sequence[dict[str, Any]]) -> str:
-    """Count what was refuted, and name what was missed."""
+    """Return a sentence that counts the refuted boxes and names the leaky boxes that were missed."""
     leaky, sound = ([row for row in found if row["leaks"] is which] for which in (True, False))
     due = [row for row in leaky if row["oracle"] * SHARE > CLAIM.parameter]
-    missed = [row["name"] for row in due if wrong(row)]
-    refuted = sum(map(wrong, sound))
-    shares = [min(row["bound"] / row["oracle"], math.inf) for row in due if not wrong(row)]
+    missed = [row["name"] for row in due if is_wrong(row)]
+    refuted = sum(map(is_wrong, sound))
+    shares = [min(row["bound"] / row["oracle"], math.inf) for row in due if not is_wrong(row)]
     return (
         f"Of {len(due)} leaky black boxes {len(due) - len(missed)} are refuted"
         f"{f', with a median share of {np.median(shares):.2f} of an expert bound' if shares else ''}; "

@@ -1,19 +1,20 @@
-"""1 to 128 copies of a mechanism: every bound, the exact value, and audits of all outputs at once.
+"""Composition of 1 to 128 copies of a mechanism: all bounds, the exact value, and audits of all outputs together.
 
-The source (differentialprivacy.org, 'Composition basics') proves basic and advanced composition, says that basic is
-optimal for pure DP, and that neither dominates: basic wins for few copies. The study expects, at delta = 1e-6:
+The source (differentialprivacy.org, 'Composition basics') proves basic and advanced composition. It says that basic
+composition is optimal for pure DP, and that neither bound is always the better one: basic composition is better for few
+copies. The study expects, at delta = 1e-6:
 
-1. exact <= numeric (dp-accounting's privacy loss distributions) <= zCDP <= advanced, numeric <= basic, and numeric
-   within a relative 1e-3 of exact (both are computed, so that 'at most' holds to a relative 1e-9).
-2. A loss as great as the basic bound, which Laplace noise attains with probability 2^-k: no audit of the pure claim
-   sees it for many copies, though the bound is optimal.
-3. Certified bounds below the exact ones, all together at 95 % confidence, from black-box witnesses ('auto') close to
-   those of the oracle, which is told the likelihood ratio of all 128 outputs. They are furthest apart for two copies of
-   Laplace noise, whose likelihood ratio is no function of the sum, nor of any other number that the families compute:
-   with 500,000 runs six seeds certified 0.135 to 0.174, and the oracle 0.171, each by an event of its own. The README
-   of its results says what the stored audit's event was.
+1. exact <= numeric (dp-accounting's privacy loss distributions) <= zCDP <= advanced; numeric <= basic; and numeric
+   within a relative 1e-3 of exact. All values are computed in floating point, so that '<=' holds up to a relative 1e-9.
+2. Laplace noise attains a loss as large as the basic bound with probability 2^-k. No audit of the pure claim observes
+   such a loss for many copies, although the bound is optimal.
+3. The certified bounds are below the exact values, with 95 % joint confidence. Black-box witnesses ('auto') certify
+   nearly as much as the oracle, which knows the likelihood ratio of all 128 outputs. The largest difference is that for
+   two copies of Laplace noise, whose likelihood ratio is not a function of the sum or of any other feature that the
+   witness families compute. With 500,000 runs, six seeds certified 0.135 to 0.174 where the oracle certified 0.171,
+   each seed with another event. The README of the stored results shows the event of the stored audit.
 
-Exact values of randomised response are sums over a binomial law; those of Laplace noise are known to a relative 1e-6
+Exact values of randomised response are sums over a binomial law. Those of Laplace noise are accurate to a relative 1e-6
 (`epsaudit.mechanisms.exact.convolution`).
 """
 
@@ -59,7 +60,10 @@ COLUMNS = (
 
 
 def zcdp_to_epsilon(rho: float, delta: float) -> float:
-    """Bound epsilon at this delta from rho-zCDP at the best order: Canonne, Kamath and Steinke (2020), Corollary 13."""
+    """Return the epsilon at this delta that rho-zCDP implies, minimised over the Renyi order.
+
+    The formula is Corollary 13 of Canonne, Kamath and Steinke (2020).
+    """
 
     def bound(log_below: float) -> float:
         order = 1.0 + math.exp(log_below)
@@ -72,7 +76,7 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute every bound, audit, and write data and a table to ``out``."""
+    """Compute every bound, audit every case, and write data and a table to ``out``."""
     trials = 10_000 if quick else 500_000
     cases = [(part, number) for part in PARTS for number in (COPIES[:2] if quick else COPIES)]
     rows = on_all_cores(lambda case: bounds(*case, trials, seed), cases, cost=lambda case: case[1])
@@ -88,7 +92,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say what the most copies lose, by every bound."""
+    """Return a sentence that states, for the largest number of copies, the epsilon of every bound."""
     most = max(row["copies"] for row in rows)
     parts = (
         f"{row['mechanism']}: exact {nearest(row['exact'])}, numeric {upper(row['numeric'])}, "
@@ -100,7 +104,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     )
     compared = [row for row in rows if row["certified by the oracle"] > 0.0]
     said = f"Epsilon of {most} copies at delta = {DELTA:g}: {'; '.join(parts)}."
-    if not compared:  # too few runs for any bound
+    if not compared:  # there were too few runs for any bound
         return said
     furthest = min(compared, key=lambda row: row["certified"] / row["certified by the oracle"])
     return (
@@ -112,16 +116,17 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def greatest_loss(part: Reference, pair: DatasetPair) -> float:
-    """Greatest probability, under either dataset, that one copy's loss is its greatest: of all, it is to the power k.
+    """Return the largest probability, over both datasets, that one copy attains its largest privacy loss.
 
-    One half for Laplace noise: the source shows with it that basic composition is optimal, by an event of 2^-k.
+    With k copies, the probability that all copies attain it is the k-th power. The value is one half for Laplace noise,
+    by which the source shows that basic composition is optimal, with an event of probability 2^-k.
     """
     laws = part(pair.x), part(pair.x_prime)
     return max(float(exact.likelihood_ratio_events(*one, [EPSILON])[0][0]) for one in (laws, laws[::-1]))
 
 
 def bounds(part: Reference, copies: int, trials: int, seed: int) -> dict[str, Any]:
-    """Every bound on epsilon for a number of copies of a mechanism."""
+    """Return every bound on epsilon for a number of copies of a mechanism, as one row."""
     whole = Sequential.copies(part, copies)
     pair = whole.worst_pairs()[0]
     laws = whole(pair.x), whole(pair.x_prime)

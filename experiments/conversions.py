@@ -1,12 +1,15 @@
 """Pure DP as Renyi DP and zCDP: the curves of the source, with audits in rho and in Renyi orders.
 
-The source (differentialprivacy.org, Theorems 4 and 5) converts epsilon-DP to Renyi DP and to zCDP, says that both
-conversions are tight, that randomised response attains them, and that Laplace noise does better. The study expects:
+The source (differentialprivacy.org, Theorems 4 and 5) converts epsilon-DP to Renyi DP and to zCDP. It says that both
+conversions are tight, that randomised response attains them, and that Laplace noise has smaller divergences. The study
+expects:
 
-1. The exact Renyi divergences of randomised response on the solid lines, those of Laplace noise below them.
-2. Certified bounds in rho, mu and Renyi orders below the exact values, for these and for compositions, interactions,
-   shuffling and groups.
-3. Two claims refuted in rho: the exponential mechanism's epsilon^2/8 made for permute-and-flip, and for Laplace noise.
+1. The exact Renyi divergences of randomised response lie on the solid lines of the source's figures, and those of
+   Laplace noise lie below them.
+2. Certified bounds in rho, mu and Renyi orders are below the exact values, for these mechanisms and for compositions,
+   interactions, shuffling and groups.
+3. Two incorrect claims are refuted in rho: epsilon^2/8 holds for the exponential mechanism, but not for
+   permute-and-flip and not for Laplace noise.
 """
 
 from __future__ import annotations
@@ -51,11 +54,11 @@ COLUMNS = (
 
 
 def laplace_renyi(epsilon: float, order: float) -> float:
-    """Renyi divergence of Laplace noise of scale 1/epsilon around 0 and around 1, in nats.
+    """Return the Renyi divergence, in nats, between Laplace noise of scale 1/epsilon around 0 and around 1.
 
-    Mironov (2017), Proposition 6.
+    The formula is Proposition 6 of Mironov (2017).
     """
-    if (order - 1.0) * epsilon < 1e-3:  # log of a sum near 1: expm1 and log1p keep its digits
+    if (order - 1.0) * epsilon < 1e-3:  # the logarithm of a sum near 1; expm1 and log1p keep its digits
         excess = order * math.expm1((order - 1.0) * epsilon) + (order - 1.0) * math.expm1(-order * epsilon)
         return math.log1p(excess / (2.0 * order - 1.0)) / (order - 1.0)
     likely = math.log(order / (2.0 * order - 1.0)) + (order - 1.0) * epsilon
@@ -64,11 +67,11 @@ def laplace_renyi(epsilon: float, order: float) -> float:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Compute the curves of both figures of the source, audit, and write data and a table to ``out``."""
+    """Compute the curves of both figures of the source, audit every case, and write data and a table to ``out``."""
     trials = 10_000 if quick else 1_000_000
     chosen = list(cases())[-4:] if quick else list(cases())
     confidence = 1.0 - (1.0 - CONFIDENCE) / len(chosen)
-    rows = on_all_cores(lambda case: audited(*case, trials, seed, confidence), chosen)
+    rows = on_all_cores(lambda case: audit_claim(*case, trials, seed, confidence), chosen)
     write_data(out, rows, seed=seed, runs=trials, confidence=CONFIDENCE)
     write_table(
         out,
@@ -81,7 +84,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say how near to the exact values the bounds came, and which claims were refuted."""
+    """Return a sentence on how close the bounds are to the exact values, and which claims were refuted."""
     known = [row for row in rows if row["exact"]]
     share = float(np.median([row["certified"] / row["exact"] for row in known]))
     above = sum(row["certified"] > row["exact"] for row in known)
@@ -93,7 +96,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def cases() -> Iterator[tuple[Reference, Claim]]:
-    """Yield every mechanism and claim: the curves of the figures, other parameters, and two claims that are wrong.
+    """Yield every mechanism with its claim: the curves of the figures, other parameters, and two incorrect claims.
 
     Examples
     --------
@@ -129,8 +132,8 @@ def cases() -> Iterator[tuple[Reference, Claim]]:
         yield wrong, wrong.claim
 
 
-def audited(mechanism: Reference, claim: Claim, trials: int, seed: int, confidence: float) -> dict[str, Any]:
-    """Audit a claim in its own parameter."""
+def audit_claim(mechanism: Reference, claim: Claim, trials: int, seed: int, confidence: float) -> dict[str, Any]:
+    """Audit a claim in its own parameter, and return the row of the table."""
     own = entry_seed(seed, f"{mechanism.name} {claim}")
     result = audit(mechanism, claim=claim, trials=trials, confidence=confidence, seed=own, n_jobs=1)
     return {

@@ -1,9 +1,11 @@
 """Errors and refusals of private means where nobody knows the covariance.
 
-Mahalanobis error, by the true covariance where it is known and by the data's own for the survey: the covariance-aware
-mean beside the data's own mean, the mean of clipped records with normal noise (the clipping ball given, so that it
-needs to know what the others do not), and a mean whitened by a private covariance, which pays d^(3/2). Expected: the
-covariance-aware mean does not feel the condition number, and refuses below some tens of thousands of records.
+The error is measured in the Mahalanobis norm, by the true covariance if it is known, and by the covariance of the data
+for the survey. The study compares four estimators: the covariance-aware mean; the mean of the data without privacy; the
+mean of clipped records with normal noise, which is given the clipping ball and therefore uses knowledge that the others
+do not have; and a mean that is whitened by a private covariance and needs d^(3/2) records. The expected outcome is that
+the condition number does not affect the covariance-aware mean, and that this mean refuses to answer below some tens of
+thousands of records.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.tools.reporting.tables import Column
-from epsaudit.tools.training.dpsgd import shortened
+from epsaudit.tools.training.dpsgd import clip_rows
 
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6
-"""Greatest over least variance of the data that are not isotropic: clipping that fits one axis drowns another."""
+"""Ratio of the largest and the smallest variance in the data that are not isotropic. Clipping that suits one axis lets
+the noise dominate another."""
 LARGEST = 10.0
-"""Radius in which clip-and-noise looks for records, as a multiple of the greatest standard deviation times sqrt(d)."""
+"""Clipping radius of the clipped mean, as a multiple of the largest standard deviation times sqrt(d)."""
 COLUMNS = (
     Column("data", "data"),
     Column("d", "d", "count"),
@@ -45,11 +48,11 @@ Sampler = Callable[[int, int, np.random.Generator], Floats]
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure errors and refusals of every estimator, audit the mechanisms, and write all to ``out``."""
+    """Measure errors and refusals of every estimator, audit the mechanisms, and write the results to ``out``."""
     dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 4)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     runs = 5_000 if quick else 1_000_000
-    audits = on_all_cores(lambda mechanism: audited(mechanism, runs, seed), AUDITED)
+    audits = on_all_cores(lambda mechanism: audit_mechanism(mechanism, runs, seed), AUDITED)
     write_data(out, [*rows, *audits], seed=seed, epsilon=EPSILON, delta=DELTA)
     caption = (
         f"Private means at ({EPSILON:g}, {DELTA:g}): root mean squared Mahalanobis error of the answers of "
@@ -61,11 +64,12 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 SIZES = (10_000, 30_000, 100_000, 300_000)
 DRAWS = 200
-"""Answers a dataset of mechanisms that may refuse: the share of refusals is known to 0.04 from one dataset."""
+"""Number of answers drawn from each dataset for mechanisms that may refuse. The share of refusals is then known to 0.04
+from one dataset."""
 
 
 def answer(rows: Sequence[dict[str, Any]], audits: Sequence[dict[str, Any]]) -> str:
-    """Say what the covariance-aware mean costs on normal data, and what the audits certified."""
+    """Return a sentence on the error of the covariance-aware mean on normal data, and on what the audits certified."""
     largest = max(row["n"] for row in rows)
     here = {(row["data"], row["d"], row["estimator"]): row["error"] for row in rows if row["n"] == largest}
     ratios = [
@@ -83,26 +87,28 @@ def answer(rows: Sequence[dict[str, Any]], audits: Sequence[dict[str, Any]]) -> 
 
 
 def outlier_threshold(d: int, n: int) -> float:
-    """lambda_0 for normal data: 1.25 times what one of n chi-squared variables exceeds in one of ten datasets.
+    """Return the outlier threshold lambda_0 for n normal records in d dimensions.
 
-    The tail bound of Laurent and Massart (2000), Lemma 1, d + 2 sqrt(d u) + 2 u at u = log(10 n).
+    The threshold is 1.25 times the value that the largest of n chi-squared variables exceeds in at most one of ten
+    datasets. The value comes from the tail bound of Laurent and Massart (2000), Lemma 1: d + 2 sqrt(d u) + 2 u at u =
+    log(10 n).
     """
     u = math.log(10.0 * n)
     return 1.25 * (d + 2.0 * math.sqrt(d * u) + 2.0 * u)
 
 
 def normal(n: int, d: int, rng: np.random.Generator) -> Floats:
-    """Standard normal records."""
+    """Return standard normal records, shape (n, d)."""
     return rng.standard_normal((n, d))
 
 
 def heavy_tailed(n: int, d: int, rng: np.random.Generator) -> Floats:
-    """Multivariate t records with 5 degrees of freedom, scaled to the covariance 1."""
+    """Return multivariate t records with 5 degrees of freedom, scaled to identity covariance, shape (n, d)."""
     return rng.standard_normal((n, d)) / np.sqrt(rng.chisquare(5.0, (n, 1)) / 3.0)
 
 
 def contaminated(n: int, d: int, rng: np.random.Generator) -> Floats:
-    """Standard normal records, ten of which lie 1000 away."""
+    """Return standard normal records, shape (n, d), ten of which are shifted by 1000 in every coordinate."""
     data = rng.standard_normal((n, d))
     data[rng.choice(n, 10, replace=False)] += 1000.0
     return data
@@ -117,19 +123,19 @@ KINDS: dict[str, tuple[Sampler, float]] = {
 
 
 def deviations(d: int, condition: float) -> Floats:
-    """Standard deviations of the axes: variances from 1 to ``condition``, evenly on a log scale."""
+    """Return the standard deviation of each axis; the variances run from 1 to ``condition``, evenly on a log scale."""
     return np.asarray(np.sqrt(np.geomspace(1.0, condition, d) if d > 1 else np.array([condition])))
 
 
 def errors(dimensions: Sequence[int], sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
-    """Error and refusals of every estimator on every kind of data, around the mean 0."""
+    """Return error and refusals of every estimator on every kind of data. The true mean of all data is 0."""
     cells = [(kind, d) for kind in KINDS for d in dimensions]
     found = on_all_cores(lambda cell: errors_of(*cell, sizes, repetitions, seed), cells, cost=lambda cell: cell[1])
     return [row for rows in found for row in rows]
 
 
 def errors_of(kind: str, d: int, sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
-    """Error and refusals on one kind of data in one dimension."""
+    """Return error and refusals of every estimator on one kind of data in one dimension, for every size."""
     sampler, condition = KINDS[kind]
     scale = deviations(d, condition)
     rows: list[dict[str, Any]] = []
@@ -146,9 +152,10 @@ def errors_of(kind: str, d: int, sizes: Sequence[int], repetitions: int, seed: i
 
 
 def survey_errors(sizes: Sequence[int], repetitions: int, seed: int) -> list[dict[str, Any]]:
-    """Error and refusals on age, years married and years of education of the wives of 1974, each drawn anew.
+    """Return error and refusals on age, years married and years of education of the wives in the survey of 1974.
 
-    Records are drawn with replacement, as so few would be refused; the truth is the survey's own mean.
+    Records are drawn from the survey with replacement, because the mechanisms would refuse to answer on as few records
+    as the survey has. The true mean is that of the survey.
     """
     wives = np.array([(wife.age, wife.years_married, wife.education) for wife in fair()], float)
     mean, root = wives.mean(axis=0), np.linalg.cholesky(np.linalg.inv(np.cov(wives.T)))
@@ -172,7 +179,7 @@ def _rows(
     radius: float,
     rng: np.random.Generator,
 ) -> Iterator[dict[str, Any]]:
-    """One row an estimator: root mean squared distance of its answers, and the mean probability that it refuses."""
+    """Yield one row per estimator: root mean squared distance of its answers, and mean probability of a refusal."""
     d, n = labels["d"], labels["n"]
     threshold = outlier_threshold(d, n)
     testing = {
@@ -205,25 +212,30 @@ def _rows(
 
 
 def root_mean_square(values: Sequence[float]) -> float:
-    """Return the root of the mean of the squares, without refusals, which are NaN."""
+    """Return the root of the mean square; refusals, which are NaN, are left out."""
     return math.sqrt(float(np.nanmean(np.square(values))))
 
 
 def clipped_mean(data: Floats, radius: float, epsilon: float, delta: float, rng: np.random.Generator) -> Floats:
-    """Mean of records clipped to a ball about 0, with the least normal noise: sensitivity 2 radius / n."""
-    clipped = shortened(data, radius)
+    """Return the mean of records clipped to a ball around 0, with the smallest sufficient normal noise.
+
+    The sensitivity of the clipped mean is 2 radius / n.
+    """
+    clipped = clip_rows(data, radius)
     sigma = 2.0 * radius / len(data) / float(approximate_to_gaussian(epsilon, delta))
     return np.asarray(clipped.mean(axis=0) + sigma * rng.standard_normal(data.shape[1]))
 
 
 def whitened_mean(data: Floats, radius: float, rng: np.random.Generator) -> Floats:
-    """Whiten by a noisy second-moment matrix of clipped records, half of the budget; clip there, the other half.
+    """Return a private mean that is computed after whitening by a private covariance matrix.
 
-    One record moves the matrix by at most sqrt(2) radius^2 / n in Frobenius norm. Noise as large as the least variance
-    makes it useless, which is where d^(3/2) records and more are needed; its eigenvalues are kept above the noise.
+    Half of the budget is spent on the second-moment matrix of clipped records, and half on the clipped mean of the
+    whitened records. One record changes the matrix by at most sqrt(2) radius^2 / n in Frobenius norm. The matrix is
+    useless if its noise is as large as the smallest variance, which is why d^(3/2) records or more are needed. Its
+    eigenvalues are raised to the level of the noise where they are smaller.
     """
     n, d = data.shape
-    clipped = shortened(data, radius)
+    clipped = clip_rows(data, radius)
     sigma = math.sqrt(2.0) * radius**2 / n / float(approximate_to_gaussian(EPSILON / 2.0, DELTA / 2.0))
     noise = np.triu(rng.normal(scale=sigma, size=(d, d)))
     noisy = clipped.T @ clipped / n + noise + np.triu(noise, 1).T
@@ -240,11 +252,11 @@ AUDITED: tuple[Reference, ...] = (
     PublishedCovarianceAwareMean(4.0, 0.01, outlier=6.0, dimension=2),
     EmpiricalMean(4.0, 0.01, outlier=6.0, dimension=2),
 )
-"""Two mechanisms and two incorrect variants."""
+"""The mechanisms that are audited: two sound mechanisms and two incorrect variants."""
 
 
-def audited(mechanism: Reference, runs: int, seed: int) -> dict[str, Any]:
-    """The certified and the exact epsilon of a mechanism."""
+def audit_mechanism(mechanism: Reference, runs: int, seed: int) -> dict[str, Any]:
+    """Audit a mechanism, and return a row with its certified and its exact epsilon."""
     result = audit(mechanism, mechanism.worst_pairs()[:1], trials=runs, seed=seed, n_jobs=1)
     return {
         "mechanism": mechanism.name,

@@ -1,9 +1,10 @@
 """Privacy profiles and trade-off curves with the regions that audits exclude.
 
-An audit certifies one corner of the trade-off curve (Wasserman and Zhou 2010; Dong, Roth and Su 2022), and with it a
-tangent of the privacy profile. Expected: for a mechanism that keeps its claim both stay on the allowed side; for one
-with half the noise the claim's curve runs through the excluded region. One event says little about the rest of a
-curve: the excluded region of a Gaussian at (1, 1e-5) lies far from the claim's curve except at the tested point.
+An audit certifies one corner of the trade-off curve (Wasserman and Zhou 2010; Dong, Roth and Su 2022), and thereby a
+tangent of the privacy profile. The study expects that both stay on the allowed side for a mechanism that satisfies its
+claim, and that the claim's curve runs through the excluded region for a mechanism with half the noise. One event says
+little about the rest of a curve: the excluded region of a Gaussian mechanism at (1, 1e-5) is far from the claim's curve
+except at the tested point.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.exact import PrivacyProfile
 from epsaudit.text import nearest, percent, upper
-from epsaudit.tools.reporting.figures import certified_profile, privacy_profile, trade_off
+from epsaudit.tools.reporting.figures import certified_profile, plot_privacy_profile, plot_trade_off
 from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.999
-"""At 95 % two of the three sound mechanisms were above the truth with seed 0, by chance."""
+"""At 95 % confidence and seed 0, two of the three sound mechanisms had bounds above the truth, by chance."""
 GAUSSIAN = Gaussian(1.0, 1e-5)
 CASES: dict[str, tuple[Mechanism, Claim | None]] = {
     "laplace": (Laplace(1.0), None),
@@ -44,7 +45,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit four claims, and write both curves of each, the data and a table to ``out``."""
+    """Audit four claims, and write both curves of each claim, the data and a table to ``out``."""
     trials = 20_000 if quick else 1_000_000
     rows, corners = [], []
     for name, (mechanism, claim) in CASES.items():
@@ -54,8 +55,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         exact = PrivacyProfile(mechanism(pair.x), mechanism(pair.x_prime))
         rows += list(profile_rows(name, result, exact))
         corners.append(corner_row(name, result))
-        write_figure(out / f"{name}-profile", privacy_profile(result, exact))
-        write_figure(out / f"{name}-trade-off", trade_off(result, exact))
+        write_figure(out / f"{name}-profile", plot_privacy_profile(result, exact))
+        write_figure(out / f"{name}-trade-off", plot_trade_off(result, exact))
     write_data(out, rows, seed=seed, trials=trials, confidence=CONFIDENCE, corners=corners)
     caption = (
         "Errors of a test of x against x′ that were shown to be possible, at most these, with "
@@ -66,7 +67,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(corners: Sequence[dict[str, Any]]) -> str:
-    """Say which corner each audit showed."""
+    """Return a sentence on the corner of the trade-off curve that each audit certified."""
     parts = (
         f"{row['mechanism']} at {row['claim']}: {upper(row[COLUMNS[2].key])} and {upper(row[COLUMNS[3].key])}, where "
         f"the claim allows {nearest(row['claimed error on x'])} at least ({row['verdict']})"
@@ -76,7 +77,10 @@ def answer(corners: Sequence[dict[str, Any]]) -> str:
 
 
 def profile_rows(name: str, result: AuditResult, exact: PrivacyProfile) -> Iterator[dict[str, Any]]:
-    """Yield the claimed, certified and exact delta at twenty-one epsilons up to twice the tested one or 2."""
+    """Yield the claimed, certified and exact delta at twenty-one values of epsilon.
+
+    The values run from 0 to twice the tested epsilon, or to 2 if that is more.
+    """
     epsilons = np.linspace(0.0, max(2.0 * result.point[0], 2.0), 21)
     for epsilon, certified in zip(epsilons.tolist(), certified_profile(result, epsilons).tolist(), strict=True):
         yield {
@@ -90,7 +94,10 @@ def profile_rows(name: str, result: AuditResult, exact: PrivacyProfile) -> Itera
 
 
 def corner_row(name: str, result: AuditResult) -> dict[str, Any]:
-    """Return the certified corner, and the claim's error on x at the same error on x'."""
+    """Return the certified corner of the trade-off curve as a row.
+
+    The row also holds the error on x that the claim allows at the same error on x'.
+    """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     return {
         "mechanism": name,

@@ -1,8 +1,9 @@
-"""Real surveys as datasets, from statsmodels: one hashable record a respondent.
+"""Real surveys from statsmodels as datasets with one hashable record per respondent.
 
-Nothing is downloaded, nothing is loaded at import, and each survey is read once. Left out on purpose: statsmodels'
-randhie, whose 20,190 rows are years of some 6,000 people without a person's number (Cameron and Trivedi 2005), so that
-removing a row would not remove a person.
+Nothing is downloaded, nothing is loaded at import, and each survey is read once. The survey randhie of statsmodels is
+left out on purpose. Its 20,190 rows are years of about 6,000 people without an identifier of the person (Cameron and
+Trivedi 2005), so removing a row would not remove a person. The surveys stand in a module of their own, because several
+studies and the main table use them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MODES = ("air", "train", "bus", "car")
 
 
 class Voter(NamedTuple):
-    """One respondent of `anes96`; political leanings run from 1, extremely liberal, to 7, extremely conservative."""
+    """One respondent of `anes96`. Political leanings run from 1, extremely liberal, to 7, extremely conservative."""
 
     vote: str
     party: str
@@ -44,7 +45,7 @@ class Voter(NamedTuple):
 
 
 class Wife(NamedTuple):
-    """One respondent of `fair`; ``affairs`` measures time spent in extramarital affairs."""
+    """One respondent of `fair`; ``affairs`` measures the time spent in extramarital affairs."""
 
     affairs: float
     rating_of_marriage: int
@@ -58,7 +59,11 @@ class Wife(NamedTuple):
 
 
 class Traveller(NamedTuple):
-    """One respondent of `modechoice`: the mode chosen, household income in thousands of dollars, persons travelling."""
+    """One respondent of `modechoice`.
+
+    The fields are the chosen mode of transport, the household income in thousands of dollars, and the number of persons
+    who travel together.
+    """
 
     mode: str
     income: int
@@ -67,15 +72,15 @@ class Traveller(NamedTuple):
 
 @cache
 def anes96() -> tuple[Voter, ...]:
-    """Load the part of the American National Election Study of 1996 that is in statsmodels: 944 voters.
+    """Load the part of the American National Election Study of 1996 that statsmodels contains: 944 voters.
 
-    All ten columns: expected vote (Clinton or Dole), party identification (one of `PARTIES`), the left-right places of
-    the respondent, Clinton and Dole, age in years, education (1 to 7), household income (1 to 24), days a week with
-    TV news, and thousands of inhabitants of the place. Source: American National Election Studies,
-    www.electionstudies.org, public domain, as `statsmodels.datasets.anes96`.
+    All ten columns are kept: expected vote (Clinton or Dole), party identification (one of `PARTIES`), the left-right
+    positions of the respondent, of Clinton and of Dole, age in years, education (1 to 7), household income (1 to 24),
+    days per week with TV news, and population of the place of residence in thousands. Source: American National
+    Election Studies, www.electionstudies.org, public domain, as `statsmodels.datasets.anes96`.
 
-    Cleaning: codes of vote and party become words and whole numbers become ints; the derived column logpopul is
-    dropped. Nobody is left out and nothing is missing.
+    Cleaning: the codes of vote and party become words, whole numbers become ints, and the derived column logpopul is
+    dropped. No respondent is left out, and no value is missing.
 
     Examples
     --------
@@ -95,15 +100,16 @@ def anes96() -> tuple[Voter, ...]:
 
 @cache
 def fair() -> tuple[Wife, ...]:
-    """Load the survey of married women that Redbook magazine made in 1974: 6,366 wives.
+    """Load the survey of married women that Redbook magazine conducted in 1974: 6,366 wives.
 
-    All nine columns: time spent in extramarital affairs (0 for two thirds; 57.6 at most), rating of the marriage (1 to
-    5), age and years married (midpoints of intervals), children (5.5 for more than four), religiousness (1 to 4), years
-    of education, and both occupations (1 to 6). Source: Ray C. Fair, 'A theory of extramarital affairs', Journal of
-    Political Economy 86 (1978), 45-61, included with the author's permission as `statsmodels.datasets.fair`.
+    All nine columns are kept: time spent in extramarital affairs (0 for two thirds of the wives, at most 57.6), rating
+    of the marriage (1 to 5), age and years married (midpoints of intervals), children (5.5 for more than four),
+    religiousness (1 to 4), years of education, and the occupations of both spouses (1 to 6). Source: Ray C. Fair, 'A
+    theory of extramarital affairs', Journal of Political Economy 86 (1978), 45-61, included with the author's
+    permission as `statsmodels.datasets.fair`.
 
-    Cleaning: affairs are rounded to four decimals, which undoes single precision (57.5999908 and the like), and whole
-    numbers become ints. Nobody is left out and nothing is missing.
+    Cleaning: affairs are rounded to four decimals, which removes errors of single precision (57.5999908 and the like),
+    and whole numbers become ints. No respondent is left out, and no value is missing.
 
     Examples
     --------
@@ -125,13 +131,13 @@ def fair() -> tuple[Wife, ...]:
 def modechoice() -> tuple[Traveller, ...]:
     """Load the intercity travel survey of 1987 between Sydney, Canberra and Melbourne: 210 travellers.
 
-    The mode of transport chosen among `MODES`, household income and the size of the travelling party. The sample
-    favours the modes that few choose, so that the race is closer than among all travellers. Source: W. H. Greene and
-    D. Hensher (1997), Table F18-2 of Greene, Econometric Analysis (2011), public domain, as
-    `statsmodels.datasets.modechoice`.
+    The records hold the mode of transport, one of `MODES`, the household income and the size of the travelling party.
+    The sample contains more travellers with rare modes than the population does, so that the counts of the modes are
+    closer to each other. Source: W. H. Greene and D. Hensher (1997), Table F18-2 of Greene, Econometric Analysis
+    (2011), public domain, as `statsmodels.datasets.modechoice`.
 
-    Cleaning: of the four rows of each traveller, one for each mode, only that of the mode chosen is kept, without the
-    times and costs of the trip. Nobody is left out and nothing is missing.
+    Cleaning: each traveller has four rows, one for each mode. Only the row of the chosen mode is kept, without the
+    times and costs of the trip. No traveller is left out, and no value is missing.
 
     Examples
     --------
@@ -149,9 +155,10 @@ def modechoice() -> tuple[Traveller, ...]:
 
 
 def answers(records: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Hashable, ...]:
-    """Return every record's answer to one question: all that a query about that question sees of a dataset.
+    """Return every record's answer to one question.
 
-    One record removed or replaced changes one answer at most, so neighbours stay neighbours or become equal.
+    A query about this question depends on the dataset only through these answers. Removing or replacing one record
+    changes at most one answer, so neighbouring datasets become neighbouring or equal tuples of answers.
 
     Examples
     --------
@@ -163,14 +170,16 @@ def answers(records: Iterable[tuple[Hashable, ...]], question: str) -> tuple[Has
 
 @cache
 def affairs() -> Records:
-    """Whether a wife of `fair` has had an affair (+1) or not (-1), from the eight other answers: 6,366 records.
+    """Return the records of a classification task: whether a wife of `fair` has had an affair (+1) or not (-1).
+
+    The features are an intercept and the eight other answers, scaled to [-1, 1].
 
     Examples
     --------
     >>> len(affairs()), affairs().features.shape, float((affairs().targets > 0).mean().round(3))
     (6366, (6366, 9), 0.322)
     """
-    ranges = np.array([5.0, 42.0, 23.0, 5.5, 4.0, 20.0, 6.0, 6.0])  # greatest answer to each question
+    ranges = np.array([5.0, 42.0, 23.0, 5.5, 4.0, 20.0, 6.0, 6.0])  # largest answer to each question
     answers = np.array([wife[1:] for wife in fair()], dtype=float)
     return Records.plain(
         _with_intercept(answers / ranges), np.array([1.0 if wife.affairs > 0 else -1.0 for wife in fair()])
@@ -179,7 +188,10 @@ def affairs() -> Records:
 
 @cache
 def leanings() -> Records:
-    """Where a voter of `anes96` stands, from -1 (extremely liberal) to 1, from party, age, schooling, income and news.
+    """Return the records of a regression task: the political leaning of a voter of `anes96`, scaled to [-1, 1].
+
+    -1 means extremely liberal. The features are an intercept, party, age, education, income and TV news, scaled to [-1,
+    1].
 
     Examples
     --------

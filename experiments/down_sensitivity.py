@@ -1,17 +1,19 @@
-"""Accuracy theorems and step counts of down sensitivity, and how far its mechanisms aim.
+"""Accuracy theorems, step counts and thresholds of down-sensitivity mechanisms.
 
-The source claims, and this study expects:
+The source claims the following, and the study expects:
 
-1. Theorem 4, Theorem 5 and the search's own guarantee: f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability 1 - beta
-   for every dataset. Expected: the published searches fail where f(x) = min Y, which they never return; a loss of the
-   wrong strictness and |l - tau| without the repair of note 4 fail where all records agree; all others hold.
-2. The search makes log2 |Y| comparisons. Expected: up to a fifth more for |Y| just above a power of two plus one, and
-   an exact epsilon above the published one by as much.
+1. Theorem 4, Theorem 5 and the guarantee of the search state that f(x) >= M(x) >= f(x) - DS^{2 tau}(x) with probability
+   1 - beta for every dataset. Expected: the published searches fail where f(x) = min Y, which they never return. A loss
+   with the wrong strictness, and |l - tau| without the repair of note 4, fail where all records agree. All other
+   mechanisms satisfy the theorem.
+2. The search makes log2 |Y| comparisons. Expected: for |Y| just above a power of two plus one there are up to a fifth
+   more comparisons, and the exact epsilon exceeds the published one by the same factor.
 3. tau grows as log |Y| (Theorem 4), sqrt(log |Y|) log log |Y| (Theorem 5), sqrt(log |Y|) (note 7) and 2^O(log* |Y|)
-   (Theorem 6). Expected: constants decide at every |Y| that fits into 64 bits; the crossovers are computed.
-4. Theorem 6 holds. Expected: by common prefixes no claim is refuted, and the exact epsilon is close to the claimed one;
-   variants whose labels change their meaning are refuted.
-5. Figure 1: the loss of the maximum on a dataset shaped as Binomial(5, 1/2).
+   (Theorem 6). Expected: at every |Y| that fits into 64 bits, constants decide which route is best. The crossovers are
+   computed.
+4. Theorem 6 holds. Expected: with common prefixes no claim is refuted, and the exact epsilon is close to the claimed
+   one. Variants whose labels change their meaning are refuted.
+5. Figure 1: the loss of the maximum on a dataset with the shape of Binomial(5, 1/2).
 """
 
 from __future__ import annotations
@@ -47,12 +49,13 @@ from epsaudit.mechanisms.down_sensitivity import (
 )
 from epsaudit.mechanisms.interior_point import InteriorPoint, PrefixInteriorPoint
 from epsaudit.mechanisms.queries import Maximum, MonotoneQuery, Total
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.tools.reporting.tables import Column, to_latex
 
 FIGURE_1 = (0,) + (1,) * 5 + (2,) * 10 + (3,) * 10 + (4,) * 5 + (5,)
 CONFIDENCE = 0.999
-# tau is a little more than a whole number of records, where the worst pair's outputs are most common
+# with these values tau is slightly above a whole number of records, where the most revealing outputs of the worst pair
+# are most likely
 STEP_BETA = {6: 0.54, 10: 0.54, 18: 0.37, 34: 0.48}
 SIXTEEN = Maximum(range(16))
 PAGES = Total(range(0, 16384, 256))
@@ -77,7 +80,7 @@ PREFIX_COLUMNS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A dataset on which an accuracy theorem is put to the test."""
+    """A dataset on which an accuracy theorem is tested, with its query."""
 
     name: str
     query: MonotoneQuery
@@ -96,7 +99,7 @@ CASES = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data.json, data.csv and two tables to ``out``."""
+    """Run the study, and write data.json, data.csv and two tables to ``out``."""
     data: dict[str, Any] = {
         "seed": seed,
         "coverage": list(coverage(1_000 if quick else 100_000, seed)),
@@ -124,7 +127,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(data: dict[str, Any]) -> str:
-    """Say which theorems failed, what the published step count costs, and how near a pair comes to Theorem 6."""
+    """Return a text on the theorems that failed, the cost of the published step count, and Theorem 6."""
     by_name: dict[str, set[str]] = {}
     for row in data["coverage"]:
         by_name.setdefault(row["mechanism"], set()).add(row["verdict"])
@@ -152,7 +155,10 @@ def _answer_on_prefixes(rows: list[Row]) -> str:
 
 
 def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
-    """Every mechanism whose accuracy is stated, at epsilon = 1, rho = 0.5 or (1, 1e-6), broken ones too."""
+    """Return every mechanism whose accuracy is stated, broken ones included.
+
+    The mechanisms satisfy epsilon = 1, rho = 0.5 or (1, 1e-6).
+    """
     return {
         "Theorem 4": ShiftedInverseSensitivity(query, 1.0, beta),
         "Laplace search, corrected": LaplaceBinarySearch.calibrated(query, 1.0, beta),
@@ -170,7 +176,10 @@ def mechanisms_for(query: MonotoneQuery, beta: float = BETA) -> dict[str, Any]:
 
 
 def coverage(runs: int, seed: int) -> Iterator[Row]:
-    """Share of runs inside [f(x) - DS^{2 tau}(x), f(x)], with Clopper-Pearson limits at one-sided 99.9 % each."""
+    """Yield the share of runs inside [f(x) - DS^{2 tau}(x), f(x)] for every dataset and mechanism.
+
+    Each share has Clopper-Pearson limits at 99.9 % confidence, each one-sided.
+    """
     for number, case in enumerate(CASES):
         answer = case.query.value(case.dataset)
         for place, (name, mechanism) in enumerate(mechanisms_for(case.query).items()):
@@ -197,7 +206,7 @@ def coverage(runs: int, seed: int) -> Iterator[Row]:
 
 
 def clopper_pearson(hits: int, runs: int) -> tuple[float, float]:
-    """Limits of a probability, each at one-sided 99.9 %.
+    """Return the lower and the upper limit on a probability, each one-sided at 99.9 % confidence.
 
     Examples
     --------
@@ -211,7 +220,7 @@ def clopper_pearson(hits: int, runs: int) -> tuple[float, float]:
 
 
 def steps(trials: int, seed: int) -> Iterator[Row]:
-    """Exact and certified epsilon of the search as published, against its claim, and of the corrected one."""
+    """Yield exact and certified epsilon of the published and of the corrected search, beside the claimed epsilon."""
     for size in STEP_BETA:
         query = Maximum(tuple(range(size)))
         for search in (PublishedBinarySearch, LaplaceBinarySearch):
@@ -231,7 +240,10 @@ def steps(trials: int, seed: int) -> Iterator[Row]:
 
 
 def prefixes(trials: int, seed: int) -> Iterator[Row]:
-    """Exact and certified epsilon of the common prefixes at |Y| = 2^64, sound and not, on both worst pairs."""
+    """Yield exact and certified epsilon of the interior point by common prefixes at |Y| = 2^64.
+
+    The rows cover the sound mechanism and two broken variants, each on both of its worst pairs.
+    """
     for kind in (PrefixInteriorPoint, PrefixByQualityAlone, PrefixWithoutMargin):
         mechanism = kind(Maximum(range(2**64)), EPSILON, DELTA, BETA)
         for case, pair in zip(("level sets shrink", "best point moves"), mechanism.worst_pairs(), strict=True):
@@ -250,7 +262,7 @@ def prefixes(trials: int, seed: int) -> Iterator[Row]:
 
 
 def _csv(data: dict[str, Any]) -> str:
-    """All tables in one, long: study, mechanism, case, quantity, value."""
+    """Return all tables as one CSV text in long format: study, mechanism, case, quantity, value."""
     buffer = io.StringIO()
     writer = csv.writer(buffer)
     writer.writerow(["study", "mechanism", "case", "quantity", "value"])

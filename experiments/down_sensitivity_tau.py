@@ -1,7 +1,8 @@
-"""How many removals each route aims at, tau, as |Y| grows: closed formulas, no runs.
+"""The threshold tau of each mechanism for down sensitivity as |Y| grows, from closed formulas without runs.
 
-From log2 |Y| it computes the thresholds of all routes at equal (epsilon, delta), and where two routes cross. Y may be
-far longer than memory or 64 bits: only its logarithm matters.
+tau is the number of removed records up to which a mechanism's accuracy is stated. The module computes tau from log2 |Y|
+for all routes at equal (epsilon, delta), and finds where two routes cross. It stands alone because only the logarithm
+of |Y| matters here: Y may be far larger than memory or than 64-bit integers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ Route = Callable[[int], float]
 
 
 def gaussian_budget(epsilon: float = EPSILON, delta: float = DELTA) -> float:
-    """Return mu such that mu-Gaussian DP is exactly (epsilon, delta)-DP: what sqrt(comparisons) / sigma may be.
+    """Return the mu for which mu-Gaussian DP is exactly (epsilon, delta)-DP.
+
+    It is the largest value that sqrt(comparisons) / sigma may take.
 
     Examples
     --------
@@ -38,44 +41,49 @@ def gaussian_budget(epsilon: float = EPSILON, delta: float = DELTA) -> float:
 
 
 def shifted_inverse(bits: int) -> float:
-    """Theorem 4, purely epsilon-DP."""
+    """Return tau of Theorem 4, which is purely epsilon-DP."""
     return math.ceil(2.0 / EPSILON * (bits * math.log(2.0) - math.log(BETA)))
 
 
 def laplace_search(bits: int) -> float:
-    """The search with Laplace noise, purely epsilon-DP, steps corrected."""
+    """Return tau of the search with Laplace noise, which is purely epsilon-DP, with the corrected number of steps."""
     return bits / EPSILON * math.log(bits / BETA)
 
 
 def gaussian_search(bits: int, beta: float = BETA) -> float:
-    """Theorem 5 with Gaussian noise (note 6), steps corrected, by Gaussian DP."""
+    """Return tau of Theorem 5 with Gaussian noise (note 6).
+
+    The number of steps is corrected, and the accounting uses Gaussian DP.
+    """
     return math.sqrt(bits) / gaussian_budget() * max(0.0, -float(ndtri(beta / bits)))
 
 
 def tolerant_search(bits: int, beta: float = BETA, error: float = ERROR) -> float:
-    """Note 7 by noise-tolerant search, by Gaussian DP."""
+    """Return tau of note 7 with noise-tolerant search and Gaussian DP accounting."""
     rounds = needed_rounds(bits * math.log(2.0), beta, error)
     return math.sqrt(rounds) / gaussian_budget() * -float(ndtri(error))
 
 
 def bounded_search(bits: int) -> float:
-    """Note 7 by bounded noise, which is never wrong, whatever beta is."""
+    """Return tau of note 7 with bounded noise. The search never errs, so tau does not depend on beta."""
     return least_noise(EPSILON, DELTA, bits).reach
 
 
 def interior_point(bits: int, depth: int | None = None) -> float:
-    """Theorem 6 by RecConcave, with at least one level of recursion."""
+    """Return tau of Theorem 6 with RecConcave, which uses at least one level of recursion."""
     depths = range(1, 6) if depth is None else [depth]
     return float(best_plan(2**bits, EPSILON, DELTA, BETA, depths).promise)
 
 
 def common_prefix(bits: int, depth: int = 1) -> float:
-    """Theorem 6 by common prefixes, with so many exponential mechanisms."""
+    """Return tau of Theorem 6 with common prefixes and ``depth`` exponential mechanisms."""
     return plan_for(bits, EPSILON, DELTA, BETA, depth).promise
 
 
 def prefix_bound(log_lengths: float, depth: int, delta: float = DELTA, beta: float = BETA) -> float:
-    """Threshold of `PrefixInteriorPoint` before rounding, where the last of ``depth`` has e^log_lengths lengths.
+    """Return the threshold of `PrefixInteriorPoint` before it is rounded.
+
+    The last of the ``depth`` exponential mechanisms chooses among e^log_lengths lengths.
 
     Examples
     --------
@@ -91,10 +99,11 @@ def prefix_bound(log_lengths: float, depth: int, delta: float = DELTA, beta: flo
 
 
 def recursion_bound(log_size: float, depth: int, free: bool = False, delta: float = DELTA, beta: float = BETA) -> float:
-    """Threshold of ``depth`` levels of the recursion of `InteriorPoint` over e^log_size scales, before rounding.
+    """Return the threshold of `InteriorPoint` with ``depth`` levels of recursion, before it is rounded.
 
-    The steps' budgets sum to epsilon. With ``free`` each step has all of epsilon to itself: what no accounting of their
-    composition can beat, that by truncated concentrated DP (Bun, Dwork, Rothblum and Steinke 2018) included.
+    The recursion runs over e^log_size scales, and the budgets of its steps sum to epsilon. With ``free``, each step has
+    all of epsilon to itself. No accounting of the composition can give a smaller threshold than that, truncated
+    concentrated DP (Bun, Dwork, Rothblum and Steinke 2018) included.
 
     Examples
     --------
@@ -115,12 +124,17 @@ def recursion_bound(log_size: float, depth: int, free: bool = False, delta: floa
 
 
 def free_composition(bits: int) -> float:
-    """RecConcave if composition cost nothing: a bound for this recursion, no mechanism."""
+    """Return the tau that RecConcave would have if composition cost nothing.
+
+    This is a lower bound for the recursion; no mechanism attains it.
+    """
     return min(recursion_bound(math.log(bits + 1), 1, free=True), recursion_bound(math.log(bits.bit_length()), 2, True))
 
 
 def tower_rows(most: int = 12) -> list[dict[str, Any]]:
-    """Tau of both routes to Theorem 6 at |Y| = 2^2^...^2, a tower of 3 to ``most`` twos, whose log* is its height.
+    """Return tau of both routes to Theorem 6 at |Y| = 2^2^...^2.
+
+    |Y| is a tower of 3 to ``most`` twos; log* |Y| is the height of the tower.
 
     Examples
     --------
@@ -137,7 +151,7 @@ def tower_rows(most: int = 12) -> list[dict[str, Any]]:
 
 
 def _log_tower(height: int) -> float:
-    """Natural logarithm of a tower of so many twos, up to 5."""
+    """Return the natural logarithm of a tower of ``height`` twos; the height is at most 5."""
     size = 1
     for _ in range(height):
         size = 2**size
@@ -156,7 +170,7 @@ ROUTES: dict[str, Route] = {
 
 
 def tau_rows() -> list[dict[str, Any]]:
-    """Tau of every route at |Y| = 2^bits for 1 to 64 bits."""
+    """Return tau of every route at |Y| = 2^bits, for 1 to 64 bits."""
     return [
         {"mechanism": name, "bits": bits, "tau": float(route(bits))}
         for name, route in ROUTES.items()
@@ -165,7 +179,10 @@ def tau_rows() -> list[dict[str, Any]]:
 
 
 def crossovers() -> list[dict[str, Any]]:
-    """Where one route begins to need fewer removals than another, in log2 |Y|, and in beta at |Y| = 2^64."""
+    """Return where one route begins to need fewer removals than another.
+
+    The rows give the crossing in log2 |Y|, and for some routes in beta at |Y| = 2^64.
+    """
     pairs: list[tuple[str, Route, str, Route]] = [
         ("Gaussian search", gaussian_search, "shifted inverse", shifted_inverse),
         ("tolerant search", tolerant_search, "shifted inverse", shifted_inverse),
@@ -187,7 +204,7 @@ def crossovers() -> list[dict[str, Any]]:
     for beta in (1e-6, 1e-9, 1e-12):
         bits = crossing(partial(tolerant_search, beta=beta), partial(gaussian_search, beta=beta))
         rows.append({"mechanism": "tolerant search", "case": f"below Gaussian search, beta {beta:g}", "log2 |Y|": bits})
-    for name, tau in (("RecConcave", _recursing), ("common prefixes", _prefixes)):
+    for name, tau in (("RecConcave", _recursion_tau), ("common prefixes", _prefix_tau)):
         twice = crossing(partial(tau, depth=2), partial(tau, depth=1), most=1000)
         rows.append({"mechanism": name, "case": "depth 2 below depth 1", "log2 log2 |Y|": twice})
     betas = [10.0**-power for power in range(1, 16)]
@@ -199,18 +216,20 @@ def crossovers() -> list[dict[str, Any]]:
     return rows
 
 
-def _recursing(power: int, depth: int) -> float:
-    """Tau of RecConcave at |Y| = 2^(2^power)."""
+def _recursion_tau(power: int, depth: int) -> float:
+    """Return tau of RecConcave at |Y| = 2^(2^power)."""
     return stage_over(0, 2**power, EPSILON, DELTA, BETA, depth).promise
 
 
-def _prefixes(power: int, depth: int) -> float:
-    """Tau of the common prefixes at |Y| = 2^(2^power)."""
+def _prefix_tau(power: int, depth: int) -> float:
+    """Return tau of common prefixes at |Y| = 2^(2^power)."""
     return common_prefix(2**power, depth)
 
 
 def crossing(route: Route, other: Route, most: int = 2**14) -> int | None:
-    """Least number of bits from which ``route`` is below ``other``, by bisection; None if not up to ``most``.
+    """Return the smallest number of bits from which ``route`` is below ``other``, found by bisection.
+
+    The result is None if ``route`` is not below ``other`` at ``most`` bits.
 
     Examples
     --------

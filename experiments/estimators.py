@@ -1,9 +1,10 @@
-"""Published ways to estimate epsilon behind one interface: samples, scores or draws enter, a number leaves.
+"""Published estimators of epsilon behind one interface, implemented from their papers.
 
-Each is written anew from its paper. ``estimators.toml`` says, by name, where it is from, which settings were taken,
-under which assumption it is a lower bound, and where it fails; tests/experiments/test_estimators.py has the smallest
-counterexamples. Outputs are numbers, larger on x where anything is assumed of them. No estimator of this package is
-here: the league adds them.
+An estimator takes samples, scores or draws and returns a number. ``estimators.toml`` says, for each name, the source,
+the chosen settings, the assumption under which the number is a lower bound, and where this fails;
+tests/experiments/test_estimators.py holds the smallest counterexamples. Outputs are numbers, and an estimator that
+assumes a direction assumes that they are larger on x. The estimators of epsaudit itself are not here; the league adds
+them.
 """
 
 from __future__ import annotations
@@ -31,28 +32,31 @@ Bools = NDArray[np.bool_]
 Generator = np.random.Generator
 Bound = Callable[[Floats, Floats, float, float, Generator], float]
 Limits = Callable[[Any, int, float], tuple[Any, Any]]
-"""Lower and upper limits on a probability, each at a level, from counts and runs."""
+"""A function of counts, number of runs and a level that returns the lower and upper limit on a probability."""
 Draw = Callable[[int, int, Generator], Floats]
-"""``draw(side, size, rng)``: outputs on x, side 0, or on x', side 1."""
+"""``draw(side, size, rng)`` returns outputs on x for side 0 and on x' for side 1."""
 TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 FIXED = 0.5
-"""The threshold of those that fix one before the runs: half-way between outputs around 1 on x and around 0 on x'."""
+"""Threshold of the methods that fix one before the runs: half-way between outputs around 1 on x and around 0 on x'."""
 GRID = np.linspace(-6.0, 7.0, 27)
-"""Thresholds, and ends of cells, of those that fix many before the runs."""
+"""Thresholds, or ends of cells, of the methods that fix many of them before the runs."""
 THRESHOLDS, CELLS, POINTS = 64, 16, 256
-"""Quantiles of both outputs that are searched (and features of a kernel), cells of equal mass of both, points at which
-kernels are summed."""
+"""Number of quantiles of both outputs that are searched (also the number of features of a kernel); number of cells with
+equal mass of both outputs; number of points at which kernels are summed."""
 EPSILONS = np.linspace(0.0, 8.0, 401)
-"""Claims that are tried, and between which is interpolated."""
+"""Values of epsilon that are tried; results are interpolated between them."""
 ORDERS = np.array([0.0, 0.5, 1.0, 2.0])
-"""Epsilons of the kernel witnesses."""
+"""Values of epsilon for the kernel witnesses."""
 ASSUMED_DELTA = 1e-5
-"""Where a Gaussian curve is asked for epsilon at delta = 0, which it has not."""
+"""Delta that is used if a Gaussian curve is asked for epsilon at delta = 0, where its epsilon is infinite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """What is said of every estimator; ``valid`` is the assumption under which it is a bound, '' where none is."""
+    """A published method with its source, settings and limits.
+
+    ``valid`` is the assumption under which its number is a lower bound; the empty string means that there is none.
+    """
 
     name: str
     source: str
@@ -63,43 +67,55 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimator(Method):
-    """``bound(x, x_prime, delta, confidence, rng)``: epsilon from outputs, shape (n,), n >= 4; 0 where none is."""
+    """An estimator that computes epsilon from samples of outputs.
+
+    ``bound(x, x_prime, delta, confidence, rng)`` takes two samples of shape (n,), n >= 4, and returns epsilon, or 0 if
+    no positive bound is found.
+    """
 
     bound: Bound
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneRun(Method):
-    """``bound(scores, coins, delta, confidence)``: epsilon from the scores of canaries of one run and their coins."""
+    """An estimator that computes epsilon from one training run.
+
+    ``bound(scores, coins, delta, confidence)`` takes the scores of the canaries and the coins that included them.
+    """
 
     bound: Callable[[Floats, Bools, float, float], float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialTest(Method):
-    """``runs_to_refute(draw, epsilon, delta, alpha, rng, most)``: runs on both datasets together, or None."""
+    """A sequential test of a claim.
+
+    ``runs_to_refute(draw, epsilon, delta, alpha, rng, most)`` returns the number of runs, on both datasets together,
+    after which the claim is refuted, or None if it is not refuted within ``most`` runs.
+    """
 
     runs_to_refute: Callable[[Draw, float, float, float, Generator, int], int | None]
 
 
 def log_ratio(p: Any, p_prime: Any, delta: float) -> float:
-    """Greatest log((p - delta) / p') of events of positive probabilities, at least 0."""
+    """Return the largest log((p - delta) / p') over events with positive probabilities, and at least 0."""
     p, p_prime = np.asarray(p, float), np.asarray(p_prime, float)
     some = (p > delta) & (p_prime > 0.0)
     return max(0.0, float(np.max(np.log((p[some] - delta) / p_prime[some]), initial=0.0)))
 
 
 def halves(outputs: Floats, rng: Generator) -> tuple[Floats, Floats]:
-    """Split at random into runs to train on and runs to count."""
+    """Split outputs at random into a half for training and a half for counting."""
     mixed = rng.permutation(outputs)
     return mixed[: len(mixed) // 2], mixed[len(mixed) // 2 :]
 
 
 def _claim_at(delta: float) -> Claim:
-    return ApproxDP(1.0, delta) if delta > 0.0 else PureDP(1.0)  # what is asked of a tool; epsilon does not matter
+    # the tools need a claim to know its kind; the value of epsilon does not matter
+    return ApproxDP(1.0, delta) if delta > 0.0 else PureDP(1.0)
 
 
-# Events and limits on their probabilities
+# Bounds from events and limits on their probabilities
 
 
 def _clopper_pearson(k: Any, n: int, alpha: float) -> tuple[Any, Any]:
@@ -120,17 +136,20 @@ def _jeffreys(k: Any, n: int, alpha: float) -> tuple[Any, Any]:
 def at_events(
     k: Any, n: int, k_prime: Any, m: int, delta: float, alpha: float, limits: Limits = _clopper_pearson
 ) -> float:
-    """Epsilon at the event that shows most, each at level alpha, half of it to each probability."""
+    """Return the largest epsilon that an event shows.
+
+    Each event is tested at level alpha, half of which is spent on each of its two probabilities.
+    """
     return log_ratio(limits(k, n, alpha / 2.0)[0], limits(k_prime, m, alpha / 2.0)[1], delta)
 
 
 def above(outputs: Floats, at: Floats) -> NDArray[np.int_]:
-    """How many outputs exceed each threshold."""
+    """Return the number of outputs that exceed each threshold."""
     return len(outputs) - np.searchsorted(np.sort(outputs), at, "right")
 
 
 def searched(x: Floats, x_prime: Floats) -> tuple[Floats, NDArray[np.int_], NDArray[np.int_]]:
-    """Thresholds at quantiles of both outputs, and how many of either exceed them."""
+    """Return thresholds at quantiles of both outputs, and the numbers of outputs on each side that exceed them."""
     at = np.unique(np.quantile(np.concatenate([x, x_prime]), np.arange(THRESHOLDS) / THRESHOLDS))
     return at, above(x, at), above(x_prime, at)
 
@@ -168,21 +187,24 @@ def _claim_grid(x: Floats, x_prime: Floats, delta: float, confidence: float, rng
     return 1.0 + 0.1 * max(0, math.ceil((shown - 1.0) / 0.1 - 1e-9))
 
 
-# Densities: cells and kernels
+# Estimates from densities: cells and kernels
 
 
 def pooled_cells(x: Floats, x_prime: Floats, cells: int = CELLS) -> Floats:
-    """Ends of cells of equal mass of both outputs."""
+    """Return the ends of cells that hold equal masses of both outputs together."""
     return np.unique(np.quantile(np.concatenate([x, x_prime]), np.arange(1, cells) / cells))
 
 
 def shares_in(outputs: Floats, ends: Floats) -> Floats:
-    """Which share of outputs is in each cell; both outermost ones are open."""
+    """Return the share of outputs in each cell. The first and the last cell are unbounded."""
     return np.bincount(np.searchsorted(ends, outputs, "right"), minlength=len(ends) + 1) / len(outputs)
 
 
 def plug_in(p: Floats, p_prime: Floats, delta: float) -> float:
-    """Least epsilon that allows estimated masses, both ways; where one is 0, both are left out."""
+    """Return the smallest epsilon, in both directions, that allows the estimated masses of all cells.
+
+    Cells in which either mass is 0 are left out.
+    """
     found, some = 0.0, (p > 0.0) & (p_prime > 0.0)
     for one, other in ((p[some], p_prime[some]), (p_prime[some], p[some])):
         order = np.argsort(-one / other)
@@ -191,9 +213,11 @@ def plug_in(p: Floats, p_prime: Floats, delta: float) -> float:
 
 
 def kernel_means(x: Floats, x_prime: Floats, others: tuple[Floats, ...]) -> tuple[Floats, Floats, list[Any]]:
-    """Means of a normal kernel over outputs on x and on x' at evenly spaced points, and the points nearest to others.
+    """Return means of a normal kernel over outputs on x and on x', at evenly spaced points.
 
-    Points cover the inner 98 % of both outputs, outputs are put on the nearest one, and the width is Silverman's.
+    The points cover the inner 98 % of both outputs, each output is moved to the nearest point, and the width is
+    Silverman's. The third result holds the index of the nearest point for each output of x, x' and the arrays in
+    ``others``.
     """
     low, high = np.quantile(np.concatenate([x, x_prime]), [0.01, 0.99])
     spread = float(min(np.std(np.concatenate([x, x_prime])), (high - low) / 3.0)) or 1.0
@@ -234,11 +258,15 @@ def _kernel_hockey_stick(x: Floats, x_prime: Floats, delta: float, confidence: f
     return at_events(found[best], len(b), found_prime[best], len(d), delta, alpha)
 
 
-# Variational bounds on divergences
+# Estimates from variational bounds on divergences
 
 
 def critic(x: Floats, x_prime: Floats, rng: Generator, most: float) -> tuple[Floats, Floats]:
-    """Log ratio, at most so large, of one half's shares in cells of equal mass, at the outputs of the other half."""
+    """Return the log ratio of the two output laws at outputs, learned from another half of the runs.
+
+    The ratio is estimated from the shares of one half in cells of equal mass, clipped to [-most, most], and evaluated
+    at the outputs of the other half on x and on x'.
+    """
     (a, b), (c, d) = halves(x, rng), halves(x_prime, rng)
     ends = pooled_cells(a, c)
     values = np.log((shares_in(a, ends) + 0.5 / len(a)) / (shares_in(c, ends) + 0.5 / len(c))).clip(-most, most)
@@ -267,20 +295,22 @@ def _mmd(x: Floats, x_prime: Floats, delta: float, confidence: float, rng: Gener
     n = min(len(x), len(x_prime)) // 2
     a, b, c, d = (half[:n] for y in (x, x_prime) for half in halves(y, rng))
     pairs, signs = ((a, b), (c, d), (a, d), (b, c)), (1.0, 1.0, -1.0, -1.0)
-    terms = sum(sign * np.exp(-np.abs(y - z)) for sign, (y, z) in zip(signs, pairs, strict=True))  # in [-2, 2]
-    log_level = math.log(2.0 / (1.0 - confidence))  # two deviations share the level, and so do two terms of the second
+    # each term is in [-2, 2]
+    terms = sum(sign * np.exp(-np.abs(y - z)) for sign, (y, z) in zip(signs, pairs, strict=True))
+    # the two deviations share the level, and so do the two terms of the second one
+    log_level = math.log(2.0 / (1.0 - confidence))
     hoeffding, log_level = math.sqrt(8.0 * log_level / n), log_level + math.log(2.0)
     bernstein = math.sqrt(2.0 * float(np.var(terms, ddof=1)) * log_level / n) + 28.0 * log_level / (3.0 * (n - 1))
     variation = math.sqrt(max(0.0, float(np.mean(terms)) - min(hoeffding, bernstein)) / 2.0)
     return log_ratio(1.0 + variation - 2.0 * delta, 1.0 - variation, 0.0)
 
 
-# Classifiers and searches
+# Estimates from classifiers and searches
 
 
 def _direction(x: Floats, x_prime: Floats) -> float:
-    # of the slope of a logistic regression on one number: its likelihood is concave, and its derivative at slope 0 has
-    # the sign of the difference of means
+    # the sign of the slope of a logistic regression on one number: the likelihood is concave, and its derivative at
+    # slope 0 has the sign of the difference of means
     return 1.0 if np.mean(x) >= np.mean(x_prime) else -1.0
 
 
@@ -320,17 +350,20 @@ def _statdp(x: Floats, x_prime: Floats, delta: float, confidence: float, rng: Ge
 
 
 def thinned_p_value(more: int, less: int, n: int, epsilon: float, rng: Generator) -> float:
-    """Mean p-value of Fisher's exact test of two counts of n, the first thinned to e^-epsilon, over 200 thinnings."""
+    """Return the mean p-value of Fisher's exact test over 200 random thinnings of the first count.
+
+    The two counts are out of n runs each, and thinning keeps each run of the first count with probability e^-epsilon.
+    """
     drawn, times = np.unique(rng.binomial(more, math.exp(-epsilon), 200), return_counts=True)
     marked = drawn[:, None] + less
     beyond = drawn[:, None] + np.arange(int(min(less + 1, 12.0 * math.sqrt(more + less + 1.0))))
-    beyond = np.minimum(beyond, n + 1)  # where the law has nothing
+    beyond = np.minimum(beyond, n + 1)  # the law has no mass beyond n
     logs = log_choose(n, beyond) + log_choose(n, marked - beyond) - log_choose(2 * n, marked)
     return float(np.average(np.exp(logs).sum(axis=1), weights=times))
 
 
 def log_choose(n: int, k: NDArray[np.int_]) -> Floats:
-    """Logarithm of a binomial coefficient; -inf where it is 0."""
+    """Return the logarithm of a binomial coefficient, or -inf if the coefficient is 0."""
     inside = np.clip(k, 0, n)
     return np.where(inside == k, gammaln(n + 1) - gammaln(inside + 1) - gammaln(n - inside + 1), -np.inf)
 
@@ -345,7 +378,7 @@ def _epsilon_of(mu: float, delta: float) -> float:
 
 
 def mu_at(k: Any, n: int, k_prime: Any, m: int, alpha: float) -> Any:
-    """Mu of the Gaussian curve through the limits on both probabilities of each event."""
+    """Return the mu of the Gaussian trade-off curve through the limits on both probabilities of each event."""
     return ndtri(clopper_pearson_lower(k, n, alpha / 2.0)) - ndtri(clopper_pearson_upper(k_prime, m, alpha / 2.0))
 
 
@@ -371,11 +404,15 @@ def _gaussian_fit(x: Floats, x_prime: Floats, delta: float, confidence: float, r
     return _epsilon_of(abs(float(np.mean(x) - np.mean(x_prime))) / spread, delta)
 
 
-# One run
+# Estimates from one training run
 
 
 def guessed(scores: Floats, coins: Bools, guesses: int) -> int:
-    """How many are right of so many guesses, half of them the highest scores, in, and half the lowest, out."""
+    """Return the number of correct guesses.
+
+    Half of the guesses say "included" for the canaries with the highest scores, and half say "excluded" for the
+    canaries with the lowest scores.
+    """
     order, half = np.argsort(scores, kind="stable"), guesses // 2
     return int(np.sum(coins[order[len(order) - half :]]) + np.sum(~coins[order[:half]]))
 
@@ -420,7 +457,7 @@ def _gonzalez(draw: Draw, epsilon: float, delta: float, alpha: float, rng: Gener
 
 
 def _features(outputs: Floats) -> Floats:
-    # of unit length and nowhere negative, so that their products are a kernel of values in [0, 1]
+    # features have unit length and are non-negative, so that their inner products are a kernel with values in [0, 1]
     centres = np.linspace(GRID[0], GRID[-1], THRESHOLDS)
     bumps = np.exp(-2.0 * (np.clip(outputs, GRID[0], GRID[-1])[:, None] - centres) ** 2)
     return np.asarray(bumps / np.linalg.norm(bumps, axis=1, keepdims=True))

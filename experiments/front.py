@@ -1,6 +1,7 @@
-"""The front page's picture, and what results/ says of itself: made of what `epsaudit audit --out FOLDER` found.
+"""The picture of the front page, and the README and provenance of results/, made from stored audits.
 
-``python -m epsaudit.experiments.front results`` reads FOLDER/audit.json, which `make audit` has just written.
+``python -m epsaudit.experiments.front results`` reads FOLDER/audit.json, which `make audit` writes before with
+`epsaudit audit --out FOLDER`.
 """
 
 from __future__ import annotations
@@ -21,45 +22,47 @@ from epsaudit.text import SYMBOLS, lower, nearest, percent
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.figures import (
     PROVEN,
-    blank,
+    add_legend_entries,
     draw_row,
     legend_below,
-    logarithmic,
-    name_marks,
-    shares,
+    new_figure,
+    set_log_scale,
+    share_of_claim,
     styled,
 )
 
 FRONT = 5.0
-"""Width in inches of the front page's picture: 800 pixels, as wide as a README shows it."""
-TELLING = {
-    "laplace": "the textbook's mechanism: claim, exact value and bound agree to 1 %",
+"""Width of the front page's picture in inches: 800 pixels, the width at which a README shows it."""
+SHOWN = {
+    "laplace": "the mechanism of textbooks: claim, exact value and bound agree to 1 %",
     "gaussian-gdp": "a claim about a whole trade-off curve, in its own parameter",
-    "rappor": "no exact value is known: the bound alone says what is surely lost",
+    "rappor": "no exact value is known: only the bound says which loss is certain",
     "sparse-vector-1": "outputs that are lists of symbols, of varying length",
-    "shuffled-response": "a claim from a numeric bound that is not attained",
-    "anes96/median-age-inverse-sensitivity": "a real survey's most influential person loses half of the claim",
-    "broken/laplace-half-noise": "the plainest bug: half the noise, twice the loss",
-    "broken/gaussian-classical": "a formula used outside its range, a quarter too little noise",
-    "broken/binary-search-published": "a published algorithm that makes one comparison more than was counted",
-    "broken/ratio-bounded-published": "published code with two bounds exchanged",
+    "shuffled-response": "a claim from a numeric bound that the mechanism does not attain",
+    "anes96/median-age-inverse-sensitivity": "a real survey, whose most influential person loses half of the claim",
+    "broken/laplace-half-noise": "the simplest bug: half of the noise, twice the loss",
+    "broken/gaussian-classical": "a formula that is used outside its range, with a quarter too little noise",
+    "broken/binary-search-published": "a published algorithm that makes one comparison more than its analysis counts",
+    "broken/ratio-bounded-published": "published code in which two bounds are exchanged",
     "broken/sparse-vector-5": "a sparse vector without noise on its queries: no finite epsilon",
-    "broken/laplace-in-doubles": "right on paper, and told apart by the last bits of floating point",
+    "broken/laplace-in-doubles": "correct for real numbers, but the last bits of the outputs reveal the dataset",
 }
-"""Rows of the front page's picture and why: what agrees, what cannot, and mistakes from small to boundless."""
+"""Mechanisms in the front page's picture, each with the reason for its choice: sound mechanisms whose values agree,
+mechanisms whose exact value is unknown or not attained, and mistakes from small to unbounded."""
 
 
 @styled()
 def front(results: Sequence[Result], family_confidence: float) -> Figure:
-    """Draw the results that `TELLING` names, their numbers beside them: what a front page has room for.
+    """Draw the results that `SHOWN` names, with their numbers beside them.
 
-    ``family_confidence`` is of all results together, of which these are a part.
+    The other results are left out, because a front page has no room for them. ``family_confidence`` is the joint
+    confidence of all results, not only of the drawn ones.
     """
     found = {result.mechanism: result for result in results}
-    rows = [shares(found[name]) for name in TELLING if name in found]
-    figure = blank(FRONT, 1.2 + 0.26 * len(rows))
+    rows = [share_of_claim(found[name]) for name in SHOWN if name in found]
+    figure = new_figure(FRONT, 1.2 + 0.26 * len(rows))
     axes, numbers = figure.subplots(1, 2, sharey=True, width_ratios=[1, 1])
-    logarithmic(axes)
+    set_log_scale(axes)
     axes.xaxis.set_major_locator(FixedLocator([0.5, 1.0, 2.0, 5.0, 10.0]))
     axes.xaxis.set_minor_locator(NullLocator())
     right = 1.4 * max([2.0, *(share.bound for share in rows)])
@@ -82,13 +85,13 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     axes.set_ylim(len(rows) - 0.4, -1.6)
     axes.set_xlim(0.4, right)
     axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
-    name_marks(axes, rows)
+    add_legend_entries(axes, rows)
     legend_below(figure, 3)
     return figure
 
 
 def main(folder: Path) -> None:
-    """Draw the picture; write README.md, the index of the folders, and provenance.json, as the results record it."""
+    """Draw the picture, and write provenance.json and README.md, the index of the result folders."""
     results = load(folder / "audit.json")
     family = tables.family_confidence(results)
     write_figure(folder / "front", front(results, family))

@@ -1,6 +1,7 @@
-"""What textbook group privacy certifies from one run with many canaries: the baseline of one-run audits.
+"""The bound that textbook group privacy certifies from one run with many canaries: the baseline of one-run audits.
 
-It stands alone because no audit uses it. docs/explanation/theory.md compares it with the bound that audits use.
+The module stands alone because no audit uses this bound. docs/explanation/theory.md compares it with the bound that
+audits use.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from epsaudit.errors import AuditError, fraction, whole_at_least
 
 
 def group_privacy_p_value(guesses: int, correct: int, epsilon: float) -> float:
-    """Return an upper bound on the probability of ``correct`` or more right guesses, by group privacy alone.
+    """Return an upper bound on the probability of ``correct`` or more correct guesses, by group privacy alone.
 
     An epsilon-DP mechanism is r epsilon-DP for the group of the r canaries that are guessed. Its output therefore has
-    at most e^(r epsilon) times the probability that it has for canaries drawn afresh, for which a guess is right with
-    probability 1/2: min(1, e^(r epsilon) P[Binomial(r, 1/2) >= v]).
+    at most e^(r epsilon) times the probability that it has for canaries that are drawn afresh, for which each guess is
+    correct with probability 1/2. The bound is min(1, e^(r epsilon) P[Binomial(r, 1/2) >= v]), where v is the number of
+    correct guesses.
 
     >>> round(group_privacy_p_value(10, 10, 0.1), 6)
     0.002655
@@ -28,10 +30,10 @@ def group_privacy_p_value(guesses: int, correct: int, epsilon: float) -> float:
 
 
 def group_privacy_bound(guesses: int, correct: int, confidence: float) -> float:
-    """Return the lower bound on epsilon that group privacy certifies, below log 2 whatever the guesses.
+    """Return the lower bound on epsilon that group privacy certifies; it is below log 2 for all guesses.
 
-    It is log(alpha / P[Binomial(r, 1/2) >= v]) / r with alpha = 1 - confidence, or 0 if that is less. The tail is at
-    least 2^-r, so that the bound is at most log 2 - log(1 / alpha) / r.
+    The bound is log(alpha / P[Binomial(r, 1/2) >= v]) / r with alpha = 1 - confidence, or 0 if this is negative. The
+    tail is at least 2^-r, so the bound is at most log 2 - log(1 / alpha) / r.
 
     Raises `AuditError` unless 0 <= correct <= guesses, guesses >= 1 and confidence is in (0, 1).
 
@@ -43,10 +45,12 @@ def group_privacy_bound(guesses: int, correct: int, confidence: float) -> float:
 
 
 def _log_fair_tail(guesses: int, correct: int) -> float:
-    """Log of P[Binomial(r, 1/2) >= v]."""
+    """Return the logarithm of P[Binomial(r, 1/2) >= v]."""
     guesses = whole_at_least(guesses, 1, "number of guesses")
     if not 0 <= correct <= guesses:
-        raise AuditError(f"{correct!r} guesses are right; there must be between 0 and {guesses} of them.")
+        raise AuditError(
+            f"The number of correct guesses is {correct!r}; give a number from 0 to {guesses}, the number of guesses."
+        )
     if correct == 0:
         return 0.0
     right = np.arange(correct, guesses + 1)

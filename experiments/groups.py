@@ -1,23 +1,26 @@
 """The open problem of larger groups: Algorithm 1 measured, and counts on an asinh scale, whose loss falls with size.
 
 The source (differentialprivacy.org, 'Open problem - Better privacy guarantees for larger groups') adds Gaussian noise
-to a group's count and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, hopes for less for
-larger groups, and could not prove it. It draws 10^6 outputs for sigma^2 = 100, r = 0.3 and a count of 10,000, whose
-best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. What follows is evidence, not proof:
+to the count of a group, and then Gaussian noise in proportion to the noisy count. It proves rho-zCDP, conjectures a
+smaller loss for larger groups, and leaves this unproven. It draws 10^6 outputs for sigma^2 = 100, r = 0.3 and a count
+of 10,000; their best Gaussian fit has mean 10,002.6 and standard deviation 2,995.1. The study computes the following,
+which is evidence and not proof:
 
-1. The histogram again, and its fit: the law has mean 10,000 and standard deviation 3,000.02.
-2. Renyi divergences for counts x and x + 1, by quadrature to eight digits: at a fixed order they fall like
-   (1 / (2 r^2) + 1) / x^2 for large x, as those of Gaussians of the same mean and variance do.
-3. But not at all orders at once: for orders far above x the divergence grows like rho / 2 times the order, whatever x.
-   If so, the group-wise zCDP of the source's definition, which asks for all orders, cannot get below rho / 2.
-4. Certified lower bounds on rho and on the divergence of order 2 from draws alone, as far as runs can show them.
-5. The source's alternative path, counts on an asinh scale with s = r, loses 1 / (2 r^2 x^2) at all orders, proven in
-   docs/explanation/group-wise-privacy.md, with no greater an error; its claim is audited at each size. The source
-   allows a mean absolute error of r x in every group: both are measured beside it. Counts on an asinh scale keep
-   within it from 44 records on; for an empty group nothing private does.
+1. The same histogram and its fit. The law has mean 10,000 and standard deviation 3,000.02.
+2. Renyi divergences for the counts x and x + 1, by quadrature to eight digits. At a fixed order they fall like (1 / (2
+   r^2) + 1) / x^2 for large x, as the divergences of Gaussians with the same means and variances do.
+3. The divergences do not fall at all orders at once: for orders far above x, the divergence grows like rho / 2 times
+   the order, for every x. If this holds in general, the group-wise zCDP of the source's definition, which concerns all
+   orders, cannot be smaller than rho / 2.
+4. Certified lower bounds on rho and on the divergence of order 2, from draws alone, as far as the runs can show them.
+5. The source's alternative path, counts on an asinh scale with s = r. They lose 1 / (2 r^2 x^2) at all orders, which is
+   proven in docs/explanation/group-wise-privacy.md, and their error is no larger. The claim is audited at each size.
+   The source allows a mean absolute error of r x in every group, and the errors of both mechanisms are measured beside
+   this limit. Counts on an asinh scale keep within the limit from 44 records on; for an empty group no private
+   mechanism does.
 
-For 3, a rough calculation: an output y needs a noisy count of about sqrt(y sigma / r) once y is far out, so that the
-loss is that number over sigma^2 and -log density is y / (sigma r); the best y gives order^2 rho / 2.
+A rough calculation explains point 3. An output y far from the mean needs a noisy count of about sqrt(y sigma / r). The
+loss is then this number over sigma^2, and -log density is y / (sigma r). The best y gives order^2 rho / 2.
 """
 
 from __future__ import annotations
@@ -42,12 +45,13 @@ RHO, RELATIVE, SIZE, DRAWS, CONFIDENCE = 0.005, 0.3, 10_000, 1_000_000, 0.95
 COUNTS = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
 ORDERS = (1.0, 2.0, 8.0, 64.0)
 CURVES = tuple(number for number in COUNTS if number >= 10)
-"""Counts whose divergence is followed to high orders; for smaller ones its share of the order falls from the start."""
+"""Counts whose divergence is computed up to high orders. For smaller counts, the ratio of divergence and order
+decreases from the first order on."""
 SHOWN = (10, 100, 1000, 10_000, 100_000)
 SHARES = np.geomspace(1e-2, 30.0, 13)
-"""Orders of the second figure, in multiples of the count."""
+"""Orders of the second figure, as multiples of the count."""
 LARGEST_ORDER = 150_000
-"""Beyond it rounding errors of the loss, times the order, show."""
+"""Largest order. At larger orders, the rounding errors of the loss, multiplied by the order, become visible."""
 AUDITED = (0, 10, 30, 100, 300, 1000)
 MECHANISM = GroupCounts(RHO, RELATIVE)
 ASINH = AsinhCounts(RHO, RELATIVE)
@@ -69,7 +73,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Draw the histogram, compute the divergences, audit, and write data and a table to ``out``."""
+    """Draw the histogram, compute the divergences, audit the groups, and write data and a table to ``out``."""
     trials = 10_000 if quick else 4_000_000
     counts = tuple(number for number in COUNTS if number in (1000, 100_000)) if quick else COUNTS
     drawn = MECHANISM((SIZE,)).sample(DRAWS // 10 if quick else DRAWS, np.random.default_rng(seed))
@@ -77,9 +81,9 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     curves = [row for found in by_count for row in found]
 
     def row(number: int) -> dict[str, Any]:
-        """All that is asked of one group."""
-        draws = measured(number, DRAWS // 10 if quick else DRAWS, seed)
-        return {**divergences(number, curves), **errors(number), **draws, **certified(number, trials, seed)}
+        """Return all measurements of one group as one row."""
+        draws = measure_errors(number, DRAWS // 10 if quick else DRAWS, seed)
+        return {**divergences(number, curves), **errors(number), **draws, **certify(number, trials, seed)}
 
     rows = on_all_cores(row, counts)
     facts = {"mean": float(drawn.mean()), "standard deviation": float(drawn.std()), "draws": len(drawn), "count": SIZE}
@@ -96,7 +100,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Set small groups beside large ones, at a fixed order and over all orders tried; errors beside what is allowed."""
+    """Return a text that compares small and large groups, at a fixed order and over all orders.
+
+    The text also states the errors of counts on an asinh scale, and the error that the source allows.
+    """
     shown = [row for row in rows if row["count"] in SHOWN]
     sizes = ", ".join(f"{row['count']:,}" for row in shown)
     fixed = ", ".join(nearest(row["order 2"], 3) for row in shown)
@@ -115,8 +122,8 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def divergences(number: int, curves: list[dict[str, Any]]) -> dict[str, Any]:
-    """Renyi divergences of a group of that size at fixed orders, and the greatest divergence over order tried."""
-    values = renyi_per_group(MECHANISM((number,)), ORDERS)  # type: ignore[arg-type]  # one group
+    """Return the Renyi divergences of a group at fixed orders, and the largest ratio of divergence and order."""
+    values = renyi_per_group(MECHANISM((number,)), ORDERS)  # type: ignore[arg-type]  # a single group
     ratios = [value / order for value, order in zip(values, ORDERS, strict=True)]
     ratios += [row["divergence / order"] for row in curves if row["count"] == number]
     return {
@@ -128,9 +135,10 @@ def divergences(number: int, curves: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def errors(number: int) -> dict[str, Any]:
-    """Mean absolute errors of both, and the proven loss of the pair on the asinh scale.
+    """Return the exact mean absolute errors of both mechanisms, and the proven loss of the pair on the asinh scale.
 
-    Given the noisy count X, Algorithm 1's error is normal around X - x: the mean of its size, averaged over X.
+    Given the noisy count X, the error of Algorithm 1 is normal around X - x. Its mean absolute value is averaged over
+    X.
     """
     z = np.linspace(-10.0, 10.0, 20_001)
     off, deviation = MECHANISM.sigma * z, RELATIVE * np.abs(number + MECHANISM.sigma * z)
@@ -143,8 +151,8 @@ def errors(number: int) -> dict[str, Any]:
     }
 
 
-def measured(number: int, draws: int, seed: int) -> dict[str, Any]:
-    """Mean absolute errors of both in draws, beside what the source allows: r times the count."""
+def measure_errors(number: int, draws: int, seed: int) -> dict[str, Any]:
+    """Return the mean absolute errors of both mechanisms in draws, and the error r x that the source allows."""
     rng = np.random.default_rng([seed, number])
     noisy = MECHANISM((number,)).sample(draws, rng)
     counts = ASINH.counts(ASINH((number,)).sample(draws, rng))
@@ -156,16 +164,22 @@ def measured(number: int, draws: int, seed: int) -> dict[str, Any]:
 
 
 def by_order(number: int) -> Iterator[dict[str, Any]]:
-    """Yield divergence over order, from the larger count to the smaller, for orders in multiples of the count."""
+    """Yield the ratio of divergence and order for orders that are multiples of the count.
+
+    The divergence is taken from the larger count to the smaller.
+    """
     law = MECHANISM((number,))
     for order in 1.0 + SHARES * number:
         if order <= LARGEST_ORDER:
-            value = float(renyi_per_group(law, [order], both=False)[0])  # type: ignore[arg-type]  # one group
+            value = float(renyi_per_group(law, [order], both=False)[0])  # type: ignore[arg-type]  # a single group
             yield {"count": number, "order": float(order), "divergence / order": value / float(order)}
 
 
-def certified(number: int, trials: int, seed: int) -> dict[str, Any]:
-    """Certified lower bounds on the divergence of order 2 and on rho, of both, for the counts that are audited."""
+def certify(number: int, trials: int, seed: int) -> dict[str, Any]:
+    """Return certified lower bounds on the divergence of order 2 and on rho, for the counts that are audited.
+
+    For other counts the bounds are None. rho is certified for both mechanisms.
+    """
     if number not in AUDITED:
         return {"certified order 2": None, "certified rho": None, "certified asinh": None}
     bounds = {}

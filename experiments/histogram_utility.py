@@ -1,10 +1,11 @@
-"""What stable histograms are good for: their error, and the lead that a mode needs, against the number of keys.
+"""The utility of stable histograms: their error, and the lead that a mode needs, against the number of keys.
 
-The lecture notes on propose-test-release say that a stable histogram is off by O(log(1/delta)/epsilon) on every key,
-for delta <= 1/n and however many keys there are, where noise on all k keys is off by log(k)/epsilon. With its constants
-(`error_within`) the theorem holds, and is checked on datasets that are hard for it. Two comparisons follow: of the
-errors (`errors`), and of the leads at which the most common record wins as the largest of k noisy counts and by
-propose-test-release (`leads`).
+The lecture notes on propose-test-release say that every count of a stable histogram has an error of
+O(log(1/delta)/epsilon) for delta <= 1/n, whatever the number of keys, whereas noise on all k keys has an error of
+log(k)/epsilon. `error_within` states this theorem with constants, and `coverage` checks it on datasets that are hard
+for it. Two comparisons follow. `errors` compares the errors of both methods. `leads` compares the leads at which the
+most common record is selected, as the largest of k noisy counts and by propose-test-release. The module stands apart
+from the audits of published claims, because it is about utility and not about privacy.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from epsaudit.mechanisms.laws import LaplaceLaw
 
 EPSILON, BETA, RECORDS = 1.0, 0.05, 1000
 KEYS = (2, 10, 100, 1000, 10**4, 10**6, 10**9, 10**12)
-"""How many keys there may be."""
+"""Numbers of possible keys."""
 
 
 def error_within(mechanism: StableHistogram, records: int, beta: float) -> float:
-    """Error that no key exceeds, but for probability beta: (log(1/delta) + log(n / (2 beta))) / epsilon + 1.
+    """Return an error that no key exceeds, except with probability beta.
 
-    Proof. With t the threshold and s = log(n / (2 beta)) / epsilon this is e = t + s. A key with a count of at most e
-    is off by more only where its noise is above e, with probability e^(-epsilon e) / 2; one with a greater count only
-    where it is left out or the noise is above e in size, so where the noise is below -s or above e, with probability
-    e^(-epsilon s) (1 + e^(-epsilon t)) / 2 at most. Of n records at most n / e keys have more than e, so the sum over
-    keys is at most beta (1 / e + delta e^-epsilon): less than beta for delta <= 1/2 and beta <= 1/2. For delta <= 1/n
-    it is O(log(1/delta) / epsilon).
+    The error is (log(1/delta) + log(n / (2 beta))) / epsilon + 1.
+
+    Proof. Let t be the threshold and s = log(n / (2 beta)) / epsilon, so that the error is e = t + s. A key with a
+    count of at most e has a larger error only if its noise is above e, which has probability e^(-epsilon e) / 2. A key
+    with a larger count has a larger error only if the key is left out or the noise exceeds e in size, hence only if the
+    noise is below -s or above e, which has probability at most e^(-epsilon s) (1 + e^(-epsilon t)) / 2. Of n records at
+    most n / e keys have more than e records, so the sum over all keys is at most beta (1 / e + delta e^-epsilon). This
+    is less than beta for delta <= 1/2 and beta <= 1/2. For delta <= 1/n the error is O(log(1/delta) / epsilon).
 
     Examples
     --------
@@ -44,17 +47,20 @@ def error_within(mechanism: StableHistogram, records: int, beta: float) -> float
 
 
 def chance_within(mechanism: StableHistogram, counts: Sequence[int], error: float) -> float:
-    """Exact probability that every key's count, 0 where it is left out, is within ``error`` of the truth.
+    """Return the exact probability that every key's released count is within ``error`` of the true count.
+
+    A key that is left out has the released count 0.
 
     Examples
     --------
-    >>> chance_within(StableHistogram(1.0, 1e-3), [5], error=5.0) > 0.99  # left out, or hardly off
+    >>> chance_within(StableHistogram(1.0, 1e-3), [5], error=5.0) > 0.99  # the key is left out, or its error is small
     True
     """
     total = 0.0
     for count, keys in zip(*np.unique(counts, return_counts=True), strict=True):
         noise = LaplaceLaw(0.0, 1.0 / mechanism.epsilon)
-        least = max(mechanism.threshold - count, -error)  # of noise with which the key is there, and not too small
+        # smallest noise with which the key is released and its count is not too small
+        least = max(mechanism.threshold - count, -error)
         there = max(math.exp(noise.log_cdf(error)) - math.exp(noise.log_cdf(least)), 0.0)
         left_out = math.exp(noise.log_cdf(mechanism.threshold - count)) if count <= error else 0.0
         within = min(there + left_out, 1.0)
@@ -63,7 +69,10 @@ def chance_within(mechanism: StableHistogram, counts: Sequence[int], error: floa
 
 
 def coverage(runs: int, seed: int, alpha: float = 0.001) -> Iterator[dict[str, Any]]:
-    """Yield a row for each of several datasets of n records: exact and certified probability of `error_within`."""
+    """Yield one row per dataset, with the exact and the certified probability that `error_within` holds.
+
+    All datasets have n records.
+    """
     mechanism = StableHistogram(EPSILON, 1.0 / RECORDS)
     error = error_within(mechanism, RECORDS, BETA)
     hard = math.floor(error) + 1
@@ -90,7 +99,7 @@ def coverage(runs: int, seed: int, alpha: float = 0.001) -> Iterator[dict[str, A
 def _within(
     mechanism: StableHistogram, counts: Sequence[int], error: float, runs: int, rng: np.random.Generator
 ) -> int:
-    """In how many of so many runs every key is within the error."""
+    """Return the number of runs, out of ``runs``, in which every key is within the error."""
     truth = {f"{place:04}": count for place, count in enumerate(counts)}
     law = mechanism([key for key, count in truth.items() for _ in range(count)])
     within = 0
@@ -101,11 +110,13 @@ def _within(
 
 
 def greatest_error(mechanism: StableHistogram, records: int, beta: float) -> float:
-    """Least error that no key exceeds but for probability beta, on the worst dataset of keys with as many records each.
+    """Return the smallest error that no key exceeds, except with probability beta, on the worst of some datasets.
+
+    The datasets have n records and give the same number of records to each key.
 
     Examples
     --------
-    >>> round(greatest_error(StableHistogram(1.0, 1e-3), 1000, 0.05), 2) <= 17.12  # what is promised of every dataset
+    >>> round(greatest_error(StableHistogram(1.0, 1e-3), 1000, 0.05), 2) <= 17.12  # the bound for every dataset
     True
     """
 
@@ -121,9 +132,9 @@ def greatest_error(mechanism: StableHistogram, records: int, beta: float) -> flo
 
 
 def errors() -> list[dict[str, Any]]:
-    """Return the error that no key exceeds but for probability `BETA`, for each number of keys that there may be.
+    """Return the error that no key exceeds, except with probability `BETA`, for each number of possible keys.
 
-    Noise on all k keys is off by more than e with probability 1 - (1 - e^(-epsilon e))^k; a stable histogram of n
+    With noise on all k keys, some error exceeds e with probability 1 - (1 - e^(-epsilon e))^k. A stable histogram of n
     records has at most n keys, with delta = 1/n.
     """
     stable = StableHistogram(EPSILON, 1.0 / RECORDS)
@@ -140,21 +151,25 @@ def errors() -> list[dict[str, Any]]:
 
 
 def chance_of_the_lead(keys: int, lead: float, epsilon: float = EPSILON) -> float:
-    """Probability that the greatest of k noisy counts is the one with this lead over all others, which are tied.
+    """Return the probability that the largest of k noisy counts belongs to the key that leads the others by ``lead``.
 
-    It is E[F(g + Z)^(k - 1)] at a lead g, for Laplace noise Z of scale 1 / epsilon and its distribution function F.
+    All other keys are tied. The probability is E[F(g + Z)^(k - 1)] at a lead g, for Laplace noise Z of scale 1 /
+    epsilon with distribution function F.
 
     Examples
     --------
     >>> round(chance_of_the_lead(2, 5.192), 4)
     0.99
     """
-    noise, z = LaplaceLaw(0.0, 1.0 / epsilon), np.linspace(-45.0, 45.0, 90_001) / epsilon  # 0, the kink, is among them
+    # the grid contains 0, where the density has a kink
+    noise, z = LaplaceLaw(0.0, 1.0 / epsilon), np.linspace(-45.0, 45.0, 90_001) / epsilon
     return float(np.trapezoid(np.exp(noise.log_density(z) + (keys - 1) * noise.log_cdf(lead + z)), z))
 
 
 def lead_of_noisy_counts(keys: int, chance: float, epsilon: float = EPSILON) -> float:
-    """Lead over all others, tied in second place, at which the largest of k noisy counts is the mode's with a chance.
+    """Return the lead at which the largest of k noisy counts is that of the mode with probability ``chance``.
+
+    The lead is the distance to all other keys, which are tied in second place.
 
     Examples
     --------
@@ -166,10 +181,10 @@ def lead_of_noisy_counts(keys: int, chance: float, epsilon: float = EPSILON) -> 
 
 
 def leads(delta: float) -> list[dict[str, Any]]:
-    """Return the lead that brings out the mode with probability 1 - delta, for each number of keys.
+    """Return the lead at which the mode is selected with probability 1 - delta, for each number of keys.
 
-    As published propose-test-release needs (2 log(1/delta) - log 2) / epsilon, with its corrected distance 1 more;
-    the notes state log(1/delta) / epsilon.
+    Propose-test-release as published needs a lead of (2 log(1/delta) - log 2) / epsilon, and one more with its
+    corrected distance. The notes state log(1/delta) / epsilon.
     """
     stated = math.log(1.0 / delta) / EPSILON
     return [

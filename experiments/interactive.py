@@ -1,18 +1,19 @@
-"""Analysts who adapt and cheat against privacy filters, sound and broken, and two odometers.
+"""Adaptive analysts against privacy filters, sound and broken, and two odometers.
 
 The source (differentialprivacy.org, 'How generic can composition results be?') reviews theorems by which budgets add up
-even if requests and budgets are chosen from earlier answers, and several sessions are asked in turns. Every analyst
-here asks for randomised responses on one user's bit; some go on asking after a refusal, and spend most where
-they saw a leak. Transcripts are enumerated, so that the exact loss is known. The study expects:
+even if requests and budgets are chosen from earlier answers, and if several sessions are queried in turns. Every
+analyst here requests randomised responses on one user's bit. Some analysts continue after a refusal, and spend most of
+the budget where they saw a leak. All transcripts are enumerated, so that the exact loss is known. The study expects:
 
-1. Sound filters (pure DP, zCDP, Gaussian DP, Renyi DP, sub-sessions): exact loss at most the budget, close to it where
-   it is exhausted. Those with a delta, sessions opened as answers say and hidden states are in the main table.
-2. A filter that checks after answering and one that forgets a sub-session: refuted where an analyst exploits it, so
-   that the transcript's exact loss is above the budget, and where the runs suffice: bounds in rho are loose, so that
-   an exact rho a fifth above the budget is not seen in a million. Not every analyst exploits it: one that never asks
-   for more than is left, or whose budgets happen to add up to no more, is as safe as with a sound filter.
-3. An odometer for pure DP that no transcript's loss exceeds, and ones for zCDP and Renyi DP that are exceeded at any
-   time with probability at most their delta.
+1. Sound filters (pure DP, zCDP, Gaussian DP, Renyi DP, sub-sessions): the exact loss is at most the budget, and close
+   to the budget if it is exhausted. Filters with a delta, sessions that are opened depending on answers, and hidden
+   states are in the main table.
+2. A filter that checks after answering, and one that forgets a sub-session: they are refuted if the analyst exploits
+   the mistake, so that the transcript's exact loss exceeds the budget, and if the runs suffice. Bounds in rho are
+   loose: an exact rho a fifth above the budget is not detected in a million runs. An analyst who never requests more
+   than is left, or whose budgets happen to add up to no more than the total, is as safe as with a sound filter.
+3. An odometer for pure DP is never exceeded by the loss of a transcript. Odometers for zCDP and Renyi DP are exceeded
+   at any time with probability at most their delta.
 """
 
 from __future__ import annotations
@@ -70,11 +71,11 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every analyst against every filter, follow two odometers, and write data and a table."""
+    """Audit every analyst against every filter, enumerate the odometers, and write data and a table to ``out``."""
     trials = 10_000 if quick else 1_000_000
     chosen = ("pure", "broken: late") if quick else FILTERS
     cases = [(guard, analyst) for guard in chosen for analyst in ANALYSTS]
-    rows = on_all_cores(lambda case: audited(*case, trials, seed), cases)
+    rows = on_all_cores(lambda case: audit_transcript(*case, trials, seed), cases)
     paths = list(odometers())
     exceeded = sum(path["probability"] for path in paths if path["exceeds"])
     write_data(
@@ -103,7 +104,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
-    """Count the refuted claims of sound and of broken filters; a broken one needs the right analyst to leak."""
+    """Return a sentence that counts the refuted claims of sound and of broken filters.
+
+    A broken filter leaks only if the analyst exploits its mistake, so the sentence counts the leaking cases.
+    """
     broken, sound = ([row for row in rows if ("broken" in row["filter"]) is wrong] for wrong in (True, False))
     leaks = [row for row in broken if row["exact"] is not None and row["exact"] > row["proven"]]
     refuted = sum(row["verdict"] == "violated" for row in leaks)
@@ -115,7 +119,7 @@ def answer(rows: Sequence[dict[str, Any]], exceeded: float) -> str:
     )
 
 
-def audited(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, Any]:
+def audit_transcript(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, Any]:
     """Audit the transcript of an analyst with a filter, in the filter's own parameter."""
     guard = FILTERS[guard_name]
     result = audit(
@@ -138,7 +142,10 @@ def audited(guard_name: str, analyst: str, trials: int, seed: int) -> dict[str, 
 
 
 def odometers() -> Iterator[dict[str, Any]]:
-    """Yield every transcript of an analyst without budget: its chance, and whether its loss ever passed a reading."""
+    """Yield every transcript of an analyst without a budget.
+
+    Each row holds the transcript's probability, and whether its loss ever exceeded the reading of an odometer.
+    """
     analyst = Doubler((0.25, 0.3, 0.35), rounds=10)
     law = Interaction(analyst, Unlimited(PureDP(3.5)))((0,))
     concentrated, pure = ConcentratedOdometer(ODOMETER_DELTA, 0.5), PureOdometer()
@@ -162,6 +169,6 @@ def odometers() -> Iterator[dict[str, Any]]:
 
 
 def _loss(ledger: Ledger, answers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Privacy loss of the last answers of transcripts with this ledger."""
+    """Return the privacy loss of the last answer, for transcripts that share this ledger."""
     mechanism: Any = ledger.entries[-1][0].mechanism
     return np.asarray(mechanism((0,)).log_density(answers) - mechanism((1,)).log_density(answers))

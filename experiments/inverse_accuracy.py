@@ -1,14 +1,16 @@
 """Inverse sensitivity: coverage of its accuracy theorem, and medians by other mechanisms beside it.
 
-The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org) proves that
-|M(x) - f(x)| <= LS^k(x) with probability 1 - beta for k = floor((2 / epsilon) log(|Y| / beta)), with the exponential
-mechanism. Expected: it holds on every dataset, mostly by far, because few answers are as unlikely as the proof allows
-for: only where 2 k + 1 records are all equal, so that LS^k = 0 and all others have a loss of k + 1, it is nearly
-attained. For other selectors, which the source names in a note, nothing is claimed: permute-and-flip is never less
-accurate, but there report noisy max with Laplace noise fails more often than the theorem allows for a small beta.
-Slopes of median regression, whose loss has a closed form as the source says, are no exception.
-`epsaudit.experiments.medians` compares the errors of
-medians with those of smooth sensitivity, propose-test-release and Laplace noise.
+The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org) proves for the exponential
+mechanism that |M(x) - f(x)| <= LS^k(x) with probability 1 - beta for k = floor((2 / epsilon) log(|Y| / beta)). The
+study expects that the theorem holds on every dataset, usually by a wide margin, because few answers are as unlikely as
+the proof assumes. The theorem is nearly attained only where 2 k + 1 records are all equal, so that LS^k = 0 and all
+other answers have a loss of k + 1. The source mentions other selectors in a note and claims nothing about them.
+Permute-and-flip is never less accurate. Report noisy max with Laplace noise fails more often than the theorem allows on
+these datasets if beta is small. The same holds for slopes of median regression, whose loss has a closed form as the
+source says.
+
+`epsaudit.experiments.medians` compares the errors of medians with those of smooth sensitivity, propose-test-release and
+Laplace noise.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ BETAS = (0.5, 0.1, 0.01)
 ERROR = 0.001
 AGES = MedianLosses(tuple(range(18, 100)))
 SLOPES = SlopeLosses(tuple(range(21)), most=50)
-"""Years married a year of age from 17 on, in tenths: a wife of 42 years counts as 50 half-years."""
+"""Candidate slopes of median regression: years of marriage per year of age after 17, in tenths. The largest age in the
+survey, 42, is 50 half-years above 17."""
 _NEAR = [2 * InverseSensitivity(EPSILON, AGES).reach(beta) + 1 for beta in BETAS]
 DATASETS: dict[str, tuple[int, ...]] = {
     **{f"{records} of one age": (40,) * records for records in _NEAR},
@@ -69,7 +72,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say how often the exact failure probability is above beta, and where it comes nearest, with each selector."""
+    """Return a sentence on how often the failure probability exceeds beta, and on the worst case of each selector."""
     parts = []
     for selector in dict.fromkeys(row["selector"] for row in rows):
         mine = [row for row in rows if row["selector"] == selector]
@@ -83,17 +86,20 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def cases() -> dict[str, tuple[Losses, Any]]:
-    """Return what is asked of each dataset: the median, and a slope of median regression."""
+    """Return the cases by name: a query, the median or a slope of median regression, and its dataset."""
     wives = tuple((int(2 * wife.age) - 34, int(20 * wife.years_married)) for wife in fair()[:201])
     ages = {"voters of 1996": answers(anes96(), "age")[:-1], **DATASETS}
     return {**{name: (AGES, dataset) for name, dataset in ages.items()}, "slope, 201 wives": (SLOPES, wives)}
 
 
 def failures(runs: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield the share of answers beyond LS^k, with one-sided 99.9 % Clopper-Pearson limits, and its exact value."""
+    """Yield the share of answers whose error exceeds LS^k, with Clopper-Pearson limits and the exact probability.
+
+    The limits are one-sided at 99.9 % confidence each.
+    """
     for place, (name, (query, dataset)) in enumerate(cases().items()):
         for number, (selector_name, selector) in enumerate(SELECTORS.items()):
-            if selector is GapMax:  # refuses in place of erring
+            if selector is GapMax:  # this selector refuses to answer instead of erring
                 continue
             mechanism = InverseSensitivity(EPSILON, query, selector)
             law = mechanism(dataset)

@@ -1,10 +1,12 @@
 """Published ways to estimate epsilon beside ours: how often above the truth, how high, how soon they refute.
 
-Every estimator gets the same outputs. Which bounds at 95 % are above the truth more often than once in twenty is
-counted on ten laws; bounds are compared with an oracle's where laws are known. Incorrect variants get more runs step by
-step until a tool refutes the claim. Cases are rows of the public benchmark, outputs as systems have them, mechanisms of
-other auditors' tables, and the variants; where another bound is higher than ours the row stands first. Last, MST as
-Ganev, Annamalai and Kulynych (2026) audited it. Seconds stand in times.json, for they are the machine's.
+Every estimator gets the same outputs. The study has four parts. On ten laws it counts how often bounds at 95 %
+confidence exceed the truth; a valid bound does so at most once in twenty times. Where the laws are known, it compares
+the bounds with the bound of an oracle. On incorrect variants it increases the number of runs step by step until a tool
+refutes the claim. On further cases it compares epsaudit's bound with the best other one: rows of the public benchmark,
+outputs of realistic systems, mechanisms in tables of other auditors, and the incorrect variants. Rows in which another
+bound is higher than epsaudit's come first. A last part audits MST as Ganev, Annamalai and Kulynych (2026) did. Seconds
+are written to times.json, apart from the other data, because they depend on the machine.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, 
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
 from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.running.provenance import write_whole
-from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, styled
+from epsaudit.running.files import write_whole
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, styled
 from epsaudit.tools.reporting.tables import Column, to_markdown
 
 if TYPE_CHECKING:
@@ -37,31 +39,34 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
-CONFIDENCE, NEWS = 0.95, 1e-6
-"""Of bounds; and how rarely an estimator that keeps it is above the truth more often than the tolerance."""
+CONFIDENCE, EXCESS_PROBABILITY = 0.95, 1e-6
+"""Confidence of all bounds; and the probability with which an estimator that keeps this confidence would exceed the
+tolerated number of bounds above the truth."""
 EACH, CANARIES, BLOCK = 250, 500, 50
-"""Runs of either dataset for coverage; canaries of one run; sets of one job."""
+"""Number of runs on each dataset for coverage; number of canaries of one run; number of sets in one job."""
 SLOW, FEWER = ("joint-Beta", "Gaussian-DP curve", "Gaussian fit of outputs"), 300
-"""No bounds, which take 0.02 seconds each, and how many sets they get."""
+"""Estimators that give no bounds and take 0.02 seconds for each set, and the number of sets that they get."""
 POWER, LADDER = (10_000, 100_000, 1_000_000), [int(k * 10**n) for n in (2, 3, 4, 5) for k in (1, 3)] + [1_000_000]
 ALPHAS, SECONDS = (0.05, 1e-6), (1.0, 10.0, 60.0)
 CASE_RUNS, SEQUENTIAL_RUNS, FITS = 50_000, 30_000, 5_000
-"""Of a case and of a sequential test on both datasets together, and of MST on either."""
+"""Number of runs on both datasets together for a case and for a sequential test; number of fits of MST on each dataset.
+"""
 TANGENT = 0.2
-"""Log ratio from which a fit of MST is guessed: the best of an oracle's for 10,000 fits, computed from the law."""
+"""Log ratio from which the audit of MST guesses that the record was included. It is the best value for an oracle with
+10,000 fits, computed from the law."""
 QUOTED = {"Ganev et al., Clopper-Pearson (quoted)": 0.2796, "their default, a posterior quantile (quoted)": 0.4262}
-"""By the notebook experimental/audit_dpmm of sassoftware/dpmm; the default at 90 %."""
+"""Results quoted from the notebook experimental/audit_dpmm of sassoftware/dpmm; the default is at 90 % confidence."""
 
 
 def ours(x: Floats, x_prime: Floats, delta: float, confidence: float, rng: np.random.Generator) -> float:
-    """`epsaudit.audit_scores` of outputs as scores of many runs."""
+    """Return the bound of `epsaudit.audit_scores`, which takes the outputs as scores of many runs."""
     members, values = np.repeat([True, False], [len(x), len(x_prime)]), np.concatenate([x, x_prime])
     how = {"delta": delta, "runs": np.arange(len(values)), "confidence": confidence, "seed": int(rng.integers(1 << 31))}
     return audit_scores(members, values, epsilon=1.0, **how).lower_bound
 
 
 def ours_of_one(scores: Floats, coins: NDArray[np.bool_], delta: float, confidence: float) -> float:
-    """`epsaudit.audit_scores` of one run."""
+    """Return the bound of `epsaudit.audit_scores` from the scores of one run."""
     return audit_scores(coins, scores, epsilon=1.0, delta=delta, confidence=confidence, seed=0).lower_bound
 
 
@@ -69,19 +74,20 @@ HERE = {"source": "this package, `audit_scores`", "settings": "defaults"}
 OURS = Estimator(name="epsaudit, scores", valid="independent runs", fails="It sees tails only.", bound=ours, **HERE)
 OF_ONE = OneRun(name="epsaudit, one run", valid="fair coins", fails="Many runs show more.", bound=ours_of_one, **HERE)
 ENTRANTS, OF_COINS, WHOLE = (OURS, *ESTIMATORS), (OF_ONE, *ONE_RUN), "epsaudit, audit"
-"""Those of outputs, those of one run, and the audit of a mechanism, whose coverage the study of validity measures."""
+"""The estimators that take outputs, the estimators that take one run, and the name of the audit of a whole mechanism.
+The coverage of such audits is measured by the study of validity."""
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure all parts; JSON of each stands beside the rows of estimators."""
+    """Measure all parts, and write the table of estimators and one JSON file for each part to ``out``."""
     sets, repeats = (20, 1) if quick else (500, 3)
     seeds, groups = range(seed, seed + repeats), {case.group: [] for case in cases().values()}  # type: ignore[var-annotated]
     for case in cases().values():
         groups[case.group].append(case.name)
     law, wrong = groups.pop("known law"), groups["incorrect variant"][:: 4 if quick else 1]
     blocks = [(one, seed, range(k, min(k + BLOCK, sets))) for one in LAWS for k in range(0, sets, BLOCK)]
-    covered, of_coins = (list(counted(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
-    # a million runs vary less, and take long
+    covered, of_coins = (list(count_above_truth(on_all_cores(part, blocks))) for part in (coverage, coverage_of_one))
+    # results of a million runs vary less, and take long
     repeated = {runs: seeds if runs < POWER[-1] else seeds[:1] for runs in (POWER[:1] if quick else POWER)}
     tasks = [(name, runs, one) for name in law for runs, some in repeated.items() for one in some]
     power = [
@@ -89,32 +95,38 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
         for first, bounds in medians(on_all_cores(bounds_at, tasks, cost=lambda task: task[1]), "case", "runs")
         for name, bound in bounds.items()
     ]
-    climbs = on_all_cores(climb, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds])
+    climbs = on_all_cores(
+        measure_runs_to_refute, [(name, LADDER[: 5 if quick else None], one) for name in wrong for one in seeds]
+    )
     climbed = [row for rows in climbs for row in rows]
-    refuted = [{"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in per_tool(climbed, "runs").items()]
-    board = list(ranked(covered, power, refuted))
+    refuted = [
+        {"case": c, "tool": t, "alpha": a, "runs": n} for (t, a, c), n in medians_by_tool(climbed, "runs").items()
+    ]
+    board = list(rank_estimators(covered, power, refuted))
     names = [name for some in groups.values() for name in some][:: 6 if quick else 1]
     tasks = [(name, 3_000 if quick else CASE_RUNS, one) for name in names for one in seeds]
-    met = list(compared(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
-    generator = list(generators(on_all_cores(audited_generator, range(seed, seed + (2 if quick else 20)))))
+    met = list(compare_cases(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
+    generator = list(
+        summarise_generator_audits(on_all_cores(audit_generator, range(seed, seed + (2 if quick else 20))))
+    )
     parts = {"coverage": covered, "power": power, "refuted": refuted, "cases": met, "one-run": of_coins}
-    parts |= {"mst": generator, "times": list(timed(climbed))}
+    parts |= {"mst": generator, "times": list(count_refuted_by_time(climbed))}
     write_data(out, board, seed=seed, quick=quick, confidence=CONFIDENCE, sets=sets)
     for name, rows in parts.items():
         write_json(out / f"{name}.json", {"seed": seed, "confidence": CONFIDENCE, "rows": rows})
     write_table(out, board, COLUMNS, f"Bounds at {CONFIDENCE:.0%}: greatest share above the truth, and what they show.")
-    write_figure(out / "coverage-power", drawn(board))
+    write_figure(out / "coverage-power", draw_board(board))
     write_whole(out / "page.md", page(board, parts))
     return answer(board, met, generator)
 
 
 def stream(seed: int, *places: int | str) -> np.random.Generator:
-    """Random numbers of one place of the study."""
+    """Return the random number generator that belongs to one place of the study."""
     return np.random.default_rng([seed, *(int.from_bytes(str(one).encode()) for one in places)])
 
 
 def coverage(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[float]]]:
-    """Bounds of every estimator on sets of outputs of one law."""
+    """Return the bounds of every estimator on sets of outputs of one law."""
     law, seed, sets = job
     found: dict[str, list[float]] = {one.name: [] for one in ENTRANTS}
     for number in sets:
@@ -127,7 +139,7 @@ def coverage(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[float]]]:
 
 
 def coverage_of_one(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[float]]]:
-    """Bounds from one run whose canaries score independently of one another."""
+    """Return the bounds of every one-run estimator on runs whose canaries are scored independently."""
     law, seed, sets = job
     found: dict[str, list[float]] = {one.name: [] for one in OF_COINS}
     for number in sets:
@@ -139,8 +151,8 @@ def coverage_of_one(job: tuple[Law, int, range]) -> tuple[str, dict[str, list[fl
     return law.name, found
 
 
-def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row]:
-    """Count the bounds above the truth, of every estimator on every law."""
+def count_above_truth(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row]:
+    """Yield the number of bounds above the truth, with its confidence interval, for every estimator and law."""
     rows: dict[tuple[str, str], list[float]] = {}
     for law, found in parts:
         for name, bounds in found.items():
@@ -150,13 +162,13 @@ def counted(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> Iterator[Row
         above, sets = int(np.sum(np.array(bounds) > truths[law] + 1e-9)), len(bounds)
         ends = float(clopper_pearson_lower(above, sets, 0.025)), float(clopper_pearson_upper(above, sets, 0.025))
         facts = {"law": law, "truth": truths[law], "estimator": name, "sets": sets, "above": above}
-        within = above <= int(binom.isf(NEWS, sets, 1.0 - CONFIDENCE))
+        within = above <= int(binom.isf(EXCESS_PROBABILITY, sets, 1.0 - CONFIDENCE))
         shown = {"low": ends[0], "high": ends[1], "within": within, "median": float(np.median(bounds))}
         yield {**facts, "share": above / sets, **shown}
 
 
-def whole(case: Case, runs: int, seed: int, confidence: float) -> float:
-    """The bound of `epsaudit.audit`; 0 where it refuses."""
+def audit_bound(case: Case, runs: int, seed: int, confidence: float) -> float:
+    """Return the bound of `epsaudit.audit`, or 0 if the audit is refused."""
     how = {"claim": case.claim, "trials": runs, "confidence": confidence, "seed": seed, "n_jobs": 1}
     try:
         return audit(case.mechanism, [case.pair], **how).lower_bound
@@ -165,9 +177,12 @@ def whole(case: Case, runs: int, seed: int, confidence: float) -> float:
 
 
 def bounds_at(job: tuple[str, int, int]) -> Row:
-    """Bounds of one case at so many runs on both datasets together; what takes numbers is not asked without any."""
+    """Return the bounds of every estimator on one case, with ``runs`` runs on both datasets together.
+
+    Estimators that take numbers are left out if the outputs cannot become numbers.
+    """
     case, runs, seed = cases()[job[0]], *job[1:]
-    draw, tails, bounds = case.numbers(seed), case.tails(), {WHOLE: whole(case, runs, seed, CONFIDENCE)}
+    draw, tails, bounds = case.numbers(seed), case.tails(), {WHOLE: audit_bound(case, runs, seed, CONFIDENCE)}
     if draw is not None:
         rng = stream(seed, case.name, runs)
         x, x_prime = draw(0, runs // 2, rng), draw(1, runs // 2, rng)
@@ -179,7 +194,7 @@ def bounds_at(job: tuple[str, int, int]) -> Row:
 
 
 def medians(found: Iterable[Row], *keys: str) -> Iterator[tuple[Row, dict[str, float]]]:
-    """What is said of those that agree in the keys, and the median bound of every estimator."""
+    """Yield, for each group of rows with the same values of the keys, its common fields and the median bounds."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for one in found:
         groups.setdefault(tuple(one[key] for key in keys), []).append(one)
@@ -188,37 +203,42 @@ def medians(found: Iterable[Row], *keys: str) -> Iterator[tuple[Row, dict[str, f
         yield {key: value for key, value in rows[0].items() if key != "bounds"}, middle
 
 
-def compared(found: list[Row], within: set[str]) -> Iterator[Row]:
-    """Median bounds of cases, the least share of the best other bound first; only estimators within the tolerance."""
+def compare_cases(found: list[Row], within: set[str]) -> Iterator[Row]:
+    """Yield the cases with epsaudit's median bound and the best other bound, sorted by the ratio of the two.
+
+    Only estimators in ``within`` are compared: these keep the tolerance on every law.
+    """
     rows = []
     for first, bounds in medians(found, "case"):
         rest = {name: bound for name, bound in bounds.items() if name in within and not name.startswith("epsaudit")}
         best = max(rest, key=lambda name: rest[name], default="not applicable")
         other = rest.get(best, math.nan)
         share = bounds[WHOLE] / other if other > 0.0 else math.inf
-        told = {"ours": bounds[WHOLE], "other": other, "by": best, "share": share, "lost": share < 1.0}
-        rows.append({**first, **told, "bounds": bounds})
+        comparison = {"ours": bounds[WHOLE], "other": other, "by": best, "share": share, "lost": share < 1.0}
+        rows.append({**first, **comparison, "bounds": bounds})
     yield from sorted(rows, key=lambda row: (row["share"], row["case"]))
 
 
-def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
-    """The first number of runs, and its seconds of a core, with which every tool refutes a wrong claim, at two levels.
+def measure_runs_to_refute(job: tuple[str, Sequence[int], int]) -> list[Row]:
+    """Return the number of runs and the processor seconds after which each tool refutes an incorrect claim.
 
-    Beside them sequential tests, which stop by themselves, and the runs whose expected counts refute for an oracle.
+    Each tool gets more and more runs until it refutes the claim, at two significance levels. Rows for sequential tests,
+    which stop by themselves, and for an oracle, whose expected counts refute, are added.
     """
     case, sizes, seed = cases()[job[0]], *job[1:]
     (epsilon, delta), started, draw = case.point, time.process_time(), case.numbers(seed)
     assert draw is not None
     rng, rows = stream(seed, case.name), []
     x, x_prime = draw(0, sizes[-1] // 2, rng), draw(1, sizes[-1] // 2, rng)
-    each = (time.process_time() - started) / sizes[-1]  # of drawing, and of learning how outputs become numbers
+    # processor seconds per run of drawing outputs and of learning how they become numbers
+    each = (time.process_time() - started) / sizes[-1]
 
     def bound(one: Estimator, runs: int, confidence: float) -> float:
         half = runs // 2
         return one.bound(x[:half], x_prime[:half], delta, confidence, stream(seed, runs, one.name))
 
     tools: dict[str, Callable[[int, float], float]] = {one.name: partial(bound, one) for one in ENTRANTS}
-    tools[WHOLE] = lambda runs, confidence: whole(case, runs, seed, confidence)
+    tools[WHOLE] = lambda runs, confidence: audit_bound(case, runs, seed, confidence)
     asked = dict.fromkeys(tools, sizes)
     for alpha in ALPHAS:
         for name, tool in tools.items():
@@ -229,7 +249,8 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
                     row |= {"runs": runs, "seconds": time.process_time() - started + each * runs * (name != WHOLE)}
                     break
             rows.append(row)
-            asked[name] = [runs for runs in sizes if runs >= row["runs"]]  # a stricter level takes no fewer
+            # a stricter level needs at least as many runs
+            asked[name] = [runs for runs in sizes if runs >= row["runs"]]
         how = {"claim": case.claim, "trials": SEQUENTIAL_RUNS, "confidence": 1.0 - alpha, "seed": seed, "n_jobs": 1}
         found = audit_sequentially(case.mechanism, [case.pair], **how)
         taken: dict[str, float | None] = {"epsaudit, sequential": found.runs if found.violates_claim else None}
@@ -238,13 +259,13 @@ def climb(job: tuple[str, Sequence[int], int]) -> list[Row]:
             taken[test.name] = test.runs_to_refute(draw, epsilon, delta, alpha, rng, SEQUENTIAL_RUNS)
         if (tails := case.tails()) is not None:
             taken["oracle, expected counts"] = round(runs_to_refute(tails, case.claim, 1.0 - alpha))
-        told = {"case": case.name, "alpha": alpha}
-        rows += [{**told, "tool": name, "runs": math.inf if n is None else n} for name, n in taken.items()]
+        labels = {"case": case.name, "alpha": alpha}
+        rows += [{**labels, "tool": name, "runs": math.inf if n is None else n} for name, n in taken.items()]
     return rows
 
 
-def per_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], float]:
-    """Medians over repetitions by tool, level and case."""
+def medians_by_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], float]:
+    """Return medians over the repetitions, by tool, level and case."""
     groups: dict[tuple[str, float, str], list[float]] = {}
     for row in climbed:
         if what in row:
@@ -252,28 +273,28 @@ def per_tool(climbed: Iterable[Row], what: str) -> dict[tuple[str, float, str], 
     return {key: statistics.median(values) for key, values in groups.items()}
 
 
-def timed(climbed: Iterable[Row]) -> Iterator[Row]:
-    """How many variants each tool refutes at 5 % after so many seconds of one core."""
-    taken = {key: seconds for key, seconds in per_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
+def count_refuted_by_time(climbed: Iterable[Row]) -> Iterator[Row]:
+    """Yield how many variants each tool refutes at 5 % within some numbers of seconds on one core."""
+    taken = {key: seconds for key, seconds in medians_by_tool(climbed, "seconds").items() if key[1] == ALPHAS[0]}
     for name in dict.fromkeys(key[0] for key in taken):
         mine = [seconds for key, seconds in taken.items() if key[0] == name]
         yield {"estimator": name, **{f"after {s:g} s": sum(one <= s for one in mine) for s in SECONDS}}
 
 
-def audited_generator(seed: int) -> dict[str, float]:
-    """Bounds on mu from 5,000 fits of MST on either dataset, by several ways."""
+def audit_generator(seed: int) -> dict[str, float]:
+    """Return lower bounds on mu from 5,000 fits of MST on each dataset, by several methods."""
     mu, rng, sets = mst_mu(), stream(seed, "MST"), (MST_PAIR.x_prime, MST_PAIR.x)
     claim, sides = GaussianDP(mu), np.repeat([True, False], FITS)
 
     def log_ratio(data: Any, size: int) -> Floats:
-        """Of all that fits show: the three counts of ones, where the record is, tell."""
+        """Return the log likelihood ratio of each fit; only the three counts of ones depend on the record."""
         return np.asarray((np.sum(mst(data, size, rng)[:, 1::2], axis=1) - 1.5) * mu**2 / 3.0)
 
-    told = np.concatenate([log_ratio(data, FITS) for data in sets])
-    scored = audit_scores(sides, told, claim=claim, runs=np.arange(2 * FITS), confidence=CONFIDENCE, seed=seed)
+    ratios_of_all = np.concatenate([log_ratio(data, FITS) for data in sets])
+    scored = audit_scores(sides, ratios_of_all, claim=claim, runs=np.arange(2 * FITS), confidence=CONFIDENCE, seed=seed)
     how = {"trials": 2 * FITS, "confidence": CONFIDENCE, "seed": seed, "n_jobs": 1}
     learned = audit(vectorized(mst, claim=claim), [MST_PAIR], **how)
-    included = int(rng.binomial(2 * FITS, 0.5))  # by a fair coin for each fit
+    included = int(rng.binomial(2 * FITS, 0.5))  # as if a fair coin had been flipped for each fit
     sizes = included, 2 * FITS - included
     ratios = [log_ratio(data, size) for data, size in zip(sets, sizes, strict=True)]
     counts = Counts(*sizes, *(float(np.sum(sign * one >= TANGENT)) for sign in (1, -1) for one in ratios))
@@ -286,8 +307,8 @@ def audited_generator(seed: int) -> dict[str, float]:
     }
 
 
-def generators(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
-    """Medians and lowest deciles of the bounds on mu, and how many are above the truth."""
+def summarise_generator_audits(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
+    """Yield the median and the lowest decile of the bounds on mu, and the number of bounds above the truth."""
     for way in fitted[0]:
         mus = [one[way] for one in fitted]
         above = sum(mu > mst_mu() for mu in mus)
@@ -297,8 +318,8 @@ def generators(fitted: Sequence[dict[str, float]]) -> Iterator[Row]:
         yield {"way": way, "audits": 1, "median mu": mu, "lowest decile": math.nan, "above the truth": math.nan}
 
 
-def ranked(covered: list[Row], power: list[Row], refuted: list[Row]) -> Iterator[Row]:
-    """A row an estimator: its worst law, its shares of an oracle's bound, and how many variants it refutes."""
+def rank_estimators(covered: list[Row], power: list[Row], refuted: list[Row]) -> Iterator[Row]:
+    """Yield one row per estimator: its worst law, its shares of the oracle's bound, and its refuted variants."""
     for name in [one.name for one in ENTRANTS] + [WHOLE]:
         mine = [row for row in covered if row["estimator"] == name]
         nowhere = {"share": math.nan, "low": math.nan, "high": math.nan, "law": "study validity"}
@@ -324,7 +345,10 @@ COLUMNS = (
 
 
 def plain_table(rows: Sequence[Row], text: str, numbers: str) -> str:
-    """A table of some fields under their own names, bounds rounded down."""
+    """Return a Markdown table of the named fields, in which lower bounds are rounded down.
+
+    ``text`` and ``numbers`` are names of fields separated by '; '.
+    """
     lower = ("ours", "other", "median", "median mu", "lowest decile")
     columns = [Column(one, one) for one in text.split("; ")]
     columns += [Column(one, one, "lower" if one in lower else "number") for one in numbers.split("; ")]
@@ -332,7 +356,7 @@ def plain_table(rows: Sequence[Row], text: str, numbers: str) -> str:
 
 
 def page(board: list[Row], parts: dict[str, list[Row]]) -> str:
-    """The tables of results, and a paragraph an estimator."""
+    """Return the page as Markdown: the tables of all parts, and one paragraph for each estimator."""
     seconds = {row["estimator"]: row for row in parts["times"]}
     rows = [{**seconds[r["estimator"]], **r, "estimator": f"{k}. {r['estimator']}"} for k, r in enumerate(board, 1)]
     columns = (*COLUMNS, *(Column(f"after {s:g} s", f"after {s:g} s", "count") for s in SECONDS))
@@ -354,7 +378,7 @@ def page(board: list[Row], parts: dict[str, list[Row]]) -> str:
 
 
 def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
-    """Say who keeps the confidence, where we lose, and what the audit of MST comes to."""
+    """Return a text on the estimators that keep their confidence, the cases that epsaudit loses, and MST."""
     kept = [row["estimator"] for row in board if row["within"]]
     failed = [f"{row['estimator']} ({row['share']:.1%})" for row in board if not row["within"]]
     lost = [row["case"] for row in met if row["lost"]]
@@ -367,9 +391,9 @@ def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
 
 
 @styled()
-def drawn(board: list[Row], most: float = 1.5) -> Figure:
-    """Coverage across, power up: a point an estimator, by its number in the table."""
-    figure = blank(TWO_COLUMNS, 3.6)
+def draw_board(board: list[Row], most: float = 1.5) -> Figure:
+    """Draw coverage against power, with one point per estimator, labelled by its number in the table."""
+    figure = new_figure(TWO_COLUMNS, 3.6)
     axes = figure.add_subplot()
     runs = next(f"{one:,} runs" for one in reversed(POWER) if not math.isnan(board[0][f"{one:,} runs"]))
     for within, colour, marker in ((True, BLUE, "o"), (False, VERMILION, "s")):
@@ -377,9 +401,9 @@ def drawn(board: list[Row], most: float = 1.5) -> Figure:
         style = {"color": colour, "marker": marker, "linestyle": "none"}
         axes.plot(*np.array(mine).T[1:], label="within the tolerance" if within else "beyond it", **style)
         near: dict[tuple[float, float], list[tuple[int, float, float]]] = {}
-        for one in mine[: -1 if within else None]:  # the last is the audit of a mechanism
+        for one in mine[: -1 if within else None]:  # the last point is the audit of a mechanism
             near.setdefault((round(one[1], 1), round(one[2], 1)), []).append(one)
-        for some in near.values():  # one label for points that all but cover one another
+        for some in near.values():  # one label for points that nearly cover each other
             numbers, shares, heights = zip(*some, strict=True)
             at = (statistics.mean(shares), max(heights))
             said = ", ".join(map(str, numbers))

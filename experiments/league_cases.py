@@ -1,8 +1,10 @@
-"""What the league of auditors is measured on: laws and mechanisms, and how outputs become numbers.
+"""The laws and mechanisms on which the league compares auditors, and how their outputs become numbers.
 
-A vector becomes a number as in DP-Sniper (Bichsel et al. 2021), by a logistic regression on its coordinates, a symbol
-by how often either dataset gives it, as in a histogram. Both are learned from draws of their own, which do not count.
-Text, records and lists that differ in length have no published way, and are not for estimators that take numbers.
+Most of the compared estimators accept numbers only. A vector is turned into a number as in DP-Sniper (Bichsel et al.
+2021), by a logistic regression on its coordinates; a symbol is turned into a number by how often it occurs on each
+dataset, as in a histogram. Both rules are learned from separate draws, which do not count as runs. No published rule
+exists for text, records and lists of different lengths, so estimators that take numbers are not run on these. The cases
+stand in a module of their own because the league and its tests share them.
 """
 
 from __future__ import annotations
@@ -37,12 +39,17 @@ from epsaudit.mechanisms.response import RandomisedResponse
 Floats = NDArray[np.float64]
 NAMES: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("league.toml").read_text(encoding="utf-8"))
 LEARNED_FROM, MOST_SYMBOLS = 20_000, 200
-"""Draws of both datasets together that teach how an output becomes a number; more symbols are text."""
+"""Number of draws, of both datasets together, from which the rule that turns outputs into numbers is learned; and the
+largest number of different symbols. Outputs with more different symbols are treated as text."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism, a pair and a claim; ``rates`` are chances of the best event that are known without laws."""
+    """A mechanism with a pair and a claim on which estimators are compared.
+
+    If the output laws are unknown but the probabilities of the best event are known, ``rates`` holds these
+    probabilities under x and under x'.
+    """
 
     group: str
     name: str
@@ -53,15 +60,15 @@ class Case:
 
     @property
     def point(self) -> tuple[float, float]:
-        """Epsilon and delta of the claim."""
+        """Epsilon and delta of the claim, or NaN for a claim that is not stated as epsilon and delta."""
         return self.claim.claimed_point or (math.nan, math.nan)
 
     def sides(self) -> list[Any]:
-        """Both laws."""
+        """Return the output laws on both datasets of the pair."""
         return [self.mechanism(self.pair.x), self.mechanism(self.pair.x_prime)]
 
     def tails(self) -> Floats | None:
-        """What the oracle needs; None where nobody knows the laws."""
+        """Return the tail probabilities that the oracle needs, or None if the output laws are unknown."""
         if self.rates is not None:
             p, q = self.rates
             return np.array([[1.0, 1.0 - p], [1.0, 1.0 - q], [p, 1.0], [q, 1.0]])
@@ -70,10 +77,13 @@ class Case:
         return tails_of(*sides, draws=100_000)[0] if known else None
 
     def numbers(self, seed: int) -> Draw | None:
-        """Learn to draw outputs as numbers, ``draw(side, size, rng)``; None if nothing of them is a number.
+        """Return a function ``draw(side, size, rng)`` that draws outputs as numbers.
 
-        Side 0 is the one where numbers are higher, which may be either dataset. The threshold that looks best to
-        Clopper-Pearson is moved to 1/2, and the quartiles to a distance of 1.
+        The result is None if the outputs cannot become numbers.
+
+        Side 0 is the dataset on which the numbers tend to be higher; this may be either dataset of the pair. The
+        numbers are shifted and scaled so that the threshold with the best Clopper-Pearson bound lies at 1/2 and the
+        quartiles are 1 apart.
         """
         rng, sides = np.random.default_rng([seed, LEARNED_FROM]), self.sides()
         read = reader(*(side.sample(LEARNED_FROM // 2, rng) for side in sides))
@@ -97,7 +107,9 @@ class Case:
 
 
 def reader(outputs: Any, outputs_prime: Any) -> Callable[[Any], Floats] | None:
-    """What makes numbers of outputs, learned from those on either dataset; None if there is no published way.
+    """Return a function that turns outputs into numbers, learned from outputs on both datasets.
+
+    The result is None if there is no published rule for outputs of this kind.
 
     Examples
     --------
@@ -111,7 +123,7 @@ def reader(outputs: Any, outputs_prime: Any) -> Callable[[Any], Floats] | None:
     if outputs.dtype.kind not in "biuf":
         try:
             counts, counts_prime = (Counter(one.tolist()) for one in (outputs, outputs_prime))
-        except TypeError:  # lists and mappings are no symbols
+        except TypeError:  # lists and mappings cannot be counted as symbols
             return None
         if len(counts | counts_prime) > MOST_SYMBOLS:
             return None
@@ -120,24 +132,27 @@ def reader(outputs: Any, outputs_prime: Any) -> Callable[[Any], Floats] | None:
         return lambda given: np.nan_to_num(np.asarray(given, float), nan=-1.0, posinf=1e9, neginf=-1e9)
 
     def coordinates(given: Any) -> Floats:
-        """And, as in DP-Sniper, whether each is a number."""
+        """Return the coordinates and, as in DP-Sniper, an indicator of whether each coordinate is a finite number."""
         flat = np.asarray(given, float).reshape(len(given), -1)
         return np.concatenate([np.where(np.isfinite(flat), flat, -1.0), ~np.isfinite(flat)], axis=1)
 
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
-    told = [coordinates(one) for one in (outputs, outputs_prime)]
-    model.fit(np.concatenate(told), np.repeat([1, 0], [len(one) for one in told]))
+    features = [coordinates(one) for one in (outputs, outputs_prime)]
+    model.fit(np.concatenate(features), np.repeat([1, 0], [len(one) for one in features]))
     return lambda given: np.asarray(model.decision_function(coordinates(given)))
 
 
 def clipped(rng: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-    """Laplace noise clipped to where both datasets are: two point masses hold most of it, and attain epsilon 1."""
+    """Return Laplace samples clipped to [0, 1].
+
+    The two point masses at the ends hold most of the probability, and the pair of laws attains epsilon 1.
+    """
     high, low = scores.shifted(rng, size, "laplace", 1.0)
     return np.clip(high, 0.0, 1.0), np.clip(low, 0.0, 1.0)
 
 
 def alike(rng: np.random.Generator, size: int) -> tuple[Floats, Floats]:
-    """Few values, on both datasets the same."""
+    """Return samples of a binomial law with five values, which is the same on both datasets."""
     return rng.binomial(4, 0.5, size) + 0.0, rng.binomial(4, 0.5, size) + 0.0
 
 
@@ -147,12 +162,17 @@ LAWS = (
     scores.Law("point masses", PureDP(1.0), clipped),
     scores.Law("rarer event", PureDP(1.0), partial(scores.rare, share=0.005)),
 )
-"""Seven of the study of scores, whose others are one of them under claims of another kind, and three more."""
+"""Three laws of this module, and seven laws of the study of scores. The other laws of that study are one of the seven
+under a claim of another kind."""
 
 
 @cache
 def cases() -> dict[str, Case]:
-    """By name: four known laws, and ten each of `NAMES` and of the mechanisms of other sequential auditors' tables."""
+    """Return all cases by name.
+
+    The cases are four known laws, ten cases from each list of `NAMES`, and the mechanisms in published tables of other
+    sequential auditors.
+    """
     known: dict[str, tuple[Mechanism, Claim]] = {
         "Laplace, epsilon 1": (Laplace(1.0), PureDP(1.0)),
         "randomised response, epsilon 3": (RandomisedResponse(3.0), PureDP(3.0)),
@@ -180,7 +200,9 @@ def cases() -> dict[str, Case]:
 
 @cache
 def mst_mu(epsilon: float = 1.0, delta: float = 1e-2) -> float:
-    """The mu of MST's noise: that of the most zCDP that implies the claim, by Canonne, Kamath and Steinke (2020).
+    """Return the parameter mu of MST's Gaussian noise.
+
+    The noise satisfies the largest zCDP that implies the claim (Canonne, Kamath and Steinke 2020).
 
     >>> round(mst_mu(), 4)
     0.4548
@@ -197,10 +219,11 @@ def mst_mu(epsilon: float = 1.0, delta: float = 1e-2) -> float:
 
 
 def mst(data: Any, size: int, rng: np.random.Generator) -> Floats:
-    """Noisy marginals of fits of MST as audited by Ganev, Annamalai and Kulynych (2026), shape (size, 6).
+    """Return the noisy marginals from which MST fits its model, shape (size, 6).
 
-    Three binary columns. All of the budget is for their marginals, a third each, so that no tree is chosen; the model
-    and the records that it writes are made from these alone.
+    The setting is that of Ganev, Annamalai and Kulynych (2026). The data have three binary columns. The whole budget is
+    spent on the marginals of the columns, a third on each, so that no tree has to be chosen. The model and the records
+    that MST writes are post-processing of these marginals.
     """
     marginals = np.stack([np.sum(data == bit, axis=0) for bit in (0, 1)], axis=-1).ravel()
     return np.asarray(marginals + rng.normal(scale=math.sqrt(3.0) / mst_mu(), size=(size, 6)))

@@ -1,14 +1,14 @@
 """Known privacy bugs of released libraries, each version audited in an environment of its own.
 
-All stand in ``libraries/bugs.toml``, with those that nobody had reported. The study expects that every affected version
-is refuted and no other row is; all bounds hold together at 99.9 % (Bonferroni), so that a fixed version is refuted by
-chance with probability 1e-3 at most in the whole table. Every version runs in an environment of its own, which is built
-on demand from the package registry; a version that cannot be installed stands in the table with the reason, and the
-study ends with an error that names it.
+All bugs are listed in ``libraries/bugs.toml``, including those that had not been reported before. The study expects
+that every affected version is refuted and that no other row is. All bounds hold together at 99.9 % confidence
+(Bonferroni), so the probability that any fixed version in the table is refuted by chance is at most 1e-3. Each version
+runs in its own environment, which is built on demand from the package registry. If a version cannot be installed, the
+table shows the reason, and the study ends with an error that names the version.
 
-Libraries draw their own randomness: the same seed gives the same table up to chance, not the same counts. Every row
-has its result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` nothing is installed or
-run: the table is made anew from the result files that stand in the repository.
+Libraries draw their own random numbers, so the same seed gives the same table only up to chance, and not the same
+counts. Every row has a result file ``audits/NAME.json``, which `epsaudit verify` recomputes. With ``quick`` the study
+installs and runs nothing; it makes the table again from the result files that are stored in the repository.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from epsaudit.experiments.libraries.environments import NotInstalledError
 from epsaudit.experiments.libraries.rows import Bug, Row, findings
 from epsaudit.experiments.studies import write_data, write_figure, write_table
 from epsaudit.results.result import save
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.text import lower, markdown, nearest, percent
-from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.tables import Column
 
 STORED = Path(__file__).parents[1] / "results" / "libraries" / "library-bugs"
-TOGETHER = 0.999
-"""Confidence of all bounds together."""
+JOINT_CONFIDENCE = 0.999
+"""Joint confidence of all bounds."""
 COLUMNS = (
     Column("issue", "report", width="1.9cm"),
     Column("mechanism", "version and mechanism", "code", width="3.0cm"),
@@ -46,27 +46,27 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every case of the corpus and write page, data, table, figure and a result file each to ``out``."""
-    found, missing = stored() if quick else audited(out, seed)
+    """Audit every case, and write a page, data, a table, a figure and one result file per case to ``out``."""
+    found, missing = read_stored() if quick else audit_cases(out, seed)
     rows = [row(bug, case, found, missing) for bug in findings() for case in bug.cases]
     done = list(found.values())
     together = 1.0 - sum(1.0 - result.confidence for result in done)
     write_data(out, rows, seed=seed, confidence=together)
-    write_figure(out / "library-bugs", certified_against_proven(done, together))
+    write_figure(out / "library-bugs", plot_certified_against_proven(done, together))
     caption = (
         "Privacy bugs of released libraries, publicly reported or not, audited: lower bounds on the claim's parameter, "
         f"all of which hold together at {percent(together)} confidence."
     )
     write_table(out, rows, COLUMNS, caption)
     write_whole(out / "page.md", page(rows, together))
-    amiss = "; ".join(f"{one['mechanism']}: {one['verdict']}" for one in rows if one["verdict"] != one["expected"])
-    if amiss:
-        raise AuditError(f"The table in {out} is not as expected: {amiss}.")
+    unexpected = "; ".join(f"{one['mechanism']}: {one['verdict']}" for one in rows if one["verdict"] != one["expected"])
+    if unexpected:
+        raise AuditError(f"The table in {out} has unexpected verdicts: {unexpected}.")
     return answer(rows)
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Count the refuted claims by the role of the version."""
+    """Return a sentence that counts the refuted claims for each role of a row."""
     parts = []
     for role in dict.fromkeys(row["role"] for row in rows):
         mine = [row["verdict"] == "violated" for row in rows if row["role"] == role]
@@ -74,17 +74,20 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
     return f"Claims refuted, {', '.join(parts)}."
 
 
-def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
-    """Audit what can be installed; results by name, each in its file, and for the others the reason."""
+def audit_cases(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str]]:
+    """Audit every case that can be installed, and save each result in a file.
+
+    Returns the results by the name of the case, and for every other case the reason why it has no result.
+    """
     cases = [case for bug in findings() for case in bug.cases]
-    each = 1.0 - (1.0 - TOGETHER) / len(cases)
+    each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(cases)
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
     absent: dict[str, str] = {}
     for case in cases:
         started = time.perf_counter()
         try:
-            if case.version in absent:  # which is not tried again for each of its rows
+            if case.version in absent:  # do not try to install this version again for each of its rows
                 raise NotInstalledError(case.version, absent[case.version])
             result = run(case, each, seed)
         except NotInstalledError as error:
@@ -103,7 +106,7 @@ def audited(out: Path, seed: int) -> tuple[dict[str, AuditResult], dict[str, str
 
 
 def run(case: Row, confidence: float, seed: int) -> AuditResult:
-    """Audit one case; the library's version and its Python join the result's provenance."""
+    """Audit one case, and add the library's version and its Python to the provenance of the result."""
     entry = case.entry()
     result = audit(
         entry.mechanism,
@@ -116,8 +119,11 @@ def run(case: Row, confidence: float, seed: int) -> AuditResult:
     return dataclasses.replace(result, expected=entry.expected, provenance={**result.provenance, **ran_on})
 
 
-def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
-    """Read the result files of the repository; rows without one say so."""
+def read_stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
+    """Read the result files that are stored in the repository.
+
+    Returns the results by the name of the case, and a message for every case without a result file.
+    """
     found: dict[str, AuditResult] = {}
     missing: dict[str, str] = {}
     for case in (case for bug in findings() for case in bug.cases):
@@ -132,12 +138,12 @@ def stored() -> tuple[dict[str, AuditResult], dict[str, str]]:
 
 
 def file_of(case: Row) -> str:
-    """Name of a case's result file, below the study's folder."""
+    """Return the path of a case's result file, relative to the study's folder."""
     return f"audits/{case.name.replace('/', '.')}.json"
 
 
 def row(bug: Bug, case: Row, found: Mapping[str, AuditResult], missing: Mapping[str, str]) -> dict[str, Any]:
-    """One row of the table."""
+    """Return the table row of one case, with its result or with the reason why there is none."""
     result = found.get(case.name)
     return {
         "report": ", ".join(bug.reports),
@@ -161,7 +167,7 @@ def row(bug: Bug, case: Row, found: Mapping[str, AuditResult], missing: Mapping[
 
 
 def page(rows: Sequence[dict[str, Any]], together: float) -> str:
-    """Write the page."""
+    """Return the page as Markdown, with one section and one table for each bug."""
     refuted = sum(one["verdict"] == "violated" for one in rows)
     lines = [
         "# Privacy bugs of released libraries, found by audit",
@@ -182,7 +188,7 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
             "",
             f"{links}. Affected: {bug.affected}; fixed: {bug.fixed}. Trigger: {bug.trigger}.",
             "",
-            *measured(bug, by_name),
+            *table_of_bug(bug, by_name),
             "",
         ]
     lines += [
@@ -192,8 +198,8 @@ def page(rows: Sequence[dict[str, Any]], together: float) -> str:
     return "\n".join(lines) + "\n"
 
 
-def measured(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The lines of a table of what was measured on a bug; ``by_name`` has each `row` by its mechanism."""
+def table_of_bug(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the Markdown lines of the table of one bug; ``by_name`` maps mechanism names to the rows of `row`."""
     return [
         "| version and mechanism | is | claim | dp-accounting | certified | runs | event | verdict |",
         "|---|---|---|---|---|---|---|---|",
@@ -202,7 +208,7 @@ def measured(bug: Bug, by_name: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def link(report: str) -> str:
-    """A report, as a link to it.
+    """Return a Markdown link to a report.
 
     Examples
     --------

@@ -1,8 +1,10 @@
-"""How the tests of other libraries decide whether noise is right, beside those here: rules, each a function of noise.
+"""The rules by which tests of other libraries decide whether noise is correct, beside the tests of epsaudit.
 
-What enters is how much Laplace noise there is, as a share of the right one at epsilon = 1; a rule draws what its source
-draws, and says whether it rejects. The rules are written anew from their sources, which are named; what is simplified
-is said. Those of opendp and Tumult see the noise alone and know its law: they could not see a wrong sensitivity.
+Each rule is a function of the scale of Laplace noise, given as a ratio to the correct scale at epsilon = 1. The rule
+draws the samples that its source draws and returns whether it rejects the noise. All rules are reimplemented from the
+named sources, and their docstrings say which parts are simplified. The rules of opendp and Tumult see only the noise
+and know its law, so they could not detect a wrong sensitivity. The rules stand in a module of their own, so that each
+rule can be compared with its source.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from scipy.stats import kstwo, laplace, norm
 from epsaudit import PureDP, audit_sequentially
 from epsaudit.errors import PowerWarning
 from epsaudit.mechanisms.additive import Laplace
-from epsaudit.tools.testing import frozen
+from epsaudit.tools.testing.freezing import freeze
 
 Floats = NDArray[np.float64]
 EPSILON = 1.0
 FALSE_ALARM, RUNS = 1e-6, 100_000
-"""Of the fixture ``privacy_audit``, unless told otherwise; the first check of a test gets half of the former."""
+"""Default false-alarm probability and number of runs of the fixture ``privacy_audit``. The first check of a test gets
+half of the false-alarm probability."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,11 @@ class Rule:
     Attributes
     ----------
     name : str
-        Whose it is.
+        The library or tool whose rule this is.
     runs : int
-        Runs on both datasets that it takes at most.
+        Largest number of runs, on both datasets together.
     rejects : function of (ratio, rng)
-        Whether it rejects noise of ``ratio`` times the right scale.
+        Returns whether the rule rejects noise whose scale is ``ratio`` times the correct one.
     """
 
     name: str
@@ -47,7 +50,7 @@ class Rule:
 
 
 def distance(sample: ArrayLike, scale: float) -> float:
-    """Kolmogorov-Smirnov distance of a sample to Laplace noise of this scale.
+    """Return the Kolmogorov-Smirnov distance between a sample and the law of Laplace noise of this scale.
 
     Examples
     --------
@@ -60,14 +63,18 @@ def distance(sample: ArrayLike, scale: float) -> float:
 
 
 def opendp(ratio: float, rng: np.random.Generator) -> bool:
-    """5,000 samples, Kolmogorov-Smirnov at 1e-6: `check_kolmogorov_smirnov` in opendp's rust/src/traits/samplers."""
+    """Apply the rule of opendp: a Kolmogorov-Smirnov test of 5,000 samples at level 1e-6.
+
+    The source is `check_kolmogorov_smirnov` in opendp's rust/src/traits/samplers.
+    """
     return distance(rng.laplace(scale=ratio, size=5_000), 1.0) > kstwo(5_000).isf(1e-6)
 
 
 def tumult(ratio: float, rng: np.random.Generator) -> bool:
-    """100,000 samples: the right scale must pass Kolmogorov-Smirnov at 1e-20, and 30 % less and more must not.
+    """Apply the rule of Tumult Core: Kolmogorov-Smirnov tests of 100,000 samples at level 1e-20.
 
-    Tumult Core, test/system/noise_distribution_tests and `run_test_using_ks_test`.
+    The test must accept the correct scale, and must reject a scale that is 30 % smaller and one that is 30 % larger.
+    The source is test/system/noise_distribution_tests and `run_test_using_ks_test`.
     """
     sample = rng.laplace(scale=ratio, size=100_000)
     good, less, more = (kstwo.sf(distance(sample, scale), 100_000) for scale in (1.0, 0.7, 1.3))
@@ -75,20 +82,23 @@ def tumult(ratio: float, rng: np.random.Generator) -> bool:
 
 
 def diffprivlib(ratio: float, rng: np.random.Generator) -> bool:
-    """10,000 runs each: P[M(0) <= 0] must exceed P[M(1) <= 0], by e^epsilon times and 0.1 at most.
+    """Apply the rule of diffprivlib: compare P[M(0) <= 0] and P[M(1) <= 0] in 10,000 runs each.
 
-    IBM's differential-privacy-library, `test_neighbours` of tests/mechanisms/test_Laplace.py.
+    The first probability must exceed the second, and must be at most e^epsilon times the second plus 0.1. The source is
+    `test_neighbours` of tests/mechanisms/test_Laplace.py in IBM's differential-privacy-library.
     """
     first, second = (np.mean(at + rng.laplace(scale=ratio, size=10_000) <= 0.0) for at in (0.0, 1.0))
     return bool(first <= second or first > np.exp(EPSILON) * second + 0.1)
 
 
 def google(ratio: float, rng: np.random.Generator) -> bool:
-    """50 datasets of three records, of which one after the other is left out, 10,000 samples of each: histograms.
+    """Apply the rule of Google's stochastic tester: compare histograms of 10,000 samples on neighbouring datasets.
 
-    Google's differential-privacy, cc/testing/stochastic_tester.h. A pair fails if in some bin one count is above
-    e^epsilon times the other beyond confidence bands at 5 % for both histograms; more than a twentieth of the pairs
-    must fail. Simplified: the count is real, and the values of records, on which it does not depend, are not drawn.
+    There are 50 datasets of three records, whose records are left out one after the other. A pair fails if, in some
+    bin, one count exceeds e^epsilon times the other beyond confidence bands at 5 % for both histograms. The rule
+    rejects if more than a twentieth of the pairs fail. The source is cc/testing/stochastic_tester.h of Google's
+    differential-privacy. Simplified: the noise is added to the real count, and the values of the records, on which the
+    count does not depend, are not drawn.
     """
     failed = 0
     for _ in range(50):
@@ -100,7 +110,7 @@ def google(ratio: float, rng: np.random.Generator) -> bool:
 
 
 def violates(x: Floats, y: Floats) -> bool:
-    """Whether `CheckDpPredicate` of Google's stochastic tester finds a violation between two samples of one size."""
+    """Return whether `CheckDpPredicate` of Google's tester finds a violation between two samples of equal size."""
     low, high = min(x.min(), y.min()), max(x.max(), y.max())
     width = float(np.mean([2.0 * np.subtract(*np.quantile(one, [0.75, 0.25])) / np.cbrt(len(one)) for one in (x, y)]))
     bins = max(2, int(np.ceil((high - low) / width)))
@@ -115,7 +125,7 @@ def violates(x: Floats, y: Floats) -> bool:
 
 
 def fixture(ratio: float, rng: np.random.Generator) -> bool:
-    """The first check of a test with the fixture ``privacy_audit``, at its default terms."""
+    """Apply the first check of a test with the fixture ``privacy_audit``, with the default settings."""
     mechanism, seed = Laplace(EPSILON / ratio), int(rng.integers(1 << 32))
     found = audit_sequentially(
         mechanism, claim=PureDP(EPSILON), trials=RUNS, confidence=1.0 - FALSE_ALARM / 2.0, seed=seed, n_jobs=1
@@ -124,19 +134,20 @@ def fixture(ratio: float, rng: np.random.Generator) -> bool:
 
 
 def frozen_rule(seed: int) -> Rule:
-    """Return a frozen test that was learnt from the right noise, at its default terms."""
-    test = frozen.freeze(Laplace(EPSILON), seed=seed)
+    """Return the rule of a frozen test that was trained on correct noise, with the default settings."""
+    test = freeze(Laplace(EPSILON), seed=seed)
 
     def rejects(ratio: float, rng: np.random.Generator) -> bool:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PowerWarning)  # other noise makes it stale, which is no rejection
+            # other noise makes the frozen test warn that it is stale, which is not a rejection
+            warnings.simplefilter("ignore", PowerWarning)
             return test.check(Laplace(EPSILON / ratio), seed=int(rng.integers(1 << 32))).refuted
 
     return Rule("epsaudit, frozen test", test.runs, rejects)
 
 
 def rules(seed: int) -> list[Rule]:
-    """All of them, ours first."""
+    """Return all rules, those of epsaudit first."""
     return [
         Rule("epsaudit, privacy_audit", RUNS, fixture),
         frozen_rule(seed),

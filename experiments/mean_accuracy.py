@@ -4,9 +4,10 @@ Theorem 3 of docs/explanation/covariance-aware-mean.md promises an error with pr
 
 1. Coverage: the certified probability of an answer within the promised error is at least 1 - beta.
 2. Conditioning alone, in two dimensions: the error of the covariance-aware mean does not depend on the condition number
-   of the covariance; a mean that is whitened by a private covariance gets worse with it.
-3. Dimension alone, for covariance 1, where a private covariance has least to do: both errors grow with the dimension.
-   With as many records as here the private covariance is then the better one; what it needs grows like d^1.5.
+   of the covariance, whereas the error of a mean that is whitened by a private covariance grows with it.
+3. Dimension alone, for the identity covariance, on which a private covariance is easiest: both errors grow with the
+   dimension. With the number of records used here, the mean with a private covariance has the smaller error; the number
+   of records that it needs grows like d^1.5.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from epsaudit.tools.reporting.tables import Column
 
 RECORDS = 200_000
 BETA = 0.1
-"""Probability with which Theorem 3 allows a greater error."""
+"""Probability with which Theorem 3 allows a larger error."""
 LEVEL = 0.01
-"""Error probability of the certified coverage of each dimension."""
+"""Error probability of the certified coverage in each dimension."""
 COVERED = (1, 2, 5)
 CONDITIONS = (1.0, 1e2, 1e4, 1e6, 1e8)
 DIMENSIONS = (1, 2, 5, 10, 20)
@@ -70,7 +71,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say what is covered, and how both errors grow."""
+    """Return a sentence on the certified coverage and on the growth of both errors."""
     covered = min(row["covered"] for row in rows if row["part"] == "coverage")
     said = (
         f"Answers are within the promised error with probability {lower(covered)} or more ({1.0 - BETA:g} is promised)"
@@ -96,14 +97,17 @@ def promised_error(d: int, n: int) -> tuple[CovarianceAwareMean, float]:
 
 
 def coverage(d: int, n: int, datasets: int, seed: int) -> dict[str, Any]:
-    """Count the datasets whose answer is within the promised error; a refusal is not."""
+    """Return a row that counts the datasets whose answer is within the promised error.
+
+    A refusal counts as an answer outside the promised error.
+    """
     mechanism, promised = promised_error(d, n)
     scale, rng = deviations(d, 1e6), np.random.default_rng([seed, d])
     found = []
     for _ in range(datasets):
         (estimate,) = mechanism(rng.standard_normal((n, d)) * scale).sample(1, rng)
         found.append(float(np.linalg.norm(estimate / scale)))
-    inside = sum(error <= promised for error in found)  # NaN, a refusal, is not
+    inside = sum(error <= promised for error in found)  # NaN, which stands for a refusal, is not counted
     return {
         "part": "coverage",
         "d": d,
@@ -117,7 +121,7 @@ def coverage(d: int, n: int, datasets: int, seed: int) -> dict[str, Any]:
 
 
 def errors(part: str, d: int, condition: float, n: int, repetitions: int, seed: int) -> dict[str, Any]:
-    """Measure the errors of three means of normal records with axes of variances from 1 to ``condition``."""
+    """Return a row with the errors of three means on normal records, whose variances run from 1 to ``condition``."""
     scale, rng = deviations(d, condition) if d > 1 else np.ones(1), np.random.default_rng([seed, d, int(condition)])
     mechanism = CovarianceAwareMean(EPSILON, DELTA, outlier_threshold(d, n), d)
     radius = LARGEST * math.sqrt(d) * float(scale.max())

@@ -1,9 +1,10 @@
-"""Medians by four mechanisms, and how fast the local sensitivity of Gaussian data falls: what a source compares.
+"""Errors of private medians by four mechanisms, and the local sensitivity of the median of Gaussian data.
 
-'Beyond Global Sensitivity via Inverse Sensitivity' (differentialprivacy.org) says that inverse sensitivity outperforms
-smooth sensitivity and propose-test-release up to logarithmic factors, that neither it nor Laplace noise dominates, and
-that LS^k of the median of n Gaussian records is O(k / n). All errors are quantiles of known laws, not of draws,
-and from the median of the records as rounded to the possible medians.
+The source ('Beyond Global Sensitivity via Inverse Sensitivity', differentialprivacy.org) says that inverse sensitivity
+outperforms smooth sensitivity and propose-test-release up to logarithmic factors, that neither inverse sensitivity nor
+Laplace noise is always the better one, and that LS^k of the median of n Gaussian records is O(k / n). All errors are
+quantiles of known laws, so no outputs are drawn. They are distances from the median of the records after rounding to
+the candidate medians. The module stands apart from `inverse_accuracy`, because that study draws outputs.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ INVERSE, CAUCHY, SMOOTH, TESTED, LAPLACE, PROMISED = (
 )
 RECORDS, REACHES = (101, 1001, 10_001), (5, 50, 500)
 STEP = 0.01
-"""Distance of the possible medians of Gaussian data, in standard deviations."""
+"""Distance between the candidate medians of Gaussian data, in standard deviations."""
 
 
 def datasets(seed: int, repeats: int) -> Iterator[tuple[dict[str, Any], MedianLosses, tuple[int, ...], float]]:
-    """Yield a description, the possible medians and the records in units of them, and what a unit is.
+    """Yield each dataset as a description, the candidate medians, the records in units of them, and the size of a unit.
 
-    Gaussian records with standard deviation 1 in intervals of several sizes, and two surveys.
+    The datasets are Gaussian records with standard deviation 1 in intervals of several sizes, and two surveys.
     """
     for place, (records, reach) in enumerate((n, r) for n in RECORDS for r in REACHES):
         most = round(reach / STEP)
@@ -52,17 +53,17 @@ def datasets(seed: int, repeats: int) -> Iterator[tuple[dict[str, Any], MedianLo
 
 
 def errors(seed: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """Yield for each dataset the error that each mechanism exceeds with probability `BETA`."""
+    """Yield, for each dataset, the error that each mechanism exceeds with probability `BETA`."""
     for row, query, data, unit in datasets(seed, repeats):
         quantiles = {name: unit * error for name, error in error_quantiles(query, data).items()}
         yield {**row, "outputs": len(query.candidates), **quantiles}
 
 
 def error_quantiles(query: MedianLosses, dataset: tuple[int, ...]) -> dict[str, float]:
-    """Error of each mechanism that is exceeded with probability `BETA` only, in the unit of the records.
+    """Return, for each mechanism, the error that is exceeded only with probability `BETA`, in the unit of the records.
 
-    Propose-test-release is shown at its best: with that bound among halves of halves of the interval that gives the
-    least error, which nobody knows beforehand. A refusal is an infinite error.
+    Propose-test-release is shown at its best: among bounds that are repeated halves of the interval, the one with the
+    smallest error is used, although nobody knows this bound beforehand. A refusal counts as an infinite error.
 
     Examples
     --------
@@ -79,7 +80,7 @@ def error_quantiles(query: MedianLosses, dataset: tuple[int, ...]) -> dict[str, 
     tested = []
     for halvings in range(20):
         mechanism = ProposeTestRelease(interval, EPSILON / 2.0, DELTA, (high - low) / 2.0**halvings)
-        refused = math.exp(mechanism(dataset).log_probabilities[0])  # type: ignore[attr-defined]  # may refuse
+        refused = math.exp(mechanism(dataset).log_probabilities[0])  # type: ignore[attr-defined]  # a law that may refuse
         late = (BETA - refused) / (1.0 - refused)
         tested.append(-math.log(late) * mechanism.bound / mechanism.epsilon if late > 0.0 else math.inf)
     return {
@@ -93,10 +94,10 @@ def error_quantiles(query: MedianLosses, dataset: tuple[int, ...]) -> dict[str, 
 
 
 def local_sensitivities(draws: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield n LS^k / k of the median of n Gaussian records: its median and 99 % quantile over so many samples.
+    """Yield the median and the 99 % quantile of n LS^k / k over samples of n Gaussian records.
 
-    Of the uniform order statistics m - k, m and m + k, which gaps of Gamma variates give, the normal quantiles are
-    those of the records.
+    Only three order statistics of the records are drawn: the normal quantiles of the uniform order statistics m - k, m
+    and m + k, which are computed from Gamma variates.
     """
     for place, n in enumerate((*RECORDS, 100_001)):
         rng, middle = np.random.default_rng([seed, place]), (n + 1) // 2
@@ -108,7 +109,7 @@ def local_sensitivities(draws: int, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def answer(rows: Sequence[dict[str, Any]], sensitivities: Sequence[dict[str, Any]]) -> str:
-    """Count the datasets on which inverse sensitivity errs less, and say how far n LS^k / k goes."""
+    """Return a text that counts where inverse sensitivity has the smaller error, and that bounds n LS^k / k."""
     won = ", ".join(
         f"{name} on {sum(row[INVERSE] < row[name] for row in rows)}" for name in (CAUCHY, SMOOTH, TESTED, LAPLACE)
     )

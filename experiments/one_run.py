@@ -1,13 +1,13 @@
 """Many canaries in one training run, beside many runs, and DP-SGD with its incorrect variants.
 
 The source ('Privacy auditing in just one run', differentialprivacy.org, on Steinke, Nasr and Jagielski 2023) says that
-one training run with many canaries behaves like many runs with one canary each. Expected: it does for mechanisms that
-leak as randomised response does. For Gaussian noise one run certifies 0.16 of epsilon with 100 canaries and 0.64 with
-100,000, where (epsilon, delta)-DP is claimed: a bound must allow for mechanisms that now and then give many canaries
-away together. Claiming the whole curve (f-DP, Mahloujifar, Melis and Chaudhuri 2025) certifies a mu whose Gaussian
-curve has 0.35 of epsilon with 100 canaries and three quarters with 100,000; that bounds epsilon only since the curve is
-known to be Gaussian. Many runs have no such gap, but train as often as there are canaries. All incorrect variants of
-DP-SGD are refuted in one run.
+one training run with many canaries behaves like many runs with one canary each. The study expects that this holds for
+mechanisms that leak as randomised response does. For Gaussian noise and a claim of (epsilon, delta)-DP, one run
+certifies 0.16 of epsilon with 100 canaries and 0.64 with 100,000, because a bound must allow for mechanisms that
+occasionally reveal many canaries together. If the whole curve is claimed (f-DP, Mahloujifar, Melis and Chaudhuri 2025),
+one run certifies a mu whose Gaussian curve has 0.35 of epsilon with 100 canaries and three quarters with 100,000; this
+bounds epsilon only because the curve is known to be Gaussian. Many runs do not have this gap, but need one training for
+each canary. All incorrect variants of DP-SGD are refuted in one run.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit a noisy sum of vectors and DP-SGD in one run and in many; write data and a table to ``out``.
+    """Audit a noisy sum of vectors and DP-SGD in one run and in many runs, and write data and a table to ``out``.
 
     ``audits.json`` holds the results behind the table, for ``epsaudit verify``.
 
     Parameters
     ----------
     out : Path
-        Folder to write to; made if missing.
+        Folder to write to. It is created if it does not exist.
     seed : int
         Root of all random streams.
     quick : bool
-        Fewer canaries and seeds, for a look.
+        Use fewer canaries and seeds, for a quick look.
     """
     seeds = range(seed, seed + (1 if quick else 7))
     sizes, most = (CANARIES[1:3], 1_000) if quick else (CANARIES, CANARIES[-1])
@@ -102,7 +102,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(by_canaries: Sequence[dict[str, Any]], trained: Sequence[dict[str, Any]]) -> str:
-    """Say what the most canaries certified, and which audits of DP-SGD refuted their claim."""
+    """Return a text on the shares certified with the most canaries, and on the refuted claims of DP-SGD."""
     most = max(row["canaries"] for row in by_canaries)
     parts = (
         f"{row['mechanism']}, {row['audited']}: {lower(row['share'], 2)}"
@@ -118,15 +118,17 @@ def answer(by_canaries: Sequence[dict[str, Any]], trained: Sequence[dict[str, An
 
 
 def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield median epsilons for Gaussian noise: one run of ``canaries`` coordinates, or as many runs of one.
+    """Yield median certified epsilons for Gaussian noise, from one run and from many runs.
 
-    Both draw as many normal variates, so their cost is the same.
+    One run has ``canaries`` coordinates; many runs are ``canaries`` runs of one coordinate. Both draw the same number
+    of normal variates, so they have the same cost.
     """
     claim = GaussianDP(mu).approximate(DELTA)
     vectors, scalar = NoisyVectorSum(mu, canaries), Gaussian(claim.epsilon, DELTA)
     whole = GaussianDP(1.0 / scalar.sigma)
     found: dict[str, list[float]] = {POINT: [], SHARP: [], CURVE: [], MANY_POINT: [], MANY_CURVE: []}
-    guesses = planned_guesses(canaries, GuessBound(claim, "sharp", CONFIDENCE))  # the same for both bounds
+    # the number of guesses is the same for both bounds
+    guesses = planned_guesses(canaries, GuessBound(claim, "sharp", CONFIDENCE))
     for seed in seeds:
         one = audit_one_run(vectors, claim=claim, method="binomial", guesses=guesses, seed=seed)
         found[POINT].append(one.lower_bound)
@@ -139,7 +141,10 @@ def gaussian(mu: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[st
 
 
 def response(epsilon: float, canaries: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield median certified epsilons for randomised response: one run of ``canaries`` records, or as many runs."""
+    """Yield median certified epsilons for randomised response, from one run and from many runs.
+
+    One run has ``canaries`` records; many runs are ``canaries`` runs of one record.
+    """
     per_record, repeated = ResponsePerRecord(epsilon, canaries), RandomisedResponse(epsilon)
     claim = PureDP(epsilon)
     found = {
@@ -165,7 +170,7 @@ def _rows(mechanism: str, found: dict[str, list[float]], canaries: int, claimed:
 
 
 def _tracked(values: Sequence[Any]) -> Iterable[Any]:
-    """Draw a bar over the values, on a terminal."""
+    """Iterate over the values with a progress bar, if standard error is a terminal."""
     console = Console(stderr=True)
     return track(values, "one run and many", console=console, transient=True, disable=not console.is_terminal)
 

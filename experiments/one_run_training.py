@@ -1,8 +1,8 @@
-"""The part of the one-run study that trains: DP-SGD on two surveys, sound and broken, white box and black box.
+"""The training part of the one-run study: DP-SGD on two surveys, sound and broken, white box and black box.
 
-From a seed it computes the rows of that part. Many-run audits of the same procedure draw as many noisy sums for the
-canary's coordinate as one run draws for all canaries: the cost of the noise is the same, that of learning from the data
-m times as much.
+The module computes the rows of this part from a seed. Audits of the same procedure with many runs draw as many noisy
+sums for the coordinate of their single canary as one run draws for all m canaries. The noise therefore costs the same,
+but learning from the data would cost m times as much.
 """
 
 from __future__ import annotations
@@ -42,16 +42,19 @@ POINT, SHARP, CURVE, MANY_POINT, MANY_CURVE = (
     "many runs, curve claimed: ε on the certified μ-GDP curve",
 )
 IMPLIED = (CURVE, MANY_CURVE)
-"""Audits that certify mu: their epsilon is a bound only because the mechanism's curve is Gaussian."""
+"""Names of audits that certify mu. The epsilon that they imply is a bound only because the mechanism's curve is
+Gaussian."""
 DELTA = 1e-5
 OWN = 30.0
-"""The feature that only one mislabelled example has: large beside the others, which are at most 1."""
+"""Value of the feature that only one mislabelled example has. It is large beside the other features, which are at most
+1."""
 
 
 def training(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
-    """Yield a row for each audit of DP-SGD; those with ``table`` set belong to the table, the others to the figure.
+    """Yield a row for each audit of DP-SGD.
 
-    Rows of the table have the whole result, as a JSON object, beside what the table shows.
+    Rows with ``table`` set belong to the table, and the others belong to the figure. Rows of the table also contain the
+    whole result as a JSON object.
     """
     m, steps = (2_000, 100) if quick else (10_000, 1_000)
     data, votes = affairs(), leanings()
@@ -87,7 +90,7 @@ def training(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def by_noise(canaries: int, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
-    """Yield median epsilons of DP-SGD with full batches, which is Gaussian DP, for the figure."""
+    """Yield median certified epsilons of DP-SGD with full batches, which is Gaussian DP, for the figure."""
     data, steps = affairs(), 20
     for epsilon in EPSILONS[3::3] if quick else EPSILONS:
         mu = float(GaussianDP(1.0).least_at(epsilon, DELTA))
@@ -120,7 +123,10 @@ def by_noise(canaries: int, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def median_row(audited: str, bounds: list[float]) -> dict[str, float]:
-    """Return the median under the name of what it is: a certified epsilon, or that of the certified mu-GDP curve."""
+    """Return the median of the bounds under the name of its kind.
+
+    The name is 'certified' for a certified epsilon, and 'implied' for the epsilon of a certified mu-GDP curve.
+    """
     return {"implied" if audited in IMPLIED else "certified": statistics.median(bounds)}
 
 
@@ -161,7 +167,10 @@ def _many(learner: DPSGD, audited: str, trials: int, seed: int, replaces: bool =
 
 @contextmanager
 def _steps(name: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Draw how many steps are done, on a terminal."""
+    """Return a context manager that shows a progress bar of steps, if standard error is a terminal.
+
+    The value of the context is the function to call with the finished and the total number of steps, or None.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None

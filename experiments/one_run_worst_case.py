@@ -1,19 +1,20 @@
-"""The worst mechanism for a set of guesses, by linear programming: the reference for the bounds of
-`epsaudit.audits.one_run`.
+"""The worst mechanism for a set of guesses, by linear programming: the reference for the bounds of one-run audits.
 
-From a claim, given by points of its privacy profile, and the counts that a test rejects it computes the greatest
-probability of a rejection over all mechanisms that satisfy the claim. Exact, but for hundreds of guesses at most.
+From a claim, given by points of its privacy profile, and the counts that a test rejects, the module computes the
+largest probability of a rejection over all mechanisms that satisfy the claim. The result is exact, but can be computed
+only for a few hundred guesses. It is the reference for the bounds of `epsaudit.audits.one_run`.
 
-**Why a small program is enough.** Flipping the coins and the guesses of some canaries together, or renumbering
-canaries, turns a mechanism that respects the claim into another one with the same probability of so many right
-guesses, and so does averaging over all that. After averaging, the probability of an output given the coins depends
-only on the number r of guesses and on the number k of wrong ones among them. With p(r, k) the probability of that, the
-hockey-stick divergence at epsilon between the outputs with a canary in and with it out is
+**Why a small program is enough.** Three changes turn a mechanism that satisfies the claim into another one with the
+same probability of each number of correct guesses: flipping the coins and the guesses of some canaries together,
+renumbering the canaries, and averaging over all such changes. After averaging, the probability of an output given the
+coins depends only on the number r of guesses and on the number k of wrong guesses among them. Let p(r, k) be the
+probability of these two numbers. The hockey-stick divergence at epsilon between the outputs with a canary included and
+with it excluded is
 
     (1/m) sum over r, k of   [(r - k) p(r, k) - e^epsilon (k + 1) p(r, k + 1)]+
                            + [k p(r, k) - e^epsilon (r - k + 1) p(r, k - 1)]+
 
-and must be at most delta(epsilon): linear in p, with a variable for each positive part.
+and must be at most delta(epsilon). This is linear in p, with one additional variable for each positive part.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from epsaudit.errors import AuditError
 
 
 def worst_case(canaries: int, rejected: Mapping[int, Collection[int]], points: Sequence[tuple[float, float]]) -> float:
-    """Greatest probability that the counts of a mechanism that respects a claim are among those rejected.
+    """Return the largest probability of rejected counts over all mechanisms that satisfy a claim.
 
     Parameters
     ----------
     canaries : int
-        m.
+        Number m of canaries.
     rejected : mapping of int to collection of int
-        For every number of guesses that the output may decide on, the numbers of right guesses that are rejected.
+        For every number of guesses that the output may decide on, the numbers of correct guesses that are rejected.
     points : sequence of (float, float)
-        Points (epsilon, delta) of the claim's privacy profile; one for (epsilon, delta)-DP. For a curve, finitely many
-        points leave a little more room than the curve.
+        Points (epsilon, delta) of the claim's privacy profile; a single point for (epsilon, delta)-DP. Finitely many
+        points of a curve allow slightly more mechanisms than the curve itself.
 
     Returns
     -------
@@ -48,16 +49,16 @@ def worst_case(canaries: int, rejected: Mapping[int, Collection[int]], points: S
     Raises
     ------
     AuditError
-        If the solver gives up.
+        If the solver finds no solution.
 
     Examples
     --------
-    Pure DP: two guesses are both right with probability q^2, q = e / (1 + e).
+    Pure DP: two guesses are both correct with probability q^2, where q = e / (1 + e).
 
     >>> round(worst_case(2, {2: [2]}, [(1.0, 0.0)]), 6), round((1 / (1 + math.exp(-1.0))) ** 2, 6)
     (0.534447, 0.534447)
     """
-    first: dict[int, int] = {}  # place of p(r, 0)
+    first: dict[int, int] = {}  # index of the variable p(r, 0)
     size = 0
     for guesses in sorted(rejected):
         first[guesses] = size
@@ -106,5 +107,5 @@ def worst_case(canaries: int, rejected: Mapping[int, Collection[int]], points: S
         b_eq=[1.0],
     )
     if solution.status != 0:
-        raise AuditError(f"The worst case for {canaries} canaries was not found: {solution.message}.")
+        raise AuditError(f"The linear program for {canaries} canaries was not solved: {solution.message}.")
     return -float(solution.fun)

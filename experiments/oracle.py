@@ -1,6 +1,7 @@
 """The bound of an oracle auditor, which knows the best events and spends every run on certification.
 
-It is computed from two laws that know their densities, and is the reference for witnesses.
+The bound is computed from two output laws with known densities. It stands alone because studies and tests use it as the
+reference for witnesses.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs
-from epsaudit.search.selection import Monotone, Score
+from epsaudit.search.scores import Monotone, Score
 
 Floats = NDArray[np.float64]
 CUTS = 300
@@ -27,9 +28,9 @@ BLOCK = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class LogRatio:
-    """The log-likelihood ratio log p(y) / p'(y): infinite where only one law has y.
+    """The log-likelihood ratio log p(y) / p'(y), which is infinite if only one of the laws can produce y.
 
-    An event that uses it is saved as text only: `feature_from_dict` does not know the laws.
+    An event that uses this feature is saved as text only, because `feature_from_dict` does not know the laws.
     """
 
     law: Any
@@ -39,14 +40,15 @@ class LogRatio:
     def __call__(self, outputs: Outputs) -> NDArray[Any]:
         log_p, log_p_prime = (np.asarray(law.log_density(outputs), float) for law in (self.law, self.law_prime))
         with np.errstate(invalid="ignore"):
-            return np.asarray(np.round(log_p - log_p_prime, 9))  # rounding errors are no leak of the laws
+            # rounding errors of the densities must not separate the laws
+            return np.asarray(np.round(log_p - log_p_prime, 9))
 
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
-    """The family of the one score that no other beats; ask for it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
+    """The witness family with the optimal score; use it as ``witnesses=[Oracle(M(x), M(x_prime))]``.
 
-    The laws of M(x) and M(x') answer ``log_density(outputs)``; of one that does not there is an `AuditError`.
+    The laws of M(x) and M(x') must have a method ``log_density(outputs)``; otherwise an `AuditError` is raised.
     """
 
     law: Any
@@ -55,31 +57,34 @@ class Oracle:
     def __post_init__(self) -> None:
         for law in (self.law, self.law_prime):
             if not callable(getattr(law, "log_density", None)):
-                raise AuditError(f"{law!r} does not know its law; the oracle needs log_density(outputs).")
+                raise AuditError(
+                    f"{law!r} has no known output law; the oracle needs a law with a method log_density(outputs)."
+                )
 
     def fit(self, outputs: Outputs, outputs_prime: Outputs) -> Sequence[Score]:
         return [Monotone(LogRatio(self.law, self.law_prime), 1)]
 
 
 def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> float:
-    """Largest bound on the claim's parameter that the expected counts of the membership game give.
+    """Return the largest bound on the claim's parameter that expected counts of the membership game give.
 
-    All pairs of cuts are tried; under zCDP and Gaussian DP the best cuts of many tangents of the privacy profile.
+    The function tries all pairs of cuts. For zCDP and Gaussian DP it tries the best cuts of many tangents of the
+    privacy profile.
 
     Parameters
     ----------
     tails : ndarray, shape (4, cuts)
         P[ratio >= t] under x and x', then P[ratio <= t] under x and x', for increasing thresholds t; see `tails_of`.
     claim : Claim
-        What is bounded, and at which delta; its parameter's value does not matter.
+        The claim whose parameter is bounded, with its delta. The value of the parameter does not matter.
     runs : int
-        Certification runs on both datasets together.
+        Number of certification runs on both datasets together.
     confidence : float
         Confidence of the bound.
 
     Examples
     --------
-    Randomised response at epsilon 1, where the threshold lies between two answers:
+    Randomised response at epsilon 1, where the threshold lies between the two answers:
 
     >>> from epsaudit import ApproxDP, PureDP
     >>> tails = np.array([[0.731, 0.0], [0.269, 0.0], [0.269, 1.0], [0.731, 1.0]])
@@ -94,9 +99,10 @@ def oracle_bound(tails: Floats, claim: Claim, runs: int, confidence: float) -> f
 def repeated(
     tails: Floats, claim: Claim, runs: int, confidence: float, audits: int = 1000, seed: int = 0
 ) -> NDArray[np.float64]:
-    """Bounds of an oracle that audits anew each time, with the same event: how much those of its best event vary.
+    """Return the bounds of repeated audits by an oracle, each with new counts of the same best event.
 
-    Counts of the event are drawn from Poisson laws with the expected counts that `oracle_bound` certifies.
+    The bounds show how much the result of an audit varies by chance. Counts of the event are drawn from Poisson laws
+    whose means are the expected counts that `oracle_bound` certifies.
 
     Examples
     --------
@@ -125,7 +131,7 @@ def _best(tails: Floats, claim: Claim, runs: int, confidence: float) -> tuple[fl
     """Return the largest bound, the expected counts that give it, and the certificate with its tangent."""
     half, levels = runs / 2.0, tails.shape[1]
     up, up_prime, low, low_prime = half * tails
-    i, j = np.triu_indices(levels, 1)  # the upper event starts beyond the lower one's end
+    i, j = np.triu_indices(levels, 1)  # the upper event starts beyond the end of the lower event
     zero = np.zeros(levels)
     forms = (
         (up, up_prime, zero, zero, 1),
@@ -144,7 +150,7 @@ def _best(tails: Floats, claim: Claim, runs: int, confidence: float) -> tuple[fl
                 best = bound, Counts(half, half, *(one[at] for one in counts), events=events), game
             continue
         for tangent in np.linspace(0.0, MOST_TANGENT, TANGENTS):
-            # the most that is correct over e^tangent times what is wrong: the event that this tangent wants
+            # maximise the correct guesses minus e^tangent times the wrong guesses: the best event for this tangent
             wanted = int(np.argmax(counts[0] + counts[3] - np.exp(tangent) * (counts[1] + counts[2])))
             seen = Counts(half, half, *(count[wanted : wanted + 1] for count in counts), events=events)
             delta = game.delta(seen, np.array([tangent]), confidence)
@@ -154,8 +160,11 @@ def _best(tails: Floats, claim: Claim, runs: int, confidence: float) -> tuple[fl
 
 
 def runs_to_refute(tails: Floats, claim: Claim, confidence: float, limit: float = 1e13) -> float:
-    """Certification runs after which the oracle's expected counts refute the claim; infinite beyond ``limit``."""
-    low, high = 10.0, 40.0  # from few runs upwards: tails of counts in the trillions take ten times as long
+    """Return the number of runs after which the oracle's expected counts refute the claim.
+
+    The result is infinite if the number exceeds ``limit``.
+    """
+    low, high = 10.0, 40.0  # search upwards from few runs: tails of counts in the trillions take ten times as long
     while oracle_bound(tails, claim, int(high), confidence) <= claim.parameter:
         if high > limit:
             return float("inf")
@@ -170,9 +179,9 @@ def runs_to_refute(tails: Floats, claim: Claim, confidence: float, limit: float 
 
 
 def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) -> tuple[Floats, bool]:
-    """Tails of the likelihood ratio at a few hundred cuts, and whether they are exact (finite laws) or simulated.
+    """Return the tails of the likelihood ratio at a few hundred cuts, and whether they are exact.
 
-    Simulated tails come from ``draws`` outputs of each law.
+    Tails of finite laws are exact. Other tails are simulated from ``draws`` outputs of each law.
     """
     if all(
         getattr(one, "support", None) is not None and getattr(one, "knots", None) is None for one in (law, law_prime)
@@ -186,12 +195,13 @@ def tails_of(law: Any, law_prime: Any, draws: int = 1_000_000, seed: int = 0) ->
     else:
         score = LogRatio(law, law_prime)
         drawn = [_draw(one, score, draws, seed + k) for k, one in enumerate((law, law_prime))]
-        # an output that the other law knows nothing of, None beside numbers for instance
+        # an output whose density the other law does not define, for example None beside numbers
         pooled = np.concatenate(
             [np.where(np.isnan(one), far, one) for one, far in zip(drawn, (np.inf, -np.inf), strict=True)]
         )
         ratios = (pooled, pooled)
-        # every draw counts for both sides, by its chance of coming from each: no cut shows a ratio that is not there
+        # each draw counts for both laws, weighted by the probability that it comes from each; no cut then shows a ratio
+        # that is due to chance alone
         masses = [share / share.sum() for share in (expit(pooled), expit(-pooled))]
         exact = False
     thresholds = _cuts(np.concatenate(ratios), np.concatenate(masses))
@@ -216,11 +226,11 @@ def _draw(law: Any, score: LogRatio, draws: int, seed: int) -> Floats:
     rng = np.random.default_rng(seed)
     sizes = [min(BLOCK, draws - start) for start in range(0, draws, BLOCK)]
     values = np.concatenate([np.asarray(score(law.sample(size, rng)), float) for size in sizes])
-    return np.round(values, 9)  # rounding errors are no leak of the laws
+    return np.round(values, 9)  # rounding errors of the densities must not separate the laws
 
 
 def _cuts(values: Floats, weights: Floats) -> Floats:
-    """All distinct ratios if few, else quantiles that crowd geometrically towards both ends."""
+    """Return all distinct ratios if they are few; otherwise quantiles that become geometrically denser at both ends."""
     levels = np.unique(values)
     if len(levels) <= CUTS:
         return levels

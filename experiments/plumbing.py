@@ -1,9 +1,11 @@
 """Sound and leaky functions with awkward plumbing: verdicts and refusals, fixed and sequential.
 
-Sound functions (every single release 1-DP) and leaky ones (the same plumbing, a quarter of the noise: exactly
-4-DP) are audited against 1-DP at 99.99 %, by audits of fixed size and sequential ones. Further blocks have the plumbing
-of traces, hunts, trainings and single steps of DP-SGD, files of scores, and result files. Expected: no sound one is
-refuted and no leaky one is called consistent; what cannot be audited is refused with a reason.
+"Plumbing" is what a function does beside its mathematics: caches, files, threads, datasets that it changes in place.
+Every sound function is 1-DP in each single release. Its leaky twin has the same plumbing with a quarter of the noise
+and is exactly 4-DP. Both are audited against a claim of 1-DP at 99.99 % confidence, by audits of fixed size and by
+sequential audits. Further blocks of rows test the plumbing of traces, of hunts, of trainings and single steps of
+DP-SGD, of score files, and of result files. The expected outcome is that no sound function is refuted, that no leaky
+function is called consistent, and that functions that cannot be audited are refused with a reason.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.9999
 FIXED, SEQUENTIAL = 6_000, 3_000
-"""Runs of an audit: enough for 1 - 1e-4 to refute epsilon 4, and for every case to take about a second."""
+"""Runs of one audit. The numbers are large enough to refute epsilon 4 at confidence 1 - 1e-4, and small enough that
+every case takes about a second."""
 AUDITS = 5
-"""Of a function: in ten of each no row but one had two verdicts, the one whose dependence shows in some audits only."""
+"""Number of audits of each function, each with another seed. With ten audits of each function, only one row had two
+different verdicts; its function has a dependence between runs that shows only in some audits."""
 
 SOUND, TOO_LITTLE = 1.0, 0.25
-"""Scales of noise: at sensitivity 1, epsilon 1 as claimed, and epsilon 4."""
+"""Scales of the noise. At sensitivity 1 they give epsilon 1, as claimed, and epsilon 4."""
 
 REASONS = {
     "depend on one another": "runs depend on one another",
@@ -56,7 +60,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit all of them, and write data and a table to ``out``."""
+    """Audit all functions, and write data and a table to ``out``."""
     cases = [(name, SOUND) for name in CASES] + [(name, TOO_LITTLE) for name in LEAKY]
     jobs = [(name, scale, kind) for name, scale in cases for kind in ("fixed", "sequential")]
     jobs += [(name, scale, "trace") for name in plumbing_traces.CASES for scale in (SOUND, TOO_LITTLE)]
@@ -78,7 +82,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: list[dict[str, Any]]) -> str:
-    """Count the verdicts, by what is known of the single release."""
+    """Return a sentence that counts the verdicts on sound and on leaky functions."""
     parts = []
     for kind in ("sound", "leaky"):
         mine = [one for one in rows if one["kind"] == kind]
@@ -90,7 +94,10 @@ def answer(rows: list[dict[str, Any]]) -> str:
 
 
 def verdict(name: str, scale: float, kind: str, seed: int) -> str:
-    """Audit one with a seed: 'violated', 'consistent', or the sentence that refuses it."""
+    """Audit one function with one seed.
+
+    Return 'violated', 'consistent', or the message with which the audit is refused.
+    """
     if kind == "trace":
         return plumbing_traces.verdict(name, scale == TOO_LITTLE, CONFIDENCE, seed)
     try:
@@ -103,7 +110,9 @@ def verdict(name: str, scale: float, kind: str, seed: int) -> str:
 
 
 def row(name: str, scale: float | str, kind: str, verdicts: list[str]) -> dict[str, Any]:
-    """Count the verdicts of one function: 'consistent', 'violated' or 'violated: what', and sentences that refuse it.
+    """Count the verdicts on one function.
+
+    A verdict is 'consistent', 'violated', 'violated: part' with the part that is at fault, or the message of a refusal.
 
     Examples
     --------
@@ -126,13 +135,13 @@ def row(name: str, scale: float | str, kind: str, verdicts: list[str]) -> dict[s
 
 
 def reason_of(sentence: str) -> str:
-    """Return what a refusal is about, in a few words."""
+    """Return a short reason for the message of a refusal."""
     known = REASONS | plumbing_scores.REASONS | plumbing_training.REASONS
     return next((short for part, short in known.items() if part in sentence), sentence[:80])
 
 
 def wrong_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows with a sound function refuted, or a leaky one called consistent.
+    """Return the rows in which a sound function is refuted, or a leaky function is called consistent.
 
     Examples
     --------

@@ -1,7 +1,9 @@
-"""Result files for the study of plumbing: honest ones hold, and forged ones are refused by `epsaudit verify`.
+"""Result files for the study of plumbing: honest files verify, and `epsaudit verify` refuses forged ones.
 
-A row is "consistent" where a file verifies and "refused" where it does not. Honest files are the sound twins of forged
-ones, in which one thing is changed and all that follows from it is computed again.
+A row counts "consistent" for each file that verifies and "refused" for each file that does not. Every forged file has
+an honest twin, in which one field is changed; all fields that follow from the changed field are computed again, so that
+the forgery is not given away by an inconsistency. The rows stand in a module of their own, because they audit files and
+not functions.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ Stored = dict[str, Any]
 
 
 def scores_of(included: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Score canaries by their membership and noise."""
+    """Return a score for each canary: its membership times 2, plus standard normal noise."""
     return 2.0 * included + rng.normal(size=len(included))
 
 
 def one_run(guesses: Any, seed: int) -> Stored:
-    """Audit one run by a rule of guessing, and return the stored result."""
+    """Audit one training run with a guessing rule, and return the stored result."""
     claim = ApproxDP(0.5, 1e-5)
     return audit_one_run(scores_of, CANARIES, claim=claim, guesses=guesses, seed=seed).to_dict()
 
 
 def many_runs(seed: int) -> Stored:
-    """Audit scores of 300 runs with a canary and 200 without, and return the stored result."""
+    """Audit the scores of 300 runs with a canary and 200 runs without, and return the stored result."""
     rng = np.random.default_rng(seed)
     included = np.arange(500) < 300
     scores = included + rng.normal(size=500)
@@ -48,19 +50,19 @@ def count(seed: int) -> Stored:
 
 
 def guessed(number: int) -> list[Stored]:
-    """Counts of a rule that guessed some canaries, all of them right."""
+    """Return the counts of a rule that guesses ``number`` canaries and is right about all of them."""
     half = (number + 1) // 2
     names = ("guessed_in", "guessed_out", "correct_in", "correct_out")
     return [{"canaries": CANARIES, **dict(zip(names, (half, number - half) * 2, strict=True))}]
 
 
 def with_counts(counts: list[Stored]) -> Callable[[Stored], Stored]:
-    """Return what replaces the counts of a result."""
+    """Return a function that replaces the counts of a stored result."""
     return lambda stored: {**stored, "counts": counts}
 
 
 def raised_tail(stored: Stored) -> Stored:
-    """Let all runs with the canary be in the rarest tail."""
+    """Replace the first count of a stored result by one that puts all 300 runs with the canary into the rarest tail."""
     counts = copy.deepcopy(stored["counts"])
     counts[0]["likely"] = 300
     return {**stored, "counts": counts}
@@ -73,11 +75,15 @@ FORGED: dict[str, tuple[Callable[[int], Stored], Callable[[Stored], Stored]]] = 
     "one count of many runs raised": (many_runs, raised_tail),
     "a lower bound raised": (count, lambda stored: {**stored, "lower_bound": 2.0}),
 }
-"""Honest results by a seed, and what forges them."""
+"""For each forgery by name: a function that makes an honest result from a seed, and a function that forges the result.
+"""
 
 
 def holds(stored: Stored, recomputed: bool) -> bool:
-    """Whether a result verifies; what follows from a changed field is computed again first, if it can be."""
+    """Return whether a result verifies.
+
+    If ``recomputed`` is true, the fields that follow from a changed field are computed again first.
+    """
     try:
         return recompute(rebuild(json.loads(json.dumps(stored))).to_dict() if recomputed else stored).holds
     except AuditError:
@@ -85,9 +91,11 @@ def holds(stored: Stored, recomputed: bool) -> bool:
 
 
 def verdicts(seeds: range) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Yield of each honest and each forged file its name, kind, the word 'verify', and what is said of it.
+    """Verify each honest and each forged file.
 
-    It is 'consistent' if the file verifies.
+    Yield its name, its kind, the word 'verify', and one verdict for each seed.
+
+    The verdict is 'consistent' if the file verifies.
     """
     for name, (honest, forge) in FORGED.items():
         for kind, change in (("sound", lambda stored: stored), ("leaky", forge)):

@@ -1,7 +1,9 @@
-"""Functions with awkward plumbing: each adds Laplace noise to a count, and does something odd on the way.
+"""Functions with awkward plumbing: each adds Laplace noise to a count and does something unusual on the way.
 
-Each takes a scale of noise and returns a mechanism with its pair. On its pair every single release is
-(1 / scale)-DP, exactly but for the sampled model: what a fresh process that calls the function once would publish.
+Each builder takes a scale of the noise and returns a mechanism with its pair. On this pair every single release is (1 /
+scale)-DP, where a single release is what a fresh process publishes that calls the function once. The guarantee is exact
+except for the function that samples from a fitted model. The functions stand apart from the study of plumbing, because
+each of them has a state of its own that the study must not share.
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ import numpy as np
 import pandas as pd
 
 from epsaudit import DatasetPair, Mechanism, PureDP, black_box, vectorized
-from epsaudit.running.external import command
+from epsaudit.running.programs import command
 
 Built = tuple[Mechanism, DatasetPair]
 Builder = Callable[[float], Built]
 
 CASES: dict[str, Builder] = {}
-"""All of them by name."""
+"""All builders by the name of their function."""
 
 FRESH = (
     "permanent answers",
@@ -51,7 +53,7 @@ FRESH = (
     "file",
     "memo in a module",
 )
-"""What a client keeps; each is made anew for every run."""
+"""What the client of a "fresh" case keeps between its calls. The audit makes a new client for every run."""
 
 LEAKY = (
     "array changed in place",
@@ -81,13 +83,13 @@ LEAKY = (
     "kind of a part",
     "element of a set in a mapping",
 )
-"""Those that are audited with a quarter of the noise, too."""
+"""Names of the functions that are also audited with a quarter of the noise."""
 
 SYSTEM = random.SystemRandom()
 
 
 def case(name: str) -> Callable[[Builder], Builder]:
-    """List a builder under a name."""
+    """Register the decorated builder in `CASES` under a name."""
 
     def listed(builder: Builder) -> Builder:
         CASES[name] = builder
@@ -97,21 +99,21 @@ def case(name: str) -> Callable[[Builder], Builder]:
 
 
 def built(function: Callable[..., Any], x: Any = 2, x_prime: Any = 3, **how: Any) -> Built:
-    """Wrap a function that is called once a run."""
+    """Wrap a function that is called once per run, and return it with its pair."""
     return black_box(function, claim=PureDP(1.0), **how), DatasetPair(x, x_prime, name="2 against 3")
 
 
 def built_vectorised(function: Callable[..., Any], x: Any = 2, x_prime: Any = 3) -> Built:
-    """Wrap a function that makes many outputs a call."""
+    """Wrap a function that returns many outputs per call, and return it with its pair."""
     return vectorized(function, claim=PureDP(1.0)), DatasetPair(x, x_prime, name="2 against 3")
 
 
 def system_laplace(scale: float) -> float:
-    """Laplace noise from the operating system."""
+    """Return Laplace noise drawn from the operating system's random numbers."""
     return scale * (SYSTEM.expovariate(1.0) - SYSTEM.expovariate(1.0))
 
 
-# datasets that runs change or use up
+# functions that change or use up their dataset
 
 
 @case("array changed in place")
@@ -154,7 +156,7 @@ def _iterator(scale: float) -> Built:
 
 @dataclasses.dataclass
 class Visit:
-    """A record that runs change."""
+    """A record that runs change in place."""
 
     count: float
     seen: list[float] = dataclasses.field(default_factory=list)
@@ -170,7 +172,7 @@ def _record(scale: float) -> Built:
 
 
 class Slots:
-    """A dataset without a ``__dict__``."""
+    """A dataset without a ``__dict__``, since it declares ``__slots__``."""
 
     __slots__ = ("count",)
 
@@ -210,7 +212,7 @@ def _now_and_then(scale: float) -> Built:
     return built(run, [2.0], [3.0])
 
 
-# answers that are remembered, and other runs that depend on one another
+# functions that remember answers, and other functions whose runs depend on one another
 
 
 @case("cached answer")
@@ -304,7 +306,7 @@ def _pool(scale: float) -> Built:
     return built(run)
 
 
-# where the noise comes from
+# functions whose noise comes from an unusual source
 
 
 @case("global generator, seeded in every run")
@@ -406,7 +408,7 @@ def _connections(scale: float) -> Built:
     return built(run, table(2), table(3))
 
 
-# what the outputs are
+# functions with unusual outputs
 
 
 @case("one list returned again and again")
@@ -457,18 +459,22 @@ def _raises(scale: float) -> Built:
     return built(run)
 
 
-# clients that keep an answer as they should, of which every run has one of its own
+# clients that rightly keep an answer between calls; every run of the audit gets a new client
 
 
 class Owner:
-    """What a weak dictionary refers to."""
+    """The key of an entry in a weak dictionary."""
 
 
 MEMO = types.ModuleType("epsaudit_plumbing_memo")
 
 
 class Client:
-    """Permanent answers of randomised response at epsilon 1 / scale, kept somewhere, and each reported with 0.95."""
+    """A client that reports permanent answers of randomised response at epsilon 1 / scale.
+
+    The permanent answer is kept in the place that ``kind`` names. Each report repeats it with probability 0.95 and
+    inverts it otherwise.
+    """
 
     def __init__(self, kind: str, scale: float) -> None:
         self.kind, self.truth = kind, 1.0 / (1.0 + math.exp(-1.0 / scale))
@@ -487,16 +493,19 @@ class Client:
         elif "weak" in kind:
             self.owner, self.kept = Owner(), weakref.WeakKeyDictionary()
         elif "file" in kind:
-            self.file = tempfile.TemporaryFile()  # noqa: SIM115  # as long as the client
+            self.file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the client exists
         elif "module" in kind:
             self.kept = MEMO.answers = {}  # type: ignore[attr-defined]
 
     def answer(self, data: int, uniform: float) -> bool:
-        """Tell whether the data are 3, truly or not."""
+        """Return whether the dataset is 3.
+
+        The answer is true if ``uniform`` is below the probability of a true answer.
+        """
         return (data == 3) == (uniform < self.truth)
 
     def __call__(self, data: int, rng: np.random.Generator) -> bool:
-        """Report the permanent answer, made at the first call."""
+        """Report the permanent answer, which is drawn at the first call."""
         if "salt" in self.kind:
             words = hashlib.sha256(self.salt + bytes([data])).digest()[:8]
             permanent = self.answer(data, int.from_bytes(words, "big") / 2.0**64)
@@ -520,7 +529,7 @@ class Client:
 
 
 def _fresh(kind: str, scale: float) -> Built:
-    # a report is wrong a little more often than the permanent answer: of a quarter of the noise 4-DP becomes 2.7
+    # a report is wrong a little more often than the permanent answer: with a quarter of the noise, 4-DP becomes 2.7-DP
     return built(functools.partial(Client, kind, scale), fresh=True, name=kind)
 
 
@@ -543,7 +552,7 @@ def _sampled(scale: float) -> Built:
     return built(lambda data, rng: data + pool[rng.integers(500)])
 
 
-# many outputs a call
+# functions that return many outputs per call
 
 
 @case("vectorised, centred noise")
@@ -630,8 +639,8 @@ CASES |= {
 }
 
 
-def told(bit: int, scale: float, rng: np.random.Generator) -> int:
-    """Answer a bit by randomised response: exactly (1 / scale)-DP."""
+def respond(bit: int, scale: float, rng: np.random.Generator) -> int:
+    """Answer a bit by randomised response, which is exactly (1 / scale)-DP."""
     return bit ^ int(rng.random() < 1.0 / (1.0 + math.exp(1.0 / scale)))
 
 
@@ -642,14 +651,15 @@ def _one_noise(data: int, rng: np.random.Generator, scale: float) -> dict[str, f
 
 PARTS_OF_OUTPUTS: dict[str, Callable[[int, np.random.Generator, float], Any]] = {
     "one wide noise in two values of a mapping": _one_noise,
-    "shape of an array": lambda data, rng, scale: rng.laplace(size=((4, 1), (1, 4))[told(data - 2, scale, rng)]),
-    "shape of an empty array": lambda data, rng, scale: np.empty(((0, 3), (3, 0))[told(data - 2, scale, rng)]),
-    "kind of a part": lambda data, rng, scale: [rng.laplace(), ((1.0,), 1.0)[told(data - 2, scale, rng)]],
+    "shape of an array": lambda data, rng, scale: rng.laplace(size=((4, 1), (1, 4))[respond(data - 2, scale, rng)]),
+    "shape of an empty array": lambda data, rng, scale: np.empty(((0, 3), (3, 0))[respond(data - 2, scale, rng)]),
+    "kind of a part": lambda data, rng, scale: [rng.laplace(), ((1.0,), 1.0)[respond(data - 2, scale, rng)]],
     "element of a set in a mapping": lambda data, rng, scale: {
-        "noise": rng.laplace(), "set": {told(data - 2, scale, rng), 2 + int(rng.integers(1_000))},
+        "noise": rng.laplace(), "set": {respond(data - 2, scale, rng), 2 + int(rng.integers(1_000))},
     },
 }  # fmt: skip
-"""Parts of outputs that a witness has to read; all else in the output is noise that tells nothing."""
+"""Functions that encode their answer in one part of a structured output. A witness has to read this part; the rest of
+the output is noise that does not depend on the dataset."""
 CASES |= {
     name: lambda scale, make=make: built(lambda data, rng: make(data, rng, scale))
     for name, make in PARTS_OF_OUTPUTS.items()
@@ -657,7 +667,7 @@ CASES |= {
 
 
 def mechanism_of(name: str, scale: float) -> Built:
-    """Build one, with a state of its own.
+    """Build the mechanism of one function and its pair, with a new state.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Scores in awkward layouts, for the study `plumbing`: what shares a coin, what was halved, and files that are damaged.
+"""Score files in awkward layouts for the study `plumbing`: shared coins, halved canaries, and damaged files.
 
-Each case writes down answers of randomised response, which attain 1-DP where the scores are sound and 4-DP where they
-are leaky, in a layout of its own. A leaky set whose scores point the other way is consistent with a note of that; the
-note counts as a refusal, since nobody who reads it takes the claim for audited.
+Each case writes answers of randomised response in a layout of its own. The answers attain 1-DP if the scores are sound,
+and 4-DP if they are leaky. A leaky set in which members score lower is reported as consistent, with a note that says
+so. The study counts this note as a refusal, because a reader of the note does not take the claim for audited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from epsaudit import AuditError, audit_scores
 from epsaudit.tools.cli.score_files import read_scores
 
 RUNS, CANARIES = 400, 20
-"""Of a set with one canary, and of a run with several: enough to refute epsilon 4 at 99.99 %."""
+"""Number of runs in a set with one canary, and number of canaries of a run with several. Both are large enough to
+refute epsilon 4 at 99.99 %."""
 REASONS = {
     "nothing says which canary": "rows of a run without canaries",
     "share their coins": "coins shared",
@@ -40,26 +41,30 @@ Bools = NDArray[np.bool_]
 
 
 def answers(coins: Bools, epsilon: float, rng: Rng) -> NDArray[np.float64]:
-    """Answer by randomised response, 1 or -1, which attains epsilon-DP."""
+    """Return answers of randomised response to ``coins``, as 1 or -1, which attain epsilon-DP."""
     truth = rng.random(coins.shape) < 1.0 / (1.0 + math.exp(-epsilon))
     return np.where(coins == truth, 1.0, -1.0)
 
 
 def many_runs(epsilon: float, rng: Rng) -> dict[str, Any]:
-    """One row for each run, which is how scores of one canary are given."""
+    """Return scores with one row per run, the usual layout for scores of one canary."""
     coins = rng.random(RUNS) < 0.5
     return {"included": coins, "scores": answers(coins, epsilon, rng), "runs": np.arange(RUNS)}
 
 
 def several(coins: Bools, epsilon: float, rng: Rng) -> dict[str, Any]:
-    """A matrix of runs by canaries, one row for each of both."""
+    """Return scores of several canaries per run, with one row for every combination of a run and a canary."""
     run, canary = np.indices(coins.shape).reshape(2, -1)
     scores = answers(coins, epsilon, rng).reshape(-1)
     return {"included": coins.reshape(-1), "scores": scores, "runs": run, "canaries": canary, "guesses": "signs"}
 
 
 def repeated(epsilon: float, rng: Rng, rows: int, *names: str) -> dict[str, Any]:
-    """Every row several times, as of several checkpoints; ``names`` say what is in the column of canaries."""
+    """Return scores in which every row is repeated, as in a file that covers several checkpoints.
+
+    ``names`` selects the content of the column of canaries: 'row' numbers the copies, and 'one' gives all copies the
+    same canary. Without a name there is no such column.
+    """
     one = many_runs(epsilon, rng)
     given = {key: np.repeat(column, rows) for key, column in one.items()} | {"guesses": "signs"}
     columns = {"row": np.tile(np.arange(rows), RUNS), "one": np.zeros(RUNS * rows)}
@@ -67,7 +72,7 @@ def repeated(epsilon: float, rng: Rng, rows: int, *names: str) -> dict[str, Any]
 
 
 def through_file(name: str, write: Callable[[Path], None]) -> dict[str, Any]:
-    """What is read of a file that ``write`` makes."""
+    """Return the scores that `read_scores` reads from a file, which ``write`` creates at a temporary path."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         write(path)
@@ -76,34 +81,34 @@ def through_file(name: str, write: Callable[[Path], None]) -> dict[str, Any]:
 
 
 def fair(rng: Rng, runs: int = RUNS // CANARIES) -> Bools:
-    """Coins of several runs with several canaries each."""
+    """Return fair coins for several runs with several canaries each, shape (runs, canaries)."""
     return rng.random((runs, CANARIES)) < 0.5
 
 
 def copied(rng: Rng) -> Bools:
-    """Coins of canaries of which each is there twice."""
+    """Return coins in which every canary occurs twice, in neighbouring columns."""
     return np.repeat(rng.random((RUNS // CANARIES, CANARIES // 2)) < 0.5, 2, axis=1)
 
 
 def halved(rng: Rng) -> Bools:
-    """Shadow models: each canary is in half of the runs."""
+    """Return the membership matrix of shadow models, in which every canary is included in exactly half of the runs."""
     return np.argsort(rng.random((RUNS // CANARIES, CANARIES)), axis=0) < RUNS // CANARIES // 2
 
 
 def turned(epsilon: float, rng: Rng) -> dict[str, Any]:
-    """Losses, which are low where the canary was in."""
+    """Return losses as scores; a loss is lower if the canary was included."""
     given = many_runs(epsilon, rng)
     return given | {"scores": -given["scores"]}
 
 
 def matrix(epsilon: float, rng: Rng) -> dict[str, Any]:
-    """An .npz of matrices of runs by canaries."""
+    """Return the scores of an .npz file that holds matrices of runs by canaries."""
     coins = fair(rng)
     return through_file("s.npz", lambda path: np.savez(path, included=coins, score=answers(coins, epsilon, rng)))
 
 
 def cut_off(epsilon: float, rng: Rng) -> dict[str, Any]:
-    """An .npy that ends before its rows do."""
+    """Return the scores of an .npy file that ends before its last rows."""
     given = many_runs(epsilon, rng)
 
     def write(path: Path) -> None:
@@ -114,7 +119,7 @@ def cut_off(epsilon: float, rng: Rng) -> dict[str, Any]:
 
 
 def text_of(lines: str) -> Callable[[float, Rng], dict[str, Any]]:
-    """A .csv of these lines."""
+    """Return a function that reads a .csv file with these lines."""
     return lambda epsilon, rng: through_file("s.csv", lambda path: path.write_text(lines) and None)
 
 
@@ -138,7 +143,10 @@ EPSILONS = {"sound": 1.0, "leaky": 4.0}
 
 
 def verdict(name: str, epsilon: float, confidence: float, seed: int) -> str:
-    """Audit one set against 1-DP: 'violated', 'consistent', or the sentence that refuses it or is noted."""
+    """Audit one set of scores against 1-DP.
+
+    The result is 'violated', 'consistent', the message of a refusal, or the note that members score lower.
+    """
     try:
         given = CASES[name](epsilon, np.random.default_rng(seed))
         result = audit_scores(**given, epsilon=1.0, confidence=confidence, seed=seed)
@@ -149,7 +157,7 @@ def verdict(name: str, epsilon: float, confidence: float, seed: int) -> str:
 
 
 def verdicts(seeds: range, confidence: float, quick: bool) -> Iterator[tuple[str, str, str, list[str]]]:
-    """Audit every case with every seed; yield its name, kind, the word 'scores', and the verdict of each audit.
+    """Audit every case with every seed; yield its name, its kind, the word 'scores', and the verdict of each audit.
 
     Examples
     --------

@@ -1,8 +1,9 @@
-"""Functions whose output loses less than a component of theirs, each with a leaky twin: what a trace is to certify.
+"""Functions whose output has a smaller privacy loss than one of their components, each with a leaky twin, for traces.
 
-The component (one sum with one draw) loses more than the output, as other noise covers it, a difference cancels it, or
-it is not returned. With ``leaks`` the same plumbing has a fraction of the noise, or returns what it should not, so that
-the output itself violates the claim. A trace may suspect a sound one; with ``certify`` it must refute the leaky alone.
+The component is one sum with one noise draw. It loses more than the output, because other noise covers it, because a
+difference cancels it, or because it is not returned. With ``leaks`` the same function has only a fraction of the noise,
+or returns something that it should keep, so that the output itself violates the claim. A trace may suspect a sound
+function, but with ``certify`` it must refute only the leaky twin.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ ONE, GAUSSIAN = PureDP(1.0), GaussianDP(1.0)
 USERS = ([0.0] * 20, [1.0] + [0.0] * 19)
 """Two datasets of 20 users that differ in one value."""
 COUNTS = ([3.0, 1.0, 2.0], [3.0, 3.0, 4.0])
-"""Two vectors, the first part of which is the same."""
+"""Two vectors that agree in their first part."""
 SUBSAMPLED = math.log1p((math.e - 1.0) / 0.5)
-"""Epsilon of noise under which records that are sampled with probability 1/2 are 1-DP."""
+"""Epsilon of the noise for which a record that is sampled with probability 1/2 is 1-DP."""
 TRIALS = 2_000
-"""[time] Runs of an audit at most: enough to refute every leaky twin at 99.99 %, in some 0.2 s."""
+"""[time] Maximum number of runs of an audit. It is enough to refute every leaky twin at 99.99 %, in about 0.2 s."""
 
 Released = Callable[[Any, np.random.Generator], Any]
 Built = tuple[Released, tuple[Any, Any], Claim]
 CASES: dict[str, Callable[[bool], Built]] = {}
-"""By name what makes the function, sound or leaky, with its pair and claim."""
+"""For each name, a function that takes ``leaks`` and returns the sound or leaky function with its pair and claim."""
 
 
 def case(name: str, pair: tuple[Any, Any] = (2.0, 3.0), claim: Claim = ONE) -> Callable[[Any], Any]:
-    """List a function of ``(scale of noise, whether it leaks, data, rng)`` under a name."""
+    """Register a function of ``(scale of noise, whether it leaks, data, rng)`` in `CASES` under a name."""
 
     def listed(function: Any) -> Any:
         def build(leaks: bool) -> Built:
@@ -186,7 +187,7 @@ def _(scale, leaks, data, rng):
 
 
 def verdict(name: str, leaks: bool, confidence: float, seed: int) -> str:
-    """Trace one with a certificate: 'violated', 'consistent', or the sentence that refuses it."""
+    """Trace one function with a certificate; return 'violated', 'consistent', or the message of the refusal."""
     function, pair, claim = CASES[name](leaks)
     try:
         found = trace(function, pair, claim=claim, certify=True, trials=TRIALS, confidence=confidence, seed=seed)

@@ -1,7 +1,8 @@
-"""Private and leaky steps of DP-SGD, and trainings that are killed and begun again: verdicts and refusals.
+"""Private and leaky steps of DP-SGD, and trainings that are killed and restarted: verdicts and refusals.
 
-Steps claim to clip to 1, with a noise multiplier of 1 and an expected batch of 16; private ones clip in any way. The
-trainings release a sum with Gaussian noise, are 1-GDP with a scale of 1, and 4-GDP with a quarter of it.
+The steps claim a clipping norm of 1, a noise multiplier of 1 and an expected batch size of 16; private steps may bound
+gradients in any way. The trainings release a sum with Gaussian noise: they are 1-GDP at scale 1, and 4-GDP at a quarter
+of this scale.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ from epsaudit.tools.training import Canaries, audit_training, check_training
 SHAPES, BATCH, CLAIMED = [20, 40, 20], 16, 1.0
 DIMENSIONS = sum(SHAPES)
 RUNS, RESTARTS = 120, 5
-"""Trainings of an audit, and how often it is killed and begun again: enough to refute 4-GDP at 99.99 %."""
+"""Number of trainings in an audit, and number of times the audit is killed and restarted. The trainings are enough to
+refute 4-GDP at 99.99 %."""
 CHECKS = 1
-"""Seeds of a case: the tests of the package check each step with twenty."""
+"""Number of seeds for each step. The tests of the package check each step with twenty seeds."""
 
 Maker = Callable[[np.random.Generator], Callable[[Sequence[Any]], Any]]
 
 
-# steps
+# steps of DP-SGD
 
 
 def clipped(gradients: Any, norm: float = 1.0) -> Any:
-    """Return the sum of gradients, shape (examples, dimensions), that are clipped to a norm."""
+    """Return the sum of gradients, shape (examples, dimensions), each clipped to a norm."""
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     return np.sum(gradients / np.maximum(norms / norm, 1.0), axis=0)
 
 
 def made(total: Callable[[Any], Any], noise: float = 1.0) -> Maker:
-    """Make a step of a function that sums gradients, shape (examples, dimensions); noise is added to its sum."""
+    """Make a step from a function that sums gradients, shape (examples, dimensions); the step adds noise to the sum."""
 
     def with_rng(rng: np.random.Generator) -> Any:
         return lambda parts: (total(np.vstack(parts)) + noise * rng.normal(size=DIMENSIONS)) / BATCH
@@ -49,7 +51,7 @@ def made(total: Callable[[Any], Any], noise: float = 1.0) -> Maker:
 
 
 def weighted(weights: Callable[[Any], Any]) -> Maker:
-    """Make a step that multiplies each gradient by a function of its norm, shape (examples, 1)."""
+    """Make a step that multiplies each gradient by a function of its norms; the norms have shape (examples, 1)."""
 
     def total(gradients: Any) -> Any:
         norms = np.maximum(np.linalg.norm(gradients, axis=1, keepdims=True), 1e-30)
@@ -59,13 +61,16 @@ def weighted(weights: Callable[[Any], Any]) -> Maker:
 
 
 def by_layer(gradients: Any, norm: float) -> Any:
-    """Clip each parameter by itself."""
+    """Return the sum of gradients in which each parameter is clipped separately."""
     parts = np.split(gradients, np.cumsum(SHAPES)[:-1], axis=1)
     return np.concatenate([clipped(part, norm) for part in parts])
 
 
 def by_quantile(rng: np.random.Generator) -> Any:
-    """Let the clipping norm follow the median of norms, below the claimed one, and the noise follow it."""
+    """Make a step whose clipping norm follows the median of the gradient norms.
+
+    The clipping norm never exceeds the claimed one, and the noise is proportional to it.
+    """
     state = {"clip": 1.0}
 
     def step(parts: Any) -> Any:
@@ -78,7 +83,10 @@ def by_quantile(rng: np.random.Generator) -> Any:
 
 
 def masked(signal: bool) -> Maker:
-    """Leave the first parameter without noise, and without gradients if it gets no ``signal``."""
+    """Make a step without noise on the first parameter.
+
+    Without ``signal`` the step also ignores the gradients of this parameter, as for a frozen parameter.
+    """
     trained = np.arange(DIMENSIONS) >= SHAPES[0]
 
     def with_rng(rng: np.random.Generator) -> Any:
@@ -92,7 +100,7 @@ def masked(signal: bool) -> Maker:
 
 
 def with_noise(draw: Callable[[np.random.Generator], Callable[[Any], Any]]) -> Maker:
-    """Make a step whose noise is a function of the sum of clipped gradients."""
+    """Make a step whose noise is a function of the sum of clipped gradients; ``draw`` makes the noise from an rng."""
 
     def with_rng(rng: np.random.Generator) -> Any:
         noise = draw(rng)
@@ -107,7 +115,7 @@ def with_noise(draw: Callable[[np.random.Generator], Callable[[Any], Any]]) -> M
 
 
 def scaled(factor: Callable[[Sequence[Any]], float]) -> Maker:
-    """Multiply the update of a sound step by a factor that depends on the batch."""
+    """Make a step that multiplies the update of a sound step by a factor that depends on the batch."""
 
     def with_rng(rng: np.random.Generator) -> Any:
         step = made(clipped)(rng)
@@ -117,19 +125,19 @@ def scaled(factor: Callable[[Sequence[Any]], float]) -> Maker:
 
 
 def repeated(rng: np.random.Generator, period: int) -> Callable[[Any], Any]:
-    """Draw noise that comes again after so many steps."""
+    """Return a noise function whose draws repeat after ``period`` steps."""
     kept, calls = rng.normal(size=(period, DIMENSIONS)), itertools.count()
     return lambda total: kept[next(calls) % period]
 
 
 def every_second(rng: np.random.Generator) -> Callable[[Any], Any]:
-    """Draw noise that serves two steps each."""
+    """Return a noise function that uses each draw in two consecutive steps."""
     draws = itertools.chain.from_iterable(itertools.repeat(rng.normal(size=DIMENSIONS), 2) for _ in itertools.count())
     return lambda total: next(draws)
 
 
 def shared(rng: np.random.Generator) -> Callable[[Any], Any]:
-    """Give the first parameter and the last the same noise."""
+    """Return a noise function that gives the first and the last parameter the same noise."""
 
     def noise(total: Any) -> Any:
         drawn = rng.normal(size=DIMENSIONS)
@@ -140,7 +148,7 @@ def shared(rng: np.random.Generator) -> Callable[[Any], Any]:
 
 
 def before_accumulation(rng: np.random.Generator) -> Any:
-    """Add noise to every part of a batch, and take the mean of the parts."""
+    """Make a step that adds noise to every part of a batch and averages the parts."""
 
     def step(parts: Any) -> Any:
         noisy = [len(parts) * clipped(part) + rng.normal(size=DIMENSIONS) for part in parts]
@@ -150,18 +158,18 @@ def before_accumulation(rng: np.random.Generator) -> Any:
 
 
 def without_rescaling(rng: np.random.Generator) -> Any:
-    """Multiply the sum by the number of parts."""
+    """Make a step that multiplies the clipped sum by the number of parts of the batch."""
     return lambda parts: (len(parts) * sum(map(clipped, parts)) + rng.normal(size=DIMENSIONS)) / BATCH
 
 
 def clipped_mean(rng: np.random.Generator) -> Any:
-    """Clip the mean of the batch."""
+    """Make a step that clips the mean of the batch instead of each gradient."""
     noise = functools.partial(rng.normal, size=DIMENSIONS)
     return lambda parts: clipped(np.mean(np.vstack(parts), axis=0, keepdims=True)) + noise() / BATCH
 
 
 def norm_of_some(gradients: Any) -> Any:
-    """Clip by the norm of all parameters but the last."""
+    """Return the sum of gradients clipped by the norm of all parameters except the last."""
     norms = np.linalg.norm(gradients[:, : -SHAPES[-1]], axis=1, keepdims=True)
     return np.sum(gradients / np.maximum(norms, 1.0), axis=0)
 
@@ -230,23 +238,23 @@ LEAKY: dict[str, tuple[str, Maker]] = {
     "noise before accumulation": ("accumulation", before_accumulation),
     "accumulation without rescaling": ("accumulation", without_rescaling),
 }
-"""Steps that leak, and the part that is at fault."""
+"""Steps that leak, each with the part of the step that is at fault."""
 
 
-# trainings
+# trainings that are killed and restarted
 
 
-class Killed(Exception):  # noqa: N818  # no error
-    """Ends an audit between two trainings."""
+class Killed(Exception):  # noqa: N818  # this exception is not an error
+    """Raised to end an audit between two trainings."""
 
 
 def as_it_is(model: Any, canaries: Canaries) -> Any:
-    """Score a canary by the model, which is a number."""
+    """Return the score of the only canary: the model itself, which is a number."""
     return [model]
 
 
 def pooled(scale: float, started: np.random.Generator) -> Any:
-    """Train with noise that was drawn when the program started."""
+    """Return a training whose noise was drawn in advance, when the program started."""
     noise = iter(started.normal(scale=scale, size=4 * RUNS).tolist())
     return lambda features, targets, rng: np.sum(features) + next(noise)
 
@@ -269,13 +277,14 @@ TRAININGS: dict[str, Callable[[float, np.random.Generator], Any]] = {
     ),
     "training with noise drawn before": pooled,
 }
-"""Each takes the scale of its noise, and the generator that its program makes when it starts."""
+"""Makers of trainings by name. Each takes the scale of the noise, and the generator that the program made when it
+started."""
 
 REASONS = {"carries a generator": "carries a generator", "gives different scores": "noise of its own"}
 
 
 def verdict(name: str, scale: float, seed: int) -> str:
-    """Audit a training that is killed and begun again: 'violated', 'consistent', or the sentence that refuses it."""
+    """Audit a training that is killed and restarted; return 'violated', 'consistent', or the message of the refusal."""
     canary, data = Canaries("own", np.ones((1, 1)), np.zeros(1)), (np.zeros((3, 1)), np.zeros(3))
     with tempfile.TemporaryDirectory() as folder:
         for last in [*range(RUNS // (RESTARTS + 1), RUNS, RUNS // (RESTARTS + 1)), RUNS]:
@@ -296,8 +305,8 @@ def verdict(name: str, scale: float, seed: int) -> str:
     raise AssertionError("The last audit is not killed.")
 
 
-def checked(name: str, seed: int) -> str:
-    """Check a step: 'consistent', or 'violated' with the parts that are refuted."""
+def check_step(name: str, seed: int) -> str:
+    """Check one step; return 'consistent', or 'violated: ' followed by the parts that are refuted."""
     make = PRIVATE.get(name) or LEAKY[name][1]
     found = check_training(
         make(np.random.default_rng(seed)),
@@ -312,10 +321,13 @@ def checked(name: str, seed: int) -> str:
 
 
 def verdicts(seed: int, quick: bool) -> list[tuple[str, str, str, list[str]]]:
-    """Check all steps and audit all trainings, sound and leaky; return name, kind, kind of audit, and verdicts."""
+    """Check all steps and audit all trainings, sound and leaky.
+
+    Returns the name, the kind ('sound' or 'leaky'), the kind of audit and the verdicts of each.
+    """
     jobs: list[tuple[str, str, str, Callable[[int], str]]] = []
     for kind, names in (("sound", PRIVATE), ("leaky", LEAKY)):
-        jobs += [(f"step: {name}", kind, "check_training", functools.partial(checked, name)) for name in names]
+        jobs += [(f"step: {name}", kind, "check_training", functools.partial(check_step, name)) for name in names]
     for kind, scale in (("sound", 1.0), ("leaky", 0.25)):
         jobs += [(name, kind, "audit_training", functools.partial(verdict, name, scale)) for name in TRAININGS]
     jobs = jobs[::7] if quick else jobs

@@ -1,9 +1,10 @@
 """Shares of an oracle's bound that audits certify: every known law, the public benchmark, growing runs, false alarms.
 
-The oracle knows the best events and spends every run on certification, so that no audit by the same certificate does
-better on average. The public benchmark is that of DP-Sniper (Bichsel, Steffen, Bogunovic and Vechev 2021); beside our
-bounds, from a hundredth of its runs and at 95 % in place of 90 %, stand the best that others have published. What an
-oracle certifies varies with the counts of its event, too: beside each row stands its lowest decile.
+The oracle knows the best events and spends every run on certification, so no audit with the same certificate has a
+larger bound on average. The public benchmark is that of DP-Sniper (Bichsel, Steffen, Bogunovic and Vechev 2021). The
+table shows epsaudit's bounds, from a hundredth of DP-Sniper's runs and at 95 % instead of 90 % confidence, beside the
+best published ones. The bound of an oracle varies by chance as well, with the counts of its event, so each row also
+shows the lowest decile of the oracle's bounds.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from epsaudit.tools.reporting.figures import (
     BLUE,
     TWO_COLUMNS,
     VERMILION,
-    blank,
     legend_below,
+    matplotlib_text,
+    new_figure,
     styled,
-    words,
 )
 from epsaudit.tools.reporting.tables import Column
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 CONFIDENCE, STRICT = 0.95, 0.99
 BENCHMARK_RUNS = 4_300_000
 MIDDLES = np.arange(0.05, 1.0, 0.1)
-"""Ranks of the ten audits that stand for those of an oracle: the middles of tenths."""
+"""Ranks of ten audits that represent the audits of an oracle: the middles of ten equal intervals of ranks."""
 Rows = list[dict[str, Any]]
 COLUMNS = {
     "benchmark": (
@@ -83,7 +84,10 @@ class Case:
 
     @property
     def kind(self) -> str:
-        """'single' for numbers and symbols, 'vector of d' for numeric vectors, 'other' for lists and mixtures."""
+        """Kind of the outputs.
+
+        'single' stands for numbers and symbols, 'vector of d' for numeric vectors, and 'other' for lists and mixtures.
+        """
         outputs = self.mechanism(self.pairs[0].x).sample(64, np.random.default_rng(0))
         if outputs.ndim > 1:
             return f"vector of {int(np.prod(outputs.shape[1:]))}"
@@ -91,21 +95,24 @@ class Case:
         return "other" if composite else "single"
 
     def laws(self, pair: DatasetPair) -> tuple[Any, Any]:
-        """The output laws on both datasets."""
+        """Return the output laws on both datasets of a pair."""
         return self.mechanism(pair.x), self.mechanism(pair.x_prime)
 
     def tails(self) -> list[Any]:
-        """For every pair, what the oracle needs."""
+        """Return the tail probabilities that the oracle needs, one array for each pair."""
         return [tails_of(*self.laws(pair), draws=100_000)[0] for pair in self.pairs]
 
     def audit(self, trials: int, seed: int, confidence: float) -> Any:
-        """Audit it in this process."""
+        """Audit the mechanism on all of its pairs, in this process."""
         how = {"claim": self.claim, "trials": trials, "confidence": confidence, "seed": seed, "n_jobs": 1}
         return audit(self.mechanism, self.pairs, **how)
 
 
 def cases() -> list[Case]:
-    """Registered mechanisms that give log densities on all of their pairs; audits to the last bit are left out."""
+    """Return the registered mechanisms that have log densities on all of their pairs.
+
+    Mechanisms that are audited to the last bit of their outputs are left out.
+    """
     found = []
     for entry in entries():
         pairs = tuple(entry.pairs or entry.mechanism.worst_pairs())
@@ -118,10 +125,15 @@ def cases() -> list[Case]:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure all parts: benchmark.json, by-runs.json, refute.json and alarms.json stand beside the shares."""
+    """Measure all parts, and write the results to ``out``.
+
+    The shares are written to data.json, and the other parts to benchmark.json, by-runs.json, refute.json and
+    alarms.json.
+    """
     known = cases()[:4] if quick else cases()
     runs, limit, tries = (20_000, 20_000, 2) if quick else (500_000, 300_000, 6)
-    others = {type(row.mechanism) for row in rows()[1:]}  # whose shares are those of the benchmark
+    # the shares of these mechanisms are in the rows of the benchmark
+    others = {type(row.mechanism) for row in rows()[1:]}
     measured = on_all_cores(
         lambda case: measure(case, type(case.mechanism) not in others, runs, seed, tries, limit),
         known,
@@ -153,9 +165,11 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 def measure(
     case: Case, shared: bool, runs: int, seed: int, tries: int, limit: int
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Our bound as a share of the oracle's on its best pair, and what refutes a broken mechanism.
+    """Measure the share of the oracle's bound that an audit certifies, and the runs that refute a broken mechanism.
 
-    Runs are sought that refute it at 99 % in half of the tries, among doublings of the oracle's number up to a limit.
+    The share is measured if ``shared`` is true, on the best pair of the oracle. The runs are measured if the mechanism
+    is broken: starting at the number of runs that the oracle needs, the number is doubled until half of the tries
+    refute the claim at 99 % confidence, up to ``limit``. A part that is not measured is None.
     """
     all_tails, share, refutation = case.tails(), None, None
     if shared:
@@ -168,7 +182,7 @@ def measure(
         trials, seen = (max(int(oracle), 200) if oracle <= limit else limit + 1), [0]
         while trials <= limit and 2 * sum(seen) < tries:
             seen = []
-            while 2 * sum(seen) < tries >= 2 * (len(seen) - sum(seen)):  # the others could change no answer
+            while 2 * sum(seen) < tries >= 2 * (len(seen) - sum(seen)):  # further tries could not change the result
                 seen.append(int(case.audit(trials, seed + len(seen), STRICT).violates_claim))
             trials *= 2
         needed = trials // 2 if 2 * sum(seen) >= tries else math.inf
@@ -177,7 +191,10 @@ def measure(
 
 
 def benchmark_rows(studied: Sequence[Row], runs: int, seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Audit rows of the public benchmark with every seed, training runs included; yield them beside an oracle's."""
+    """Audit rows of the public benchmark with every seed, and yield the bounds beside those of an oracle.
+
+    The given number of runs includes the training runs of the audit.
+    """
 
     def bound(task: tuple[Row, int]) -> tuple[float, str]:
         row, seed = task
@@ -186,9 +203,9 @@ def benchmark_rows(studied: Sequence[Row], runs: int, seeds: Sequence[int]) -> I
 
     def known(row: Row) -> tuple[float, NDArray[np.float64]]:
         sides = row.mechanism(row.pair.x), row.mechanism(row.pair.x_prime)
-        told = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
-        oracle = oracle_bound(*told)
-        return oracle, np.quantile(repeated(*told) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
+        settings = tails_of(*sides, draws=min(400_000, runs))[0], row.mechanism.claim, runs, CONFIDENCE
+        oracle = oracle_bound(*settings)
+        return oracle, np.quantile(repeated(*settings) / oracle, MIDDLES) if oracle else np.zeros(len(MIDDLES))
 
     tasks = [(row, seed) for row in studied for seed in seeds]
     audited = dict(zip(((row.name, seed) for row, seed in tasks), on_all_cores(bound, tasks), strict=True))
@@ -212,9 +229,11 @@ def benchmark_rows(studied: Sequence[Row], runs: int, seeds: Sequence[int]) -> I
 
 
 def by_runs(sizes: Sequence[int], audits: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield quartiles of the bounds of some mechanisms at each number of runs, beside the oracle's and the exact value.
+    """Yield quartiles of the bounds of some mechanisms at each number of runs.
 
-    The gap to the exact value shrinks as one over the square root of the runs.
+    The oracle's bound and the exact value stand beside them.
+
+    The difference to the exact value decreases like one over the square root of the number of runs.
     """
     studied: list[tuple[str, Mechanism, Claim]] = [
         ("Laplace, ε = 1", Laplace(1.0), PureDP(1.0)),
@@ -237,7 +256,7 @@ def by_runs(sizes: Sequence[int], audits: int, seed: int) -> Iterator[dict[str, 
 
 
 def alarms(sound: Sequence[Case], audits: int, trials: int, seed: int) -> dict[str, Any]:
-    """Audit sound mechanisms at 99 % through every default family; count bounds above the exact values."""
+    """Audit sound mechanisms at 99 % with every default witness family, and count bounds above the exact values."""
     sound = [*sound, Case("objects", objects(), PureDP(1.0), (DatasetPair(0, 1),), False)]
 
     def truth(case: Case) -> float:
@@ -256,7 +275,10 @@ def alarms(sound: Sequence[Case], audits: int, trials: int, seed: int) -> dict[s
 
 
 def objects() -> Any:
-    """Randomised response among outputs of every kind: 1-DP exactly, through the families for objects."""
+    """Return randomised response among outputs of every kind, which is exactly 1-DP.
+
+    Audits of such outputs use the witness families for objects.
+    """
     kinds: list[Any] = ["no", None, (1, 2.5), {"ann": 3}, [1, "a", None], float("nan")]
 
     def respond(data: int, rng: np.random.Generator) -> Any:
@@ -267,7 +289,7 @@ def objects() -> Any:
 
 
 def answer(found: Rows, benchmark: Rows, wrong: dict[str, Any]) -> str:
-    """Say how near the oracle audits come; where the oracle has no bound there is no share."""
+    """Return a text on how close audits come to the oracle; cases in which the oracle has no bound are left out."""
     known = [row for row in found if not math.isnan(row["share"])]
     parts = []
     for least, what, single in ((0.95, "single outputs", True), (0.90, "vectors and lists", False)):
@@ -295,9 +317,9 @@ def answer(found: Rows, benchmark: Rows, wrong: dict[str, Any]) -> str:
 
 @styled()
 def draw_by_runs(found: Rows) -> Figure:
-    """Draw, for each mechanism a panel, the median bound and its quartiles against the runs spent."""
+    """Draw the median bound and its quartiles against the number of runs, one panel per mechanism."""
     names = list(dict.fromkeys(row["mechanism"] for row in found))
-    figure = blank(TWO_COLUMNS, 0.6 + 2.0 * -(-len(names) // 2))
+    figure = new_figure(TWO_COLUMNS, 0.6 + 2.0 * -(-len(names) // 2))
     for axes, name in zip(figure.subplots(-(-len(names) // 2), 2).flat, names, strict=True):
         mine = [row for row in found if row["mechanism"] == name]
         runs = [row["runs"] for row in mine]
@@ -311,6 +333,6 @@ def draw_by_runs(found: Rows) -> Figure:
         symbol = SYMBOLS[mine[0]["symbol"]]
         axes.set(xscale="log", xlabel="runs", ylabel=f"{symbol}, certified at {percent(CONFIDENCE)}")
         axes.set_ylim(bottom=0.0)
-        axes.set_title(words(name))
+        axes.set_title(matplotlib_text(name))
     legend_below(figure, 4)
     return figure

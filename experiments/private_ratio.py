@@ -1,20 +1,23 @@
 """Errors of private ratios, as published and corrected.
 
-The source draws the mean absolute error over 100,000 trials of a naive ratio, of noise at a private bound on the local
-sensitivity, and of noisy counts of ones and zeros (Kulesza, Suresh and Wang 2024), and says that bounding beats the
-naive ratio handily where sensitivity is stable, and the counts in some regimes. It does not state its parameters; here
-epsilon = 1 and delta = 1e-6. This study expects, and `answer` says from the data how far it is so:
+The source plots the mean absolute error over 100,000 trials of three mechanisms: a naive ratio, noise scaled to a
+private bound on the local sensitivity, and noisy counts of ones and zeros (Kulesza, Suresh and Wang 2024). It says that
+the bounded mechanism is much better than the naive ratio where the sensitivity is stable, and better than the counts in
+some regimes. It does not state its parameters; here epsilon = 1 and delta = 1e-6. The study expects the following, and
+`answer` says from the data to what extent it holds:
 
-1. As published: an error below that of the corrected code, and below that of the non-private baseline (Laplace noise at
-   the true local sensitivity, with all of epsilon) where the bound is so far too small that this makes up for the tenth
-   of epsilon that the bound costs.
-2. Corrected: an error above the baseline that comes close to it for many records, and a loss to the naive ratio and to
-   the counts for few, where the margin of about 290 records at a tenth of epsilon makes the bound useless.
-3. By b alone, as the source's note 3 suggests, its margin about 130 records: below the corrected one for some hundreds
-   of records, above it for many at a share near a half, of which it does not know.
+1. As published, the bounded mechanism has a smaller error than the corrected code. Its error is also below that of the
+   non-private baseline (Laplace noise at the true local sensitivity with all of epsilon) where the bound is so much too
+   small that this outweighs the tenth of epsilon spent on the bound.
+2. Corrected, its error is above the baseline and comes close to it for many records. For few records it is larger than
+   that of the naive ratio and of the counts, because a margin of about 290 records at a tenth of epsilon makes the
+   bound useless.
+3. A bound computed from b alone, as note 3 of the source suggests, has a margin of about 130 records. Its error is
+   below that of the corrected mechanism for some hundreds of records, and above it for many records with a share near
+   one half, because the bound does not use the share.
 
-A ratio of two noisy counts has no mean: that its denominator comes close to 0 is only as rare as e^(-b epsilon / 2). So
-data.csv has the median absolute error too.
+A ratio of two noisy counts has no mean: the probability that its denominator comes close to 0 is only of the order
+e^(-b epsilon / 2). Therefore data.csv also contains the median absolute error.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ SWEEPS: dict[str, tuple[tuple[int, int, float], ...]] = {
         (1000, 2000, share / 100) for share in (2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90)
     ),
 }
-"""Of each, points (a, b, share of epsilon that is spent on the bounds)."""
+"""Points of each sweep: (a, b, share of epsilon that is spent on the bounds)."""
 MECHANISMS = (
     *("naive", "bounded (published)", "bounded (corrected)", "bounded (by b alone)", "ones and zeros", "not private"),
 )
@@ -68,7 +71,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say from how many records on the corrected mechanism beats the others, and where the published one errs less."""
+    """Return a text on the numbers of records at which each mechanism has the smaller error."""
     sweep = [row for row in rows if row["sweep"] == "error-by-records"]
     errors: dict[str, dict[int, float]] = {name: {} for name in MECHANISMS}
     for row in sweep:
@@ -95,7 +98,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def laws(ones: int, records: int, share: float) -> dict[str, OutputDistribution]:
-    """Return the output law of every mechanism on a dataset of that many records.
+    """Return the output law of every mechanism on a dataset with the given number of ones and of records.
 
     Examples
     --------
@@ -132,7 +135,7 @@ def errors(sweep: str, trials: int, seed: list[int]) -> Iterator[dict[str, Any]]
 
 
 def _medians(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row a number of records, one column a mechanism."""
+    """Return one row for each number of records, with one column for each mechanism."""
     table: dict[int, dict[str, Any]] = {}
     for row in rows:
         if row["sweep"] == "error-by-records":

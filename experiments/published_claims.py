@@ -1,12 +1,13 @@
 """Published statements that fail, audited or computed, beside what holds instead.
 
-The sources are blog posts and lecture notes, and say so. A row says which of three it is: a published claim, a reading
-of one, or what the source itself shows as a mistake. The study expects:
+The sources are blog posts and lecture notes, and present themselves as such. Each row says whether it is a published
+claim, a reading of one, or something that the source itself shows as a mistake. The study expects:
 
-1. Every mechanism as published is refuted at the claim as published, with at most 4 million runs at 99.9 %.
-2. Every corrected variant is refuted in 1 of 100 audits at 99 % at most: of 200 seeded ones, more than 8 would happen
-   by chance with probability 2e-4.
-3. Every probability of `epsaudit.experiments.published_statements` is certified to be below the stated one at 99.9 %.
+1. Every mechanism as published is refuted at the claim as published, with at most 4 million runs at 99.9 % confidence.
+2. Every corrected variant is refuted in at most 1 of 100 audits at 99 % confidence. Among 200 seeded audits, more than
+   8 refutations would happen by chance with probability 2e-4.
+3. Every probability of `epsaudit.experiments.published_statements` is certified to be below the stated one at 99.9 %
+   confidence.
 4. The utility theorem of stable histograms, with its constants, is not refuted; see
    `epsaudit.experiments.histogram_utility`.
 """
@@ -25,7 +26,7 @@ from epsaudit import AuditResult, DatasetPair, audit
 from epsaudit.audits.suite import entry_seed
 from epsaudit.claims.definitions import Claim
 from epsaudit.experiments import histogram_utility
-from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, checked, statements
+from epsaudit.experiments.published_statements import KINDS, SOURCES, TEXTS, check_statement, statements
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.experiments.validity import Sampled
 from epsaudit.mechanisms import exact
@@ -52,17 +53,17 @@ from epsaudit.mechanisms.queries import Maximum
 from epsaudit.mechanisms.ratio import BoundedRatio, BoundedRatioLaw, FailedBound
 from epsaudit.mechanisms.selection import NoisyMaxExponential, NoisyMaxLaplace, PermuteAndFlip
 from epsaudit.mechanisms.stability import ProposeTestRelease, SmoothMedianCauchy, StableMedian, StableMode
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.text import lower, upper
-from epsaudit.tools.reporting.figures import certified_against_proven
+from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.tables import Column
 
 Rows = Sequence[dict[str, Any]]
-DELTA = 0.01  # of the leads at which a mode comes out
+DELTA = 0.01  # probability that the mode is not selected at the leads that are compared
 AUDITS = 100
 ALLOWED = 6
 SIX = Maximum(range(6))
-SIZES = (2_000, 20_000, 200_000)  # b, of the bound for add/remove under substitution
+SIZES = (2_000, 20_000, 200_000)  # numbers of records for the add/remove bound under substitution
 COLUMNS = (
     Column("name", "mechanism, as published", width="5.2cm"),
     Column("kind", "is", width="2.4cm"),
@@ -76,9 +77,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim as published, and the corrected mechanism with the claim that it does keep, its own if not given.
+    """A published claim, and the corrected mechanism with a claim that it satisfies.
 
-    Its texts stand in ``published.toml``, by its name.
+    ``other_claim`` is this claim if it is not the corrected mechanism's own. The texts of a finding stand in
+    ``published.toml`` under its name.
     """
 
     name: str
@@ -88,26 +90,26 @@ class Finding:
 
     @property
     def kept(self) -> Claim:
-        """The claim that the corrected mechanism keeps."""
+        """The claim that the corrected mechanism satisfies."""
         return self.other_claim or self.corrected.claim
 
     @property
     def texts(self) -> dict[str, str]:
-        """Kind, source, what it says, why that fails; and 'parameter', what the page states.
+        """The texts of the page: kind, source, what the source says, and why that fails.
 
-        That is 'delta' at the claimed epsilon, or the claim's own parameter.
+        'parameter' names the number that the page states: 'delta' at the claimed epsilon, or the claim's own parameter.
         """
         said = {"parameter": "epsilon", **TEXTS["claims"][self.name]}
         return {"kind": TEXTS["kinds"][said.pop("is")][0], **said}
 
     @property
     def kind(self) -> str:
-        """One of `epsaudit.experiments.published_statements.KINDS`."""
+        """The kind of the finding, one of `epsaudit.experiments.published_statements.KINDS`."""
         return self.texts["kind"]
 
     @property
     def parameter(self) -> str:
-        """What the page states."""
+        """Name of the parameter that the page states."""
         return self.texts["parameter"]
 
     @property
@@ -170,23 +172,26 @@ def findings() -> list[Finding]:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Audit every claim and its corrected variant, check every statement, and write the page, data and a figure."""
+    """Audit every claim and its corrected variant, check every statement, and write the results to ``out``.
+
+    The results are a page, data, a table and a figure.
+    """
     trials, repeated, audits, runs = (50_000, 1_000, 5, 200) if quick else (4_000_000, 10_000, AUDITS, 5_000)
 
     def audited(finding: Finding) -> tuple[AuditResult, dict[str, Any]]:
-        """The result of a claim, and its row."""
+        """Return the result of the audit of a claim, and its row."""
         how: Any = {"trials": trials, "confidence": 0.999, "seed": _seed(seed, finding, "x"), "n_jobs": 1}
         refuted = audit(finding.published, finding.pair, **how)
-        return refuted, {**_row(finding, refuted), **_variant(finding, repeated, audits, seed)}
+        return refuted, {**_row(finding, refuted), **_audit_corrected(finding, repeated, audits, seed)}
 
     results, rows = zip(*on_all_cores(audited, findings()[2 if quick else 0 :]), strict=True)
-    said = on_all_cores(lambda one: checked(one, repeated, entry_seed(seed, one.name)), statements())
+    said = on_all_cores(lambda one: check_statement(one, repeated, entry_seed(seed, one.name)), statements())
     utility = list(histogram_utility.coverage(runs, entry_seed(seed, "stable histogram")))
     errors, leads = histogram_utility.errors(), histogram_utility.leads(DELTA)
     tried = [] if quick else list(under_substitution())
     facts = {"results": [result.to_dict() for result in results], "statements": said, "utility": utility}
     write_data(out, rows, seed=seed, **facts, errors=errors, leads=leads, substitution=tried)
-    write_figure(out / "claims", certified_against_proven(results, 1.0 - len(results) * 0.001))
+    write_figure(out / "claims", plot_certified_against_proven(results, 1.0 - len(results) * 0.001))
     caption = (
         f"Published claims that do not survive an audit of {trials:,} runs: the claimed, exact and certified value of "
         "the parameter, certified at 99.9% confidence each, and the exact one of a corrected variant on the same pair."
@@ -197,7 +202,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]], said: Sequence[dict[str, Any]]) -> str:
-    """Say how many of each kind were refuted, how many statements fail, and how often a corrected mechanism did."""
+    """Return a text that counts refuted claims, failing statements, and refuted corrected mechanisms."""
     kinds = "; ".join(
         f"{kind}: {sum(row['verdict'] == 'violated' for row in mine)} of {len(mine)}"
         for kind in KINDS
@@ -212,7 +217,7 @@ def answer(rows: Sequence[dict[str, Any]], said: Sequence[dict[str, Any]]) -> st
 
 
 def page(rows: Rows, said: Rows, coverage: Rows, errors: Rows, leads: Rows, substitution: Rows, seed: int) -> str:
-    """Write the page: privacy claims, other statements, what `histogram_utility` computes, and claims by records."""
+    """Return the page: privacy claims, other statements, what `histogram_utility` computes, and claims by records."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("epsaudit.experiments"),
         undefined=jinja2.StrictUndefined,
@@ -241,7 +246,10 @@ def page(rows: Rows, said: Rows, coverage: Rows, errors: Rows, leads: Rows, subs
 
 
 def under_substitution() -> Iterator[dict[str, Any]]:
-    """Yield the exact epsilon of the add/remove bound under substitution, half of b records against one more."""
+    """Yield the exact epsilon of the add/remove bound under substitution, for several numbers of records.
+
+    Half of the records are ones on x, and one more is a one on x'.
+    """
     mechanism = BoundedRatioUnderSubstitution(1.0, 1e-6)
     for records in SIZES:
         laws = (BoundedRatioLaw(ones, records, mechanism) for ones in (records // 2, records // 2 + 1))
@@ -268,8 +276,11 @@ def _row(finding: Finding, result: AuditResult) -> dict[str, Any]:
     }
 
 
-def _variant(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
-    """Exact value, of the stated parameter, of the corrected variant on the published pair; audits that refute it."""
+def _audit_corrected(finding: Finding, trials: int, audits: int, seed: int) -> dict[str, Any]:
+    """Return the exact value of the corrected variant on the published pair, and the number of audits that refute it.
+
+    The value is that of the parameter that the page states.
+    """
     corrected, pair = finding.corrected, finding.pair
     laws, kept = (corrected(pair.x), corrected(pair.x_prime)), finding.kept
     delta = finding.parameter == "delta"

@@ -1,8 +1,9 @@
-"""Statements of teaching material about utility, tails and approximations that fail, each with its exact value.
+"""Statements in teaching material about utility, tails and approximations that fail, each with its exact value.
 
-What has no privacy claim to audit: a probability that is stated too large, or a number that does not follow from the
-formula that it is taken from. The probabilities are computed from exact laws and certified by Clopper-Pearson limits
-on fresh runs; the numbers are exact. `epsaudit.experiments.published_claims` writes them on its page.
+These statements make no privacy claim that could be audited. Each is a probability that is stated too large, or a
+number that does not follow from the formula from which it is taken. The probabilities are computed from exact laws and
+certified by Clopper-Pearson limits on fresh runs; the numbers are exact. `epsaudit.experiments.published_claims` writes
+the statements to its page.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from epsaudit.mechanisms.stability import ProposeTestRelease, StableMode
 
 TEXTS = tomllib.loads(Path(__file__).with_name("published.toml").read_text(encoding="utf-8"))
 KINDS: dict[str, str] = dict(TEXTS["kinds"].values())
-"""What a row of the page is, and what that means."""
+"""The kinds of rows on the page, each with an explanation."""
 CLAIM, READING, MISTAKE = KINDS
 
 SOURCES = (
@@ -47,28 +48,29 @@ SOURCES = (
     "C. Canonne, 'Privacy Doona: Why We Should Hide Among The Clones', differentialprivacy.org, 24 May 2022, "
     "<https://differentialprivacy.org/privacy-doona/>",
 )
-"""What the rows quote."""
+"""The sources that the rows quote."""
 
 Occurrences = Callable[[int, np.random.Generator], int]
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A number as stated, and as it is; its texts stand in ``published.toml``, by its name.
+    """A number as stated, and its exact value. The texts stand in ``published.toml`` under the name of the statement.
 
     Parameters
     ----------
     stated, exact : float
-        The number; for a probability, the one that is promised at least.
+        The stated number and the exact one. For a probability, ``stated`` is the promised lower limit.
     kept : float
-        The number that the corrected statement gives: at least ``stated`` for a probability that is promised, at most
-        ``stated`` for an upper bound, and ``exact``, or about, for a formula.
+        The number that the corrected statement gives. It is at least ``stated`` for a promised probability, at most
+        ``stated`` for an upper bound, and equal or close to ``exact`` for a formula.
     occurs : callable, optional
-        ``occurs(runs, rng)``: in how many of so many runs happens what has the probability; None for other numbers.
+        For a probability, ``occurs(runs, rng)`` returns the number of runs in which the event happens; None for other
+        numbers.
     bound : bool
-        Whether ``stated`` is an upper bound that ``exact`` exceeds; otherwise it is a number, or a probability.
+        Whether ``stated`` is an upper bound that ``exact`` exceeds. Otherwise it is a number or a probability.
     numbers : dict
-        What the texts say of numbers.
+        Numbers that are inserted into the texts.
     """
 
     name: str
@@ -81,7 +83,7 @@ class Statement:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Kind, source, what it says, what holds instead, and why."""
+        """The texts of the page: kind, source, what the source says, what holds instead, and why."""
         said = {name: text.format(**self.numbers) for name, text in TEXTS["statements"][self.name].items()}
         return {"kind": TEXTS["kinds"][said.pop("is")][0], **said}
 
@@ -104,25 +106,27 @@ def statements() -> list[Statement]:
     True
     """
     return [
-        *_of_the_mode(),
-        *_of_bounds(),
-        *_of_laplace_tails(),
-        _of_another_selector(),
-        *_of_shuffling(),
-        _of_the_least_output(),
-        *_of_no_ones(),
-        _of_the_bail_out(),
-        *_of_two_lemmas(),
-        _of_one_change(),
+        *_mode_statements(),
+        *_bounds_statements(),
+        *_laplace_statements(),
+        _selector_statement(),
+        *_shuffling_statements(),
+        _least_output_statement(),
+        *_ratio_statements(),
+        _early_return_statement(),
+        *_lemma_statements(),
+        _median_statement(),
     ]
 
 
-def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
-    """Row of one statement; for a probability, with the upper Clopper-Pearson limit on ``runs`` fresh runs.
+def check_statement(statement: Statement, runs: int, seed: int, alpha: float = 0.001) -> dict[str, Any]:
+    """Return the row of one statement.
+
+    The row of a probability includes the upper Clopper-Pearson limit from ``runs`` fresh runs.
 
     Examples
     --------
-    >>> row = checked(statements()[0], runs=1000, seed=0)
+    >>> row = check_statement(statements()[0], runs=1000, seed=0)
     >>> row["certified"] < row["stated"]
     True
     """
@@ -134,13 +138,13 @@ def checked(statement: Statement, runs: int, seed: int, alpha: float = 0.001) ->
     return row | {"fails": statement.fails}
 
 
-def _of_the_mode() -> list[Statement]:
-    """A lead at which the mode is said to come out with probability 1 - delta."""
+def _mode_statements() -> list[Statement]:
+    """Return the statements on the lead at which the mode is said to be selected with probability 1 - delta."""
     published, corrected = (ProposeTestRelease(query, 1.0, 0.01) for query in (PublishedMode(), StableMode()))
     threshold, enough = published.threshold, math.ceil(2.0 * math.log(100.0) - math.log(2.0) + 1.0)
 
     def chance(mechanism: ProposeTestRelease, lead: int) -> float:
-        return math.exp(float(mechanism(("a",) * lead).log_density(["a"])[0]))  # type: ignore[attr-defined]  # finite
+        return math.exp(float(mechanism(("a",) * lead).log_density(["a"])[0]))  # type: ignore[attr-defined]  # a finite law
 
     def comes_out(mechanism: ProposeTestRelease) -> Occurrences:
         law = mechanism(("a",) * 5)
@@ -168,8 +172,8 @@ def _of_the_mode() -> list[Statement]:
     ]
 
 
-def _of_bounds() -> list[Statement]:
-    """Two counts that are both within their bounds."""
+def _bounds_statements() -> list[Statement]:
+    """Return the statement that two noisy counts are both within their bounds."""
     rate, reach = 1.0, 4  # reach = log(2 / delta) / rate
     delta = 2.0 * math.exp(-rate * reach)
     law = DiscreteLaplaceLaw(0, 1.0 / rate)
@@ -187,8 +191,8 @@ def _of_bounds() -> list[Statement]:
     ]
 
 
-def _of_laplace_tails() -> list[Statement]:
-    """The Laplace mechanism, to which inverse sensitivity is compared."""
+def _laplace_statements() -> list[Statement]:
+    """Return the statements on the Laplace mechanism, with which the source compares inverse sensitivity."""
     beta, outputs = 0.1, 100
 
     def within(runs: int, rng: np.random.Generator) -> int:
@@ -202,19 +206,21 @@ def _of_laplace_tails() -> list[Statement]:
     ]
 
 
-def _of_another_selector() -> Statement:
-    """Accuracy of inverse sensitivity where 2 k + 1 records are equal, so that no other answer is within LS^k = 0.
+def _selector_statement() -> Statement:
+    """Return the statement on the accuracy of inverse sensitivity with report noisy max.
 
-    All others have a loss of k + 1. Their noise beats the true one's, both of scale 2 / epsilon, with probability
-    (2 + g) e^-g / 4 each, g = epsilon (k + 1) / 2, where the exponential mechanism has e^-g at most.
+    On the dataset, 2 k + 1 records are equal, so that LS^k = 0 and no other answer is accurate enough. All other
+    answers have a loss of k + 1. With noise of scale 2 / epsilon, each of them beats the true answer with probability
+    (2 + g) e^-g / 4, where g = epsilon (k + 1) / 2; with the exponential mechanism this probability is at most e^-g.
     """
-    beta, outputs = 0.01, 133  # so many that little is lost where k is rounded
+    beta, outputs = 0.01, 133  # so many outputs that rounding k matters little
     k = math.floor(2.0 * math.log(outputs / beta))
     enough = next(k for k in range(k, 4 * k) if (outputs - 1) * (5 + k) * math.exp(-(k + 1) / 2.0) / 8.0 <= beta)
 
     def right(runs: int, rng: np.random.Generator) -> int:
         noise = LaplaceLaw(0.0, 2.0)
-        share = rng.random(runs) ** (1.0 / (outputs - 1))  # the greatest of so many: F^-1 of the greatest uniform
+        # the largest of so many draws: F^-1 of the largest uniform number
+        share = rng.random(runs) ** (1.0 / (outputs - 1))
         greatest = np.where(share < 0.5, np.log(2.0 * share), -np.log(2.0 * (1.0 - share))) * noise.scale
         return int(np.sum(noise.sample(runs, rng) + k + 1 > greatest))
 
@@ -223,8 +229,11 @@ def _of_another_selector() -> Statement:
     return Statement("inverse sensitivity with report noisy max", 1.0 - beta, least, most, right, numbers)
 
 
-def _of_shuffling() -> list[Statement]:
-    """Approximations of the amplification bound, which is far from tight itself: nobody's privacy is at stake."""
+def _shuffling_statements() -> list[Statement]:
+    """Return the statements on approximations of the amplification bound.
+
+    The bound itself is far from tight, so they do not endanger privacy.
+    """
     local, users, delta = 5.0, 10**8, 1e-6
     root = math.sqrt(math.exp(local) * math.log(4.0 / delta) / users)
     bound = closed_form(local, users, delta)
@@ -239,12 +248,15 @@ def _of_shuffling() -> list[Statement]:
             first,
             (k / (alpha * epsilon)) ** 2,
         ),
-        _of_the_local_epsilon(),
+        _local_epsilon_statement(),
     ]
 
 
-def _of_the_local_epsilon() -> Statement:
-    """What shuffling gives with the source's own local epsilon, for two answers: the exact value of the worst pair."""
+def _local_epsilon_statement() -> Statement:
+    """Return the statement on the source's choice of the local epsilon for two answers.
+
+    Its exact number is the epsilon of the worst pair after shuffling.
+    """
     users, delta, wanted = 10**4, 1e-6, 1.0
     chosen = math.log(wanted**2 * users / math.log(1.0 / delta))
     allowed = local_epsilon(wanted, users, delta, lambda _: 2)
@@ -264,8 +276,11 @@ def _of_the_local_epsilon() -> Statement:
     )
 
 
-def _of_the_least_output() -> Statement:
-    """Where f(x) is the least output, which the published search does not return."""
+def _least_output_statement() -> Statement:
+    """Return the statement on a search whose answer f(x) is the least output.
+
+    The published search never returns this output.
+    """
     query, beta = Maximum((0, 1, 2)), 0.05
     published = PublishedBinarySearch.calibrated(query, 1.0, beta)(())
     corrected = LaplaceBinarySearch.calibrated(query, 1.0, beta)(())
@@ -277,8 +292,8 @@ def _of_the_least_output() -> Statement:
     return Statement("search whose answer is the least output", 1.0 - beta, *chances, at_most_the_answer)
 
 
-def _of_no_ones() -> list[Statement]:
-    """The ratio of no ones, and of nothing but ones, among 10 records: its greatest change by one record."""
+def _ratio_statements() -> list[Statement]:
+    """Return the statements on the local sensitivity of a ratio among 10 records with no ones, and with only ones."""
     records = 10
     rows = (("no ones", 0), ("nothing but ones", records))
     return [
@@ -293,17 +308,20 @@ def _of_no_ones() -> list[Statement]:
 
 
 def _greatest_step(ones: int, records: int) -> float:
-    """Greatest change of a / b when one record joins or leaves, over all neighbours; b at least 2."""
+    """Return the largest change of a / b over all neighbours, when one record joins or leaves; b is at least 2."""
     neighbours = [(ones + one, records + 1) for one in (0, 1)] + [(ones - one, records - 1) for one in (0, 1)]
     return max(abs(ones / records - a / b) for a, b in neighbours if 0 <= a <= b)
 
 
-def _of_the_bail_out() -> Statement:
-    """The code's way out where the lower bound on b is 1 or less: it names a variable that it does not have."""
+def _early_return_statement() -> Statement:
+    """Return the statement on the code's early return if the lower bound on b is 1 or less.
+
+    The published code uses an undefined variable at this point.
+    """
     records, delta = 300, 1e-6
     published = PublishedBoundedRatio(1.0, delta)
     law = DiscreteLaplaceLaw(records, 1.0 / published.rate)
-    least = 2 + math.log(2.0 / delta) / published.rate  # noisy counts from here on are answered
+    least = 2 + math.log(2.0 / delta) / published.rate  # noisy counts from here on get an answer
 
     def answered(runs: int, rng: np.random.Generator) -> int:
         return int(np.sum(law.sample(runs, rng) >= least))
@@ -312,12 +330,16 @@ def _of_the_bail_out() -> Statement:
     return Statement("the ratio where the records may be few", 1.0, chance, 1.0, answered, {"records": records})
 
 
-def _of_two_lemmas() -> list[Statement]:
-    """One step each of the proofs that a loss has sensitivity 1, for the maximum of x = (1, 3) and of x' = (3)."""
+def _lemma_statements() -> list[Statement]:
+    """Return statements on one step each of the two proofs that a loss has sensitivity 1.
+
+    The counterexample is the maximum of x = (1, 3) and of x' = (3).
+    """
     query, x, x_prime = Maximum((0, 1, 2, 3)), (1, 3), (3,)
     kept_below_one = (1,)  # the largest subset of x whose maximum is at most 1
-    loss, less = (int(query.losses(dataset)[0]) for dataset in (x, x_prime))  # until the maximum is 0
-    removed, left = len(x) - len(x_prime), len(x_prime)  # dist(x, x'), and dist(x', ()): nobody is left of x'
+    loss, less = (int(query.losses(dataset)[0]) for dataset in (x, x_prime))  # removals until the maximum is 0
+    # dist(x, x'), and dist(x', ()), after which no record of x' is left
+    removed, left = len(x) - len(x_prime), len(x_prime)
     return [
         Statement(
             "subsets in the first lemma", 1.0, float(query.value(x)), float(query.value(kept_below_one)), bound=True
@@ -332,10 +354,13 @@ def _of_two_lemmas() -> list[Statement]:
     ]
 
 
-def _of_one_change() -> Statement:
-    """How far one change moves the median of normal samples, beside a constant over the number of records."""
+def _median_statement() -> Statement:
+    """Return the statement on how far one change moves the median of normal samples.
+
+    The stated distance is a constant over the number of records.
+    """
     records, beta, many = 1001, 0.01, 100
-    slope = 1.5 * math.sqrt(2.0 * math.pi)  # half as much again as a gap has on average at the median
+    slope = 1.5 * math.sqrt(2.0 * math.pi)  # one and a half times the average gap at the median
     enough = math.sqrt(2.0 * math.pi) * (1.0 + math.log(2.0 / beta))
 
     def within(runs: int, rng: np.random.Generator) -> int:
@@ -359,21 +384,21 @@ def _of_one_change() -> Statement:
 
 
 def median_moves(records: int, changes: int, reach: float) -> float:
-    """Probability that LS^k of the median of an odd number of standard normal records is at most ``reach``.
+    """Return the probability that LS^k of the median of an odd number of normal records is at most ``reach``.
 
-    Given the median m, the records on either side of it are independent of each other: k of those above must be at most
-    ``reach`` away, and k of those below. The integral over m is taken by Gauss-Legendre quadrature.
+    Given the median m, the records above and below it are independent. At least k records above it must be within
+    ``reach``, and at least k records below it. The integral over m is computed by Gauss-Legendre quadrature.
 
     >>> round(median_moves(1001, 1, 10.0), 6), round(median_moves(1001, 1, 0.0), 6)
     (1.0, 0.0)
     """
     half = records // 2
-    spread = math.sqrt(math.pi / (2.0 * records))  # standard deviation of the median, about
+    spread = math.sqrt(math.pi / (2.0 * records))  # approximate standard deviation of the median
     nodes, weights = np.polynomial.legendre.leggauss(200)
     median = 10.0 * spread * nodes
     density = norm.pdf(median) * beta_law.pdf(norm.cdf(median), half + 1, half + 1)
     above = (norm.cdf(median + reach) - norm.cdf(median)) / norm.sf(median)
     below = (norm.cdf(median) - norm.cdf(median - reach)) / norm.cdf(median)
-    within = (np.clip(one, 0.0, 1.0) for one in (above, below))  # rounding may exceed 1
+    within = (np.clip(one, 0.0, 1.0) for one in (above, below))  # rounding errors may give values above 1
     both = np.prod([binom.sf(changes - 1, half, one) for one in within], axis=0)
     return float(10.0 * spread * np.sum(weights * density * both))

@@ -1,6 +1,7 @@
 """Queries on real surveys, each audited on the record with the most influence on the answer.
 
-From the surveys of `epsaudit.experiments.data` it makes entries for the main table, on the most influential record.
+The module makes entries for the main table from the surveys of `epsaudit.experiments.data`. It stands alone because
+each entry has to search its survey for the most influential record.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ AGES = MedianLosses(tuple(range(18, 100)))
 AFFAIRS = Maximum(tuple(range(0, 61, 4)))
 CHOSEN_MODE = VoteCounts(MODES)
 
-_RARE = 1e-4  # what happens in fewer than one run in ten thousand is not what an audit can show
+_RARE = 1e-4  # an audit cannot show events that happen in fewer than one run in ten thousand
 
 
 def clinton_voters(votes: tuple[str, ...]) -> int:
-    """How many would vote for Clinton.
+    """Return the number of voters for Clinton.
 
     Examples
     --------
@@ -60,7 +61,9 @@ CLINTON_VOTERS = NumericQuery(clinton_voters, pairs=(DatasetPair((), ("Clinton",
 
 
 def entries() -> list[Entry]:
-    """Every question on real data; surveys are read and searched when a row's pairs are first looked at, and kept.
+    """Return the entries of all questions on real data.
+
+    The survey of an entry is read and searched when its pairs are used for the first time, and the pairs are cached.
 
     Examples
     --------
@@ -71,7 +74,8 @@ def entries() -> list[Entry]:
     fair/max-affairs-shifted-inverse | 6366 wives against all but one with affairs 57.6
     """
     with needs("studies"):
-        import_module("statsmodels")  # what will be needed: its surveys take seconds to import
+        # checks early that statsmodels is installed, since its surveys take seconds to import
+        import_module("statsmodels")
     return list(_entries())
 
 
@@ -93,7 +97,7 @@ def _clinton_voters() -> list[Entry]:
         "gaussian": (Gaussian(1.0, 1e-5, CLINTON_VOTERS), "Balle and Wang 2018, Theorem 8"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/count-clinton-voters-{suffix}",
             mechanism,
             lambda: leave_one_out(answers(anes96(), "vote")),
@@ -117,7 +121,7 @@ def _most_affairs() -> list[Entry]:
         ),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"fair/max-affairs-{suffix}",
             mechanism,
             lambda: leave_one_out(answers(fair(), "affairs")),
@@ -134,7 +138,7 @@ def _most_chosen_mode() -> list[Entry]:
         "permute-and-flip": (PermuteAndFlip(1.0, CHOSEN_MODE), "McKenna and Sheldon 2020, Theorem 1"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"modechoice/most-chosen-{suffix}",
             mechanism,
             lambda: replace_one(answers(modechoice(), "mode"), MODES),
@@ -146,7 +150,10 @@ def _most_chosen_mode() -> list[Entry]:
 
 
 def _median_age() -> list[Entry]:
-    """Of 943 voters, an odd number: the last of the file is left out."""
+    """Return the entries on the median age of 943 voters.
+
+    The last of the 944 voters in the file is left out, because the median is taken of an odd number of ages.
+    """
     ends = (AGES.candidates[0], AGES.candidates[-1])
     interval = StableMedian(float(AGES.candidates[0]), float(AGES.candidates[-1]))
     mechanisms = {
@@ -155,7 +162,7 @@ def _median_age() -> list[Entry]:
         "smooth-cauchy": (SmoothMedianCauchy(interval, 1.0), f"{SMOOTH}, Lemma 2.7, loss computed"),
     }
     return [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/median-age-{suffix}",
             mechanism,
             lambda: replace_one(answers(anes96(), "age")[:-1], ends),
@@ -168,7 +175,7 @@ def _median_age() -> list[Entry]:
 
 def _commonest_party() -> list[Entry]:
     return [
-        _on_a_person(
+        _most_influential_entry(
             "anes96/commonest-party-ptr",
             ProposeTestRelease(StableMode(), 1.0, 1e-5),
             lambda: leave_one_out(answers(anes96(), "party")),
@@ -179,15 +186,17 @@ def _commonest_party() -> list[Entry]:
 
 
 def _share_of_clinton() -> list[Entry]:
-    """The row 'bounded' takes the pair of 'naive', whose leaving moves the share most: ranking by its own exact loss
-    would take ten seconds.
+    """Return the entries on the share of voters for Clinton.
+
+    The entry 'bounded' uses the pair of 'naive', which changes the share most. A search by its own exact loss would
+    take ten seconds.
     """
     mechanisms = {
         "naive": (NaiveRatio(1.0), LOCAL_SENSITIVITY),
         "counts": (CountsRatio(1.0), f"{LOCAL_SENSITIVITY}; Kulesza, Suresh and Wang 2024, Algorithm 3"),
     }
     rows = [
-        _on_a_person(
+        _most_influential_entry(
             f"anes96/share-of-clinton-{suffix}",
             mechanism,
             lambda: leave_one_out(tuple(int(vote == "Clinton") for vote in answers(anes96(), "vote"))),
@@ -201,14 +210,14 @@ def _share_of_clinton() -> list[Entry]:
     return [*rows, Entry("anes96/share-of-clinton-bounded", bounded, bounded.claim, pairs=rows[0].pairs, source=source)]
 
 
-def _on_a_person(
+def _most_influential_entry(
     name: str,
     mechanism: Reference,
     candidates: Callable[[], Iterable[DatasetPair]],
     words: str,
     source: str,
 ) -> Entry:
-    """Audit the mechanism's claim on the person who matters most to it, the pair put into words."""
+    """Return the entry that audits a mechanism's claim on its most influential person; ``words`` describes the pair."""
     claim = mechanism.claim
 
     def find() -> tuple[DatasetPair, ...]:
@@ -217,11 +226,11 @@ def _on_a_person(
         gone, came = (" and ".join(map(str, change)) for change in (before - after, after - before))
         return (dataclasses.replace(pair, name=words.format(size=len(pair.x), gone=gone, came=came)),)
 
-    return Entry(name, mechanism, claim, pairs=Found(find), source=source)
+    return Entry(name, mechanism, claim, pairs=LazyPairs(find), source=source)
 
 
-class Found(Sequence[DatasetPair]):
-    """Pairs that are searched for when they are first looked at, which may take a second."""
+class LazyPairs(Sequence[DatasetPair]):
+    """Pairs that are searched when they are used for the first time, since the search may take a second."""
 
     def __init__(self, find: Callable[[], Sequence[DatasetPair]]) -> None:
         self._find = find
@@ -238,10 +247,11 @@ class Found(Sequence[DatasetPair]):
 
 
 def ranking(claim: Claim) -> Claim:
-    """What respondents are ranked by: the claim itself, but epsilon at a small delta where the claim is pure.
+    """Return the claim by whose exact loss respondents are ranked.
 
-    A pure claim would prefer the person who matters most to an answer that is never given: a bus passenger who
-    becomes a train passenger changes the chance of 'bus' most, which is 4 in 10^8.
+    This is the claim itself, but for a pure claim it is epsilon at a small delta. A pure claim would prefer the person
+    with the most influence on an answer that practically never occurs. For example, a bus passenger who becomes a train
+    passenger changes the probability of 'bus' most, which is 4 in 10^8.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Every study of this repository, in the order in which `epsaudit experiment run all` runs them.
 
-To add one, write a module with ``main(out: Path, seed: int = 0, quick: bool = False) -> str`` whose docstring says in
-its first line what is measured, and list it.
+To add a study, write a module with ``main(out: Path, seed: int = 0, quick: bool = False) -> str``, whose docstring says
+in its first line what is measured, and add it to the list.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ STUDIES = (
         "Known privacy bugs of released libraries, audited, hunted with no pair given, and traced; tools for scores",
     ),
 )
-"""Name, modules, the extra that it needs, and what several modules measure together."""
+"""Name, modules, required extra, and a summary of what several modules measure together."""
 
 
 def studies() -> list[Study]:
-    """Return the studies.
+    """Return the studies of this repository.
 
     Examples
     --------

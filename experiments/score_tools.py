@@ -1,10 +1,10 @@
-"""Released tools asked for bounds from scores, each in an environment of its own, beside their formulas written anew.
+"""Bounds that released tools compute from scores, beside reimplementations of their formulas.
 
-The study of scores compares bounds by formulas; here the tools themselves print theirs of some of its sets. Expected:
-differences of nothing but rounding, 1e-4 of opake-auditing, which halves brackets so far, and 1e-2 of
-privacy-estimates, which integrates and solves to that, ten seconds each. A negative bound is taken for 0. A tool that
-cannot be installed or run stands with the reason. With ``quick`` nothing is installed or run: the table is made anew
-from the stored data.
+The study of scores compares bounds by formulas. Here the tools themselves, each in an environment of its own, compute
+their bounds for some of the sets of that study. Only rounding differences are expected: 1e-4 for opake-auditing, which
+stops its bisection at this width, and 1e-2 for privacy-estimates, which integrates and solves to this accuracy in ten
+seconds per set. A negative bound is replaced by 0. If a tool cannot be installed or run, its row shows the reason. With
+``quick`` nothing is installed or run, and the table is made again from the stored data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ CALLS = {
     "opake-auditing, order statistics": ("opake-auditing-0.16.1", print_bounds.order_statistics, SETS, SIZES),
     "privacy-estimates, joint Beta": ("privacy-estimates-0.1.0.post1", print_bounds.joint_beta, 1, SIZES[:1]),
 }
-"""Where each tool of the study of scores is, what asks it, and of how many sets of each law and of which sizes."""
+"""For each tool of the study of scores: its environment, the function that runs it, the number of sets of each law, and
+the numbers of runs in these sets."""
 COLUMNS = (
     Column("tool", "tool"),
     Column("version", "version", "code", width="4.5cm"),
@@ -42,10 +43,10 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Ask every tool, and write data and a table to ``out``."""
-    rows = stored_rows(STORED) if quick else list(asked(seed))
+    """Run every tool, and write data and a table to ``out``."""
+    rows = stored_rows(STORED) if quick else list(measure_tools(seed))
     write_data(out, rows, seed=seed)
-    table = [summed(tool, [row for row in rows if row["tool"] == tool]) for tool in CALLS]
+    table = [summary_row(tool, [row for row in rows if row["tool"] == tool]) for tool in CALLS]
     write_table(out, table, COLUMNS, "Bounds at 95% confidence that released tools print, beside the formulas.")
     said = (
         row["reason"] or f"{row['sets']} sets, off by {row['difference']} at most, {row['above']} above the truth"
@@ -54,8 +55,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     return "; ".join(f"{row['tool']}: {one}" for row, one in zip(table, said, strict=True)) + "."
 
 
-def asked(seed: int) -> Iterator[dict[str, Any]]:
-    """What each tool prints of every set, and what its formula gives."""
+def measure_tools(seed: int) -> Iterator[dict[str, Any]]:
+    """Yield the bound that each tool prints for every set, and the bound that its formula gives."""
     for tool, (version, function, number, sizes) in CALLS.items():
         sets = [
             (law, runs, one, *drawn(law, runs, seed, one))
@@ -83,7 +84,7 @@ def asked(seed: int) -> Iterator[dict[str, Any]]:
 
 
 def ask(version: str, name: str, given: list[dict[str, Any]]) -> tuple[list[float | None], str]:
-    """Return what a tool prints, or the reason why it prints nothing."""
+    """Return the bounds that a tool prints, or the reason why it prints none."""
     try:
         python = ENVIRONMENTS[version].python()
     except NotInstalledError as error:
@@ -91,12 +92,12 @@ def ask(version: str, name: str, given: list[dict[str, Any]]) -> tuple[list[floa
     words = [str(python), "-I", print_bounds.__file__, name]
     done = subprocess.run(words, input=json.dumps(given), capture_output=True, text=True)
     if done.returncode != 0:
-        return [None] * len(given), (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        return [None] * len(given), (done.stderr.strip().splitlines() or ["the tool gives no reason"])[-1]
     return json.loads(done.stdout), ""
 
 
-def summed(tool: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """One row of the table."""
+def summary_row(tool: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the row of one tool in the table."""
     known = [row for row in rows if row["printed"] is not None]
     differences = [abs(max(row["printed"], 0.0) - row["formula"]) for row in known]
     return {

@@ -1,10 +1,11 @@
 """Runs by which sequential audits refute wrong claims, beside the information limit; what passing checks would catch.
 
-Audits mechanisms that are wrong by much and by little, at 5 % and at the pytest plugin's 1e-6, and those of the tables
-that others have published, at their 5 %. Expected: about log(1 / alpha) / KL runs refute for whoever knows the best
-event and the best bet (Wald 1945); learning both costs up to twice as many.
+The study audits mechanisms that violate their claim by much and by little, at significance levels of 5 % and of 1e-6
+(the default of the pytest plugin), and the mechanisms in published tables of other auditors, at their level of 5 %. An
+auditor who knows the best event and the best bet needs about log(1 / alpha) / KL runs (Wald 1945). Learning both is
+expected to need up to twice as many.
 
-`epsaudit.experiments.stated_power` is the second part: what a check that passes says that it would have caught.
+`epsaudit.experiments.stated_power` is the second part: it tests what a passing check states that it would have caught.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.registry import entries
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import sequential_path
+from epsaudit.tools.reporting.figures import plot_running_bound
 from epsaudit.tools.reporting.tables import Column
 
 LEVELS = (0.05, 1e-6)
-"""Probabilities of a false alarm; others' tables are for the first."""
+"""Probabilities of a false alarm. The tables of other auditors use the first one."""
 SEEDS = {0.05: 16, 1e-6: 8}
 SEEDS_ON_VECTORS = {0.05: 4, 1e-6: 3}
-"""An audit of sparse vectors takes ten times as long as one of numbers."""
+"""Numbers of seeds for mechanisms whose outputs are vectors. An audit of sparse vectors takes ten times as long as an
+audit of numbers."""
 MOST_RUNS, MOST_RUNS_ON_VECTORS = 2_000_000, 200_000
 DRAWS = 200_000
-"""From each law, for the events of the information limit: their probabilities are then right to 0.2 %."""
+"""Number of draws from each law for the events of the information limit. The probabilities of the events are then
+accurate to 0.2 %."""
 COLUMNS = (
     Column("case", "wrong claim"),
     Column("claim", "claim", "formula"),
@@ -54,7 +57,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A wrong claim to refute, with the numbers of runs that others' tables print, as text."""
+    """An incorrect claim to refute.
+
+    ``quoted`` and ``others`` are the numbers of runs in others' tables, as text and as numbers.
+    """
 
     name: str
     mechanism: Mechanism
@@ -66,16 +72,19 @@ class Case:
 
     @property
     def on_vectors(self) -> bool:
-        """Whether outputs are vectors, whose audits take longer."""
+        """Whether the outputs are vectors, whose audits take longer."""
         return self.most_runs == MOST_RUNS_ON_VECTORS
 
     def seeds(self, alpha: float) -> int:
-        """How many seeds it is audited with."""
+        """Return the number of seeds with which the case is audited at this level."""
         return (SEEDS_ON_VECTORS if self.on_vectors else SEEDS)[alpha]
 
 
 def cases() -> list[Case]:
-    """What is refuted: half the noise, sparse vectors 3 to 6, half-noise Gaussians, a little too little noise."""
+    """Return the incorrect claims of the study.
+
+    They are half the noise, sparse vectors 3 to 6, Gaussian noise at half of its scale, and slightly too little noise.
+    """
     half = GaussianSensitivityOffByTwo(1.0, 1e-5)
     sparse = [entry for entry in entries() if re.fullmatch(r"broken/sparse-vector-.*[3-6]", entry.name)]
     return [
@@ -93,7 +102,7 @@ def cases() -> list[Case]:
 
 
 def published_cases() -> list[Case]:
-    """What others' tables are about."""
+    """Return the cases of others' published tables."""
     return [Case(row.name, row.mechanism, row.claim, quoted=row.quoted, others=row.others) for row in published()]
 
 
@@ -102,10 +111,11 @@ def _words(name: str) -> str:
 
 
 def fastest_growth(case: Case) -> float | None:
-    """Growth of log-wealth a run, for the best event and the best bet; log(1 / alpha) over it is the least on average.
+    """Return the largest growth of log-wealth per run, for the best event and the best bet.
 
-    At delta = 0 it is P[guess] KL(correct given a guess || what the claim allows). The best event is searched among all
-    pairs of likelihood-ratio events, and all tangents; None where a law is not known.
+    The average number of runs to a refutation is at least log(1 / alpha) divided by this growth. At delta = 0 the
+    growth is P[guess] KL(correct given a guess || what the claim allows). The best event is searched among all pairs of
+    likelihood-ratio events, with all tangents. The result is None if an output law is unknown.
     """
     fastest = 0.0
     for pair in case.pairs or case.mechanism.worst_pairs():
@@ -113,7 +123,7 @@ def fastest_growth(case: Case) -> float | None:
         if not all(callable(getattr(side, "log_density", None)) for side in sides):
             return None
         up, up_prime, low, low_prime = tails_of(*sides, draws=DRAWS)[0]
-        i, j = np.triu_indices(len(up), 1)  # the upper event starts beyond the lower one's end
+        i, j = np.triu_indices(len(up), 1)  # the upper event starts beyond the end of the lower event
         forms = [(1, up, up_prime), (1, low_prime, low), (2, up[j] + low_prime[i], up_prime[j] + low[i])]
         for point in betting.tangents(case.claim):
             for events, correct, wrong in forms:
@@ -125,7 +135,10 @@ def fastest_growth(case: Case) -> float | None:
 
 
 def runs_to_refute(case: Case, alpha: float, seed: int) -> float:
-    """Runs at which a sequential audit refuted the claim; infinite where it did not within the budget."""
+    """Return the number of runs at which a sequential audit refutes the claim.
+
+    Infinite if it does not within the budget.
+    """
     result = audit_sequentially(
         case.mechanism,
         case.pairs,
@@ -139,7 +152,7 @@ def runs_to_refute(case: Case, alpha: float, seed: int) -> float:
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Refute every case at every level, and write data, tables and a figure; a few audits if ``quick``."""
+    """Refute every case at every level, and write data, a table and a figure. With ``quick``, run only a few audits."""
     ours, others = (found[:1] if quick else found for found in (cases(), published_cases()))
     asked = [(case, alpha) for alpha in LEVELS for case in (*ours, *(others if alpha == LEVELS[0] else ()))]
     seeds = [range(seed, seed + (2 if quick else case.seeds(alpha))) for case, alpha in asked]
@@ -154,12 +167,12 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_data(out, rows, seed=seed)
     write_table(out, rows, COLUMNS, "Runs on both datasets that refute wrong claims, beside log(1/alpha) / KL.")
     right = Case("Laplace", Laplace(1.0), PureDP(1.0))
-    write_figure(out / "path", sequential_path(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
+    write_figure(out / "path", plot_running_bound(dict(_path(case, LEVELS[1], seed) for case in (ours[0], right))))
     return f"{answer(rows)} {stated_power.measure(out, seed, quick)}"
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say how far from the information limit the audits were, and how they stand beside others' figures."""
+    """Return a text that compares the numbers of runs with the information limit and with others' published numbers."""
     parts = []
     for alpha in dict.fromkeys(row["alpha"] for row in rows):
         known = [row for row in rows if row["alpha"] == alpha and row["ratio"] is not None]
@@ -178,7 +191,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _row(case: Case, alpha: float, runs: Sequence[float], growth: float | None) -> dict[str, Any]:
-    """One row: runs to refute one claim at one level, with a median and quartiles that are infinite where they are."""
+    """Return the row of one claim at one level; its median and quartiles may be infinite."""
     median, refuted = float(np.median(runs)), np.isfinite(runs)
     limit = None if growth is None else math.log(1.0 / alpha) / growth if growth > 0.0 else math.inf
     return {

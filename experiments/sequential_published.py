@@ -1,10 +1,11 @@
-"""What others' sequential auditors needed: their mechanisms, and the figures that their tables print.
+"""The mechanisms that other sequential auditors test, and the numbers of runs that their tables print.
 
-The figures are quoted, not measured here: Kutta, Dunsche, Wei and Zikas, "Sequential Auditing for f-Differential
-Privacy" (2026, arXiv:2602.06518), and González, Dulce-Rubio, Ramdas and Ribero, "Sequentially Auditing Differential
-Privacy" (NeurIPS 2025, arXiv:2509.07055), averages at alpha = 0.05. Here, as in all of epsaudit, runs on both datasets
-are counted. Kutta et al. refute the trade-off curve of Laplace noise where the claim here is pure DP, which allows
-more; delta = 1e-5 for Gaussian noise on a mean is that of their code.
+The numbers are quoted and not measured here. They come from Kutta, Dunsche, Wei and Zikas, "Sequential Auditing for
+f-Differential Privacy" (2026, arXiv:2602.06518), and from González, Dulce-Rubio, Ramdas and Ribero, "Sequentially
+Auditing Differential Privacy" (NeurIPS 2025, arXiv:2509.07055), as averages at alpha = 0.05. As everywhere in epsaudit,
+runs on both datasets are counted. Kutta et al. refute the trade-off curve of Laplace noise, whereas the claim here is
+pure DP, which allows more. The delta = 1e-5 for Gaussian noise on a mean is that of their code. The rows stand in a
+module of their own, because the study of sequential audits and the league both use them.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ from epsaudit.mechanisms.additive import Gaussian, Laplace
 
 Floats = NDArray[np.float64]
 DELTA = 1e-5
-"""Of the claims about Gaussian noise on a mean."""
+"""Delta of the claims about Gaussian noise on a mean."""
 LEAST_SIZE = 1e-12
-"""What a noisy number of records is raised to; then outputs are as large as 1e14."""
+"""Smallest value to which a noisy number of records is raised. Outputs may then be as large as 1e14."""
 CELLS = 2_000
-"""Of a noisy number of records, for the density of outputs: it is then right to 1e-3 of its value."""
+"""Number of cells of a noisy number of records in the computation of the output density, which is then accurate to 1e-3
+of its value."""
 
 
 @dataclass(frozen=True)
 class NoisyMean:
-    """A mean of numbers with noise whose scale divides by the number of records, which nobody protected.
+    """A mean with noise whose scale is divided by the number of records, which is not protected.
 
-    With ``noisy_size``, the scale divides by a noisy number of records, and the sum by the true one: NonDPLaplace2 and
-    NonDPGaussian2 of González et al.; without, both by the true one: NonDPLaplace1 and NonDPGaussian1.
+    With ``noisy_size`` the scale is divided by a noisy number of records, and the sum by the true number: these are
+    NonDPLaplace2 and NonDPGaussian2 of González et al. Otherwise both are divided by the true number: NonDPLaplace1 and
+    NonDPGaussian1.
     """
 
     noise: Literal["laplace", "norm"]
@@ -46,21 +49,21 @@ class NoisyMean:
 
     @property
     def claim(self) -> Claim:
-        """What their authors test."""
+        """The claim that the authors of the mechanism test."""
         return PureDP(self.epsilon) if self.noise == "laplace" else ApproxDP(self.epsilon, DELTA)
 
     def __call__(self, dataset: Sequence[float]) -> NoisyMeanLaw:
-        """Return the law of outputs on a dataset that is not empty."""
+        """Return the output law on a dataset with at least one record."""
         return NoisyMeanLaw(self, len(dataset), sum(dataset) / len(dataset))
 
     def worst_pairs(self) -> list[DatasetPair]:
-        """The pair that their tables are for."""
+        """Return the pair that the published tables use."""
         return [DatasetPair((0.0,), (0.0, 1.0))]
 
 
 @dataclass(frozen=True)
 class NoisyMeanLaw:
-    """The output law of a `NoisyMean`: noise around the mean, whose scale is 2 / (size epsilon)."""
+    """The output law of a `NoisyMean`: noise around the mean with scale 2 / (size epsilon)."""
 
     mechanism: NoisyMean
     size: int
@@ -75,7 +78,7 @@ class NoisyMeanLaw:
         return np.asarray(self.mean + draw(0.0, scale / records))
 
     def log_density(self, outputs: ArrayLike) -> Floats:
-        """Logarithm of the density; with a noisy size interpolated between distances from the mean."""
+        """Return the logarithm of the density. With a noisy size it is interpolated between distances from the mean."""
         distance = np.abs(np.asarray(outputs, float) - self.mean)
         if not self.mechanism.noisy_size:
             scale = 2.0 / (self.mechanism.epsilon * self.size)
@@ -85,7 +88,10 @@ class NoisyMeanLaw:
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
-        """Distances from the mean, and the logarithm of the density there: a mixture over noisy sizes."""
+        """Distances from the mean, and the logarithm of the density at these distances.
+
+        The density is a mixture over noisy numbers of records.
+        """
         law, scale = getattr(stats, self.mechanism.noise), 2.0 / self.mechanism.epsilon
         ends = np.geomspace(LEAST_SIZE, self.size + 40.0 * scale, CELLS + 1)
         sizes = np.concatenate([[LEAST_SIZE], np.sqrt(ends[1:] * ends[:-1])])
@@ -97,7 +103,7 @@ class NoisyMeanLaw:
 
 @dataclass(frozen=True)
 class Published:
-    """A row of others' tables: runs on both datasets together, None where they print none."""
+    """A row of others' tables, with runs on both datasets together; None stands for a number that is not printed."""
 
     name: str
     mechanism: Mechanism
@@ -108,20 +114,20 @@ class Published:
 
     @property
     def quoted(self) -> str:
-        """Their figures as text; a share of audits that refuted, where not all did."""
+        """The quoted numbers as text, with the share of audits that refuted the claim if not all of them did."""
         share = f" ({self.gonzalez_refuted:.0%} refuted)" if self.gonzalez_refuted < 1.0 else ""
         parts = [("Kutta et al.", self.kutta, ""), ("González et al.", self.gonzalez, share)]
         return "; ".join(f"{name} {runs:,.0f}{more}" for name, runs, more in parts if runs is not None)
 
     @property
     def others(self) -> tuple[float, ...]:
-        """Their figures, with those of audits that did not all refute left out: an average over the quick ones."""
+        """The quoted numbers, except averages over audits of which only some refuted the claim."""
         rows = (self.kutta, self.gonzalez if self.gonzalez_refuted == 1.0 else None)
         return tuple(runs for runs in rows if runs is not None)
 
 
 def published() -> list[Published]:
-    """Rows of others' tables, in their order."""
+    """Return the rows of others' tables, in the order of the tables."""
     gaussian = Gaussian(1.0, GaussianDP(1.0).profile(1.0))  # mu = 1
     rows = [
         Published("Gaussian, mu 1 claimed as 0.5", gaussian, GaussianDP(0.5), kutta=376),

@@ -1,17 +1,22 @@
-"""Distributions learnt and tested under shuffling, beside the central and the local model.
+"""Learning and testing of distributions under shuffling, beside the central and the local model.
 
-The source (differentialprivacy.org, 'Privacy Doona') says of both that an optimal locally private algorithm, only
-shuffled, is about as good as a central one. Users hold draws from a law on k answers and send a Hadamard response
-(Acharya, Sun and Zhang 2019). Compared at (epsilon, delta) = (1, 1e-6):
+The source (differentialprivacy.org, 'Privacy Doona') says of both tasks that an optimal locally private algorithm, if
+its messages are shuffled, is about as good as a central algorithm. Each user holds a draw from a law on k answers and
+sends a Hadamard response (Acharya, Sun and Zhang 2019). Five models are compared at (epsilon, delta) = (1, 1e-6):
 
-1. exact counts, without privacy; 2. central: counts with Laplace noise, or for the test a statistic of sensitivity 1/n
-   with Laplace noise (Acharya, Sun and Zhang 2018); 3. shuffled, the local epsilon from the numeric bound; 4. the same
-   from the source's closed form (1); 5. local, at epsilon itself.
+1. no privacy: exact counts;
+2. central: counts with Laplace noise for learning, and a statistic of sensitivity 1/n with Laplace noise for testing
+   (Acharya, Sun and Zhang 2018);
+3. shuffled, with the local epsilon from the numeric bound;
+4. shuffled, with the local epsilon from the source's closed form (1);
+5. local, with the local epsilon equal to epsilon.
 
-Learning is measured by total variation distance, on a law with probabilities as 1/x; testing by its power against
-laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k where a third of false alarms is allowed, as in the source,
-also where users share a coin: a random partition into about e^epsilon parts, of which they report one.
-The study also says what the local epsilon of the source's (5) loses, which 'ignores pesky constants'.
+Learning is measured by the total variation distance, on a law with probabilities proportional to 1/x. Testing is
+measured by the power against laws with probabilities (1 + 2 alpha)/k and (1 - 2 alpha)/k, with false alarms allowed in
+a third of the cases as in the source. Testing is also measured for users who share a coin: a random partition into
+about e^epsilon parts, of which each user reports the one that contains the answer. The study also computes the privacy
+loss of the local epsilon from the source's (5), which 'ignores pesky constants'. The study stands apart from
+`shuffling`, because it measures utility and not privacy.
 """
 
 from __future__ import annotations
@@ -33,17 +38,26 @@ from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.response import HadamardResponse
 from epsaudit.mechanisms.shuffling import ShuffledResponse
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    legend_below,
+    new_figure,
+    styled,
+)
 from epsaudit.tools.reporting.tables import Column
 
 EPSILON, DELTA, ANSWERS = 1.0, 1e-6, 100
 DISTANCE = 0.1
-"""Total variation that counts as learnt, and that of the laws to be told from the uniform one."""
+"""Total variation distance at which a law counts as learnt, and distance of the tested laws from the uniform one."""
 FALSE_ALARMS = 1.0 / 3.0
 USERS = tuple(round(10 ** (power / 4)) for power in range(10, 29))
-"""From 316 to 10^7."""
+"""Numbers of users, from 316 to 10^7."""
 MOST_EXACT = 1_000_000
-"""Beyond it rounding of factorials reaches 1e-9."""
+"""Largest number of users for exact values. Beyond it, rounding errors of factorials reach 1e-9."""
 MODELS = {
     "no privacy": ("no privacy", "black", ":"),
     "central": ("central", GREEN, "-."),
@@ -55,7 +69,8 @@ COINS = {
     "shuffled, public coin": ("shuffled, public coin", BLUE, (0, (1, 1))),
     "local, public coin": ("local, public coin", VERMILION, (0, (1, 1))),
 }
-"""Tests for which users share a random partition of the answers, and report the part that theirs is in."""
+"""Tests in which the users share a random partition of the answers and report the part that contains their own answer.
+"""
 TESTS = MODELS | COINS
 COLUMNS = (
     Column("users", "n", "count"),
@@ -69,7 +84,7 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Run the study and write data, a figure and a table to ``out``."""
+    """Run the study, and write data, a figure and a table to ``out``."""
     runs = 300 if quick else 3000
     chosen = USERS[::4] if quick else USERS
     rows = on_all_cores(lambda users: row_for(users, runs, seed), chosen, cost=float)
@@ -85,7 +100,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say how many users each model needs."""
+    """Return a sentence on the number of users that each model needs."""
     parts = [
         f"{task}: "
         + ", ".join(f"{model} {'more' if users is None else format(users, ',')}" for model, users in by.items())
@@ -99,7 +114,10 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def needed(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int | None]]:
-    """Least of the numbers of users from which on each task succeeds, for each model; None where it never does."""
+    """Return, for each task and model, the smallest number of users from which on the task succeeds.
+
+    The number is None if the task does not succeed for the most users.
+    """
     tasks: dict[str, Callable[[dict[str, Any], str], bool]] = {
         f"a distance of {DISTANCE:g}": lambda row, model: row[f"distance, {model}"] <= DISTANCE,
         "a power of 2/3": lambda row, model: row[f"power, {model}"] >= 1.0 - FALSE_ALARMS,
@@ -115,7 +133,7 @@ def needed(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, int | None]]:
 
 
 def row_for(users: int, runs: int, seed: int) -> dict[str, Any]:
-    """Everything at one number of users."""
+    """Return all measurements at one number of users as one row."""
     by_five = EPSILON**2 * users / math.log(1.0 / DELTA)
     five = math.log(by_five) if by_five > 1.0 else EPSILON * math.sqrt(users / math.log(1.0 / DELTA))
     two = ShuffledResponse(five, users, DELTA)
@@ -147,7 +165,7 @@ def row_for(users: int, runs: int, seed: int) -> dict[str, Any]:
 
 
 def distance(model: str, epsilon: float | None, users: int, runs: int, rng: np.random.Generator) -> float:
-    """Mean total variation distance of the estimate from the law that users' answers are drawn from."""
+    """Return the mean total variation distance between the estimate and the law of the users' answers."""
     law = 1.0 / np.arange(1, ANSWERS + 1)
     law /= law.sum()
     if epsilon is not None:
@@ -161,10 +179,13 @@ def distance(model: str, epsilon: float | None, users: int, runs: int, rng: np.r
 
 
 def power(model: str, epsilon: float | None, users: int, runs: int, rng: np.random.Generator) -> float:
-    """Probability of 'not uniform' on a law that is not, at the threshold that a third of uniform samples exceed."""
+    """Return the power of the uniformity test on a law that is not uniform.
+
+    The threshold of the test is exceeded by a third of the samples from the uniform law.
+    """
     parts = parts_for(epsilon) if epsilon is not None and model in COINS else ANSWERS
     signs = np.where(np.arange(ANSWERS) < ANSWERS // 2, 1.0, -1.0)
-    # which answers are the likelier ones, and who is in which part, is drawn for each run
+    # for each run, the more likely answers and the partition are drawn at random
     signs = rng.permuted(np.tile(signs, (runs, 1)), axis=1).reshape(runs, parts, -1).mean(axis=2)
     uniform = np.full(parts, 1.0 / parts)
     far = uniform * (1.0 + 2.0 * DISTANCE * signs)
@@ -183,7 +204,7 @@ def power(model: str, epsilon: float | None, users: int, runs: int, rng: np.rand
 
 
 def parts_for(epsilon: float) -> int:
-    """In how many equal parts answers are put where a coin is shared: about e^epsilon, which is best in order.
+    """Return the number of equal parts of a shared partition: about e^epsilon, which is optimal up to a constant.
 
     Examples
     --------
@@ -196,7 +217,7 @@ def parts_for(epsilon: float) -> int:
 
 
 def onto_simplex(shares: Floats) -> Floats:
-    """Nearest probability laws to the rows, in Euclidean distance.
+    """Return the nearest probability law to each row, in Euclidean distance.
 
     Examples
     --------
@@ -214,13 +235,13 @@ def _clones_of_parts(epsilon: float) -> float:
 
 
 def _from_closed_form(users: int) -> float:
-    """Greatest local epsilon that the source's closed form allows; 0 if none."""
+    """Return the largest local epsilon that the source's closed form allows, or 0 if it allows none."""
     low, high = 0.0, math.log(users)
     while high - low > 1e-6:
         middle = 0.5 * (low + high)
         try:
             low, high = (middle, high) if closed_form(middle, users, DELTA) <= EPSILON else (low, middle)
-        except AuditError:  # its condition fails
+        except AuditError:  # the condition of the closed form fails
             high = middle
     return low
 
@@ -228,10 +249,11 @@ def _from_closed_form(users: int) -> float:
 @styled()
 def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     """Draw the distance and the power against the number of users."""
-    figure = blank(TWO_COLUMNS, 2.9)
+    figure = new_figure(TWO_COLUMNS, 2.9)
     users = [row["users"] for row in rows]
     for axes, what in zip(figure.subplots(1, 2), ("distance", "power"), strict=True):
-        for model, (label, colour, dashes) in TESTS.items():  # coins are for tests only, and in the legend of both
+        # shared coins are for tests only, but appear in the legend of both panels
+        for model, (label, colour, dashes) in TESTS.items():
             values = [row.get(f"{what}, {model}", np.nan) for row in rows]
             axes.plot(users, values, color=colour, linestyle=dashes, label=label)
         axes.set_xscale("log")

@@ -1,19 +1,17 @@
 """Shuffled randomised response: closed forms, numeric bound, exact value, audits.
 
-The source (differentialprivacy.org, 'Privacy Doona') states a closed form after Feldman, McMillan and Talwar (2021), by
-which epsilon falls like 1 / sqrt(n) and, for a large local epsilon, grows like e^(epsilon_L / 2). The study expects, at
-delta = 1e-6:
+The source (differentialprivacy.org, 'Privacy Doona') states a closed form after Feldman, McMillan and Talwar (2021).
+According to it, epsilon falls like 1 / sqrt(n), and grows like e^(epsilon_L / 2) for a large local epsilon. The study
+expects, at delta = 1e-6:
 
-1. exact <= numeric (Feldman, McMillan and Talwar 2022) <= numeric of 2021 <= closed form of 2021 <= the source's,
-   which is an order of magnitude above the exact value; numeric <= closed form of 2022.
-2. Certified bounds below the exact value, all together at 95 % confidence; none above 0 where the exact value is so
-   small that the runs cannot show it.
-3. The same for four answers, where users who hold a third answer hide less than users who hold one of the two. The
-   exact value among them is computed for up to 3,000 users; a pair in the shape of the variation-ratio
-   reduction (Wang et al. 2023), as it is built here, is *below* it, though very little, and so no upper bound.
-
-Run
-``python -m epsaudit.experiments.shuffling``; about a minute.
+1. exact <= numeric (Feldman, McMillan and Talwar 2022) <= numeric of 2021 <= closed form of 2021 <= closed form of the
+   source, which is an order of magnitude above the exact value; numeric <= closed form of 2022.
+2. Certified bounds are below the exact value, with 95 % joint confidence. They are 0 where the exact value is so small
+   that the runs cannot show it.
+3. The same holds for four answers. There, users who hold a third answer hide less than users who hold one of the two
+   answers of the pair. The exact value for users with a third answer is computed for up to 3,000 users. A pair in the
+   form of the variation-ratio reduction (Wang et al. 2023), as it is built here, has a slightly *smaller* value, so its
+   value is not an upper bound.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ from epsaudit.tools.reporting.tables import Column
 
 DELTA, CONFIDENCE, LOCAL = 1e-6, 0.95, 1.0
 USERS = {2: 10_000, 4: 1000}
-"""Where the local epsilon is swept, by the number of answers."""
+"""Number of users in the sweep of the local epsilon, by the number of answers."""
 MANY_USERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 ANSWERS = (2, 4)
 LOCALS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0)
@@ -88,7 +86,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Set all bounds side by side, for the most users that were audited at the local epsilon of the sweep."""
+    """Return a sentence with all bounds for the largest audited number of users in the sweep of users."""
     chosen = [row for row in rows if row["sweep"] == "users" and row["answers"] == 2 and row["certified"] is not None]
     row = max((row for row in chosen if row["users"] <= USERS[2]), key=lambda row: row["users"])
     return (
@@ -100,13 +98,16 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def sweeps(most: int, answers: int) -> list[tuple[str, int, float, int]]:
-    """What is swept, the number of answers, the local epsilon and the number of users, at most so many, of each row."""
+    """Return the points of both sweeps, with at most ``most`` users.
+
+    A point is the swept quantity, the number of answers, the local epsilon and the number of users.
+    """
     points = [("users", answers, LOCAL, users) for users in MANY_USERS if users <= most]
     return points + [("local epsilon", answers, epsilon, min(USERS[answers], most)) for epsilon in LOCALS]
 
 
 def bounds(sweep: str, answers: int, epsilon: float, users: int, trials: int, seed: int) -> dict[str, Any]:
-    """Every bound at a number of users and a local epsilon."""
+    """Return every bound at a number of users and a local epsilon as one row."""
     mechanism = ShuffledResponse(epsilon, users, DELTA, answers)
     worst, third_pair, alike = mechanism.worst_pairs()[0], mechanism.simple_pairs()[0], mechanism.simple_pairs()[-1]
     third = answers > 2 and users <= MOST_IN_THREE_COUNTS
@@ -142,7 +143,7 @@ def _epsilon(mechanism: ShuffledResponse, pair: DatasetPair) -> float:
 
 
 def _or_nan(form: Callable[[float, int, float], float], epsilon: float, users: int) -> float:
-    """A closed form where its condition holds, else NaN."""
+    """Return the value of a closed form, or NaN if its condition does not hold."""
     try:
         return form(epsilon, users, DELTA)
     except AuditError:

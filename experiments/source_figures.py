@@ -1,8 +1,8 @@
 """Figures of the source texts, drawn again with certified points on them.
 
-Every figure is drawn from the stored data of other studies, and from formulas. Curves are proven or exact, and points
-are lower bounds that audits certified; a certified point above its curve would refute the statement. The study itself
-audits nothing and takes seconds; run the other studies first if their data are to change.
+Every figure is drawn from formulas and from the stored data of other studies. Curves are proven or exact, and points
+are lower bounds that audits certified; a certified point above its curve would refute the statement. This study audits
+nothing and takes only seconds. To change its data, run the other studies first.
 """
 
 from __future__ import annotations
@@ -25,21 +25,30 @@ from epsaudit.experiments.groups import DRAWS, MECHANISM, RELATIVE, RHO, SIZE
 from epsaudit.experiments.studies import stored_rows, write_data, write_figure, write_table
 from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.groups import AsinhCounts
-from epsaudit.running.provenance import stream
-from epsaudit.tools.reporting.figures import BLUE, GREEN, PURPLE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.running.streams import stream
+from epsaudit.tools.reporting.figures import (
+    BLUE,
+    GREEN,
+    PURPLE,
+    TWO_COLUMNS,
+    VERMILION,
+    legend_below,
+    new_figure,
+    styled,
+)
 from epsaudit.tools.reporting.tables import Column
 
 RESULTS = Path(__file__).parents[1] / "results"
-"""Where the stored data of other studies are, in a checkout."""
+"""Folder with the stored data of other studies, in a checkout."""
 ORDER_CURVE = np.geomspace(1.01, 32.0, 100)
 EPSILON_CURVE = np.linspace(0.02, 4.0, 100)
 DIMENSIONS = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 300, 500, 1000)
 COLOURS = 32
-"""Colours of a PNG: five of lines, and shades of each for smooth edges."""
+"""Number of colours of a PNG: the colours of five lines, and shades of each for smooth edges."""
 BINS = 120
-"""Cells of the histogram of Algorithm 1."""
+"""Number of cells in the histogram of Algorithm 1."""
 SHORT = {"randomised response": "rand. response", "Laplace": "Laplace"}
-"""Names that fit into a legend of two columns."""
+"""Short names of mechanisms that fit into a legend of two columns."""
 Rows = Sequence[dict[str, Any]]
 
 
@@ -71,7 +80,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def write_small(path: Path, figure: Figure) -> None:
-    """Write a figure as PDF, and as a PNG of few colours that a page loads quickly."""
+    """Write a figure as PDF, and as a PNG with few colours that a page loads quickly."""
     write_figure(path, figure)
     picture = path.with_name(f"{path.name}.png")
     with Image.open(picture) as image:
@@ -80,9 +89,9 @@ def write_small(path: Path, figure: Figure) -> None:
 
 
 def least_records(dimensions: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the fewest records for the guarantee of the covariance-aware mean, by dimension.
+    """Return the smallest number of records for which the covariance-aware mean has its guarantee, by dimension.
 
-    The threshold for outliers depends on the number of records, so that the least number is a fixed point.
+    The threshold for outliers depends on the number of records, so the smallest number is a fixed point.
     """
     rows = []
     for d in dimensions:
@@ -95,7 +104,7 @@ def least_records(dimensions: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def draw_certified(axes: Axes, rows: Rows, place: str) -> None:
-    """Draw what is certified of both mechanisms, at the numbers of the column ``place``."""
+    """Draw the certified values of both mechanisms against the numbers in the column ``place``."""
     for name, marker, colour in (("randomised response", "s", VERMILION), ("Laplace", "o", BLUE)):
         some = [row for row in rows if row["mechanism"] == name]
         places = [row[place] for row in some], [row["certified"] for row in some]
@@ -104,8 +113,8 @@ def draw_certified(axes: Axes, rows: Rows, place: str) -> None:
 
 @styled()
 def pure_to_renyi_figure(rows: Rows) -> Figure:
-    """Draw Renyi divergences of 1-DP mechanisms by order: the tight bound and the two simple ones."""
-    figure = blank()
+    """Draw Renyi divergences of 1-DP mechanisms by order: the tight bound and two simple ones."""
+    figure = new_figure()
     axes = figure.subplots()
     rho = pure_to_zcdp(1.0)
     tight = [pure_to_renyi(1.0, order) for order in ORDER_CURVE]
@@ -122,8 +131,8 @@ def pure_to_renyi_figure(rows: Rows) -> Figure:
 
 @styled()
 def pure_to_zcdp_figure(rows: Rows) -> Figure:
-    """Draw the least rho that epsilon-DP implies, by epsilon: the tight bound and the two simple ones."""
-    figure = blank()
+    """Draw the smallest rho that epsilon-DP implies, by epsilon: the tight bound and two simple ones."""
+    figure = new_figure()
     axes = figure.subplots()
     tight = [pure_to_zcdp(epsilon) for epsilon in EPSILON_CURVE]
     axes.plot(EPSILON_CURVE, tight, color="black", label="tight: ε tanh(ε/2)")
@@ -139,7 +148,7 @@ def pure_to_zcdp_figure(rows: Rows) -> Figure:
 def maximum_figure(rows: Rows) -> Figure:
     """Draw the loss of every answer to the maximum of 32 records that follow Binomial(5, 1/2)."""
     answers, losses = [row["y"] for row in rows], [row["loss"] for row in rows]
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     axes.step(answers, losses, where="post", color=BLUE, label="loss: records to remove")
     axes.plot(answers, losses, "o", color=BLUE, markersize=3)
@@ -151,8 +160,8 @@ def maximum_figure(rows: Rows) -> Figure:
 
 @styled()
 def algorithm_1_figure(rows: Rows, seed: int, draws: int) -> Figure:
-    """Draw the histogram of Algorithm 1 with its best normal fit, and what a group loses by its size."""
-    figure = blank(TWO_COLUMNS)
+    """Draw the histogram of Algorithm 1 with its best normal fit, and the privacy loss of a group by its size."""
+    figure = new_figure(TWO_COLUMNS)
     left, right = figure.subplots(1, 2)
     outputs = MECHANISM((SIZE,)).sample(draws, stream(seed, "training")).ravel()
     mean, deviation = float(outputs.mean()), float(outputs.std())
@@ -185,13 +194,13 @@ RATIOS = {
     "ones and zeros": ("ones and zeros (Kulesza et al.)", GREEN, "-."),
     "not private": ("not private", "0.5", "-"),
 }
-"""Mechanisms of private ratios: name in the legend, colour and line."""
+"""Mechanisms of private ratios, with the name in the legend, the colour and the line style."""
 
 
 @styled()
 def ratio_figure(rows: Rows) -> Figure:
-    """Draw three mean absolute errors of private ratios: by the ratio, by the records, by the share of the budget."""
-    figure = blank(TWO_COLUMNS, 2.8)
+    """Draw mean absolute errors of private ratios by the ratio, the number of records, and the share of the budget."""
+    figure = new_figure(TWO_COLUMNS, 2.8)
     panels = figure.subplots(1, 3, sharey=True)
     sweeps = {
         "error-by-ratio": ("ratio a/b, b = 2,000", lambda row: row["ones"] / row["records"], "linear"),
@@ -215,8 +224,8 @@ def ratio_figure(rows: Rows) -> Figure:
 
 @styled()
 def composition_figure(rows: Rows) -> Figure:
-    """Draw epsilon of k copies of a 0.1-DP mechanism: proven bounds, the exact value, and what audits certify."""
-    figure = blank(TWO_COLUMNS, 2.6)
+    """Draw epsilon of k copies of a 0.1-DP mechanism: proven bounds, the exact value, and certified bounds."""
+    figure = new_figure(TWO_COLUMNS, 2.6)
     panels = figure.subplots(1, 2, sharey=True)
     bounds = {
         "basic": ("basic", PURPLE, ":"),
@@ -240,8 +249,8 @@ def composition_figure(rows: Rows) -> Figure:
 
 @styled()
 def one_run_figure(rows: Rows) -> Figure:
-    """Draw which share of epsilon one run with m canaries certifies, beside m runs with one canary each."""
-    figure = blank(TWO_COLUMNS, 2.6)
+    """Draw the share of epsilon that one run with m canaries certifies, beside m runs with one canary each."""
+    figure = new_figure(TWO_COLUMNS, 2.6)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name in zip(panels, ("randomised response", "Gaussian noise"), strict=True):
         swept = [row for row in rows if row["part"] == "by canaries" and row["mechanism"] == name]
@@ -262,9 +271,12 @@ def one_run_figure(rows: Rows) -> Figure:
 
 @styled()
 def dimension_figure(rows: Rows) -> Figure:
-    """Draw the fewest records for the covariance-aware mean by the dimension, beside lines of slope 1 and 1.5."""
+    """Draw the smallest number of records for the covariance-aware mean by dimension.
+
+    Lines of slope 1 and 1.5 stand beside the curve.
+    """
     d, least = (np.array([row[name] for row in rows], float) for name in ("d", "least n"))
-    figure = blank()
+    figure = new_figure()
     axes = figure.subplots()
     axes.plot(d, least, "-o", color=BLUE, markersize=3, label="by the theorem")
     axes.plot(d, least[-1] * d / d[-1], color="black", linestyle=":", label="proportional to d")

@@ -1,11 +1,11 @@
 """Processor time and memory of audits beside those of the random numbers, by kind of output and number of runs.
 
-Functions that add as much Laplace noise as they claim to are called as often as an audit calls them, and audited, in
-the same process by one job: the ratio of both times says what the audit adds. Of that, what is added to every call is
-measured by itself: outputs are read, and runs kept apart. Sequential audits at 1e-6 are privacy tests that pass.
-Expected: a ratio that falls towards 1 as runs grow, for training and what begins an audit are of a bounded size, and
-memory that does not grow with them. Times are the least of some repeats, and differ from machine to machine and from
-run to run.
+The functions add the amount of Laplace noise that they claim. Each function is called as often as an audit calls it,
+and is then audited in the same process by one job. The ratio of the two times shows the cost of the audit. The time
+added to each call, for reading outputs and keeping runs independent, is also measured separately. Sequential audits at
+1e-6 stand for privacy tests that pass. Expected: the ratio falls towards 1 as the number of runs grows, because
+training and the start of an audit have a bounded cost, and memory does not grow with the number of runs. Each time is
+the smallest of some repetitions; times differ between machines and between runs.
 """
 
 from __future__ import annotations
@@ -27,61 +27,66 @@ from numpy.typing import NDArray
 
 from epsaudit import AuditError, Mechanism, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.experiments.studies import write_data, write_table
+from epsaudit.running.chunks import BLOCK
 from epsaudit.running.drawing import draw
-from epsaudit.running.sampling import BLOCK
 from epsaudit.text import nearest
 from epsaudit.tools.reporting.tables import Column
 
 CLAIM, DATASETS = PureDP(1.0), (0.0, 1.0)
 ALARM = 1e-6
-"""Probability of a false alarm of a privacy test, as that of the pytest plugin."""
+"""Probability of a false alarm of a privacy test, equal to that of the pytest plugin."""
 WARM = 10_000
-"""Runs of an audit beforehand, which imports what is needed."""
+"""Number of runs of a first audit, which imports all modules before the measurement."""
 REPEATS, ENOUGH = 3, 1.0
-"""How often each is measured at most, and seconds after which it is not again: the clock's noise is below 1 % there."""
+"""Largest number of repetitions of a measurement, and the total number of seconds after which it is not repeated. The
+noise of the clock is below 1 % at this duration."""
 
 Generator = np.random.Generator
 Floats = NDArray[np.float64]
 
 
 def numbers(dataset: float, size: int, rng: Generator) -> Floats:
-    """Give numbers, a block a call."""
+    """Return numbers, one block per call."""
     return dataset + rng.laplace(size=size)
 
 
 def points(dataset: float, size: int, rng: Generator) -> Floats:
-    """Give two-dimensional vectors, a block a call."""
+    """Return two-dimensional vectors, one block per call."""
     return dataset + rng.laplace(scale=2.0, size=(size, 2))
 
 
 def symbols(dataset: float, size: int, rng: Generator) -> NDArray[np.str_]:
-    """Answer by randomised response, a block a call."""
+    """Return answers of randomised response, one block per call."""
     return np.array(["no", "yes"])[(rng.random(size) < 1.0 / (1.0 + np.exp(1.0 - 2.0 * dataset))).astype(int)]
 
 
 def number(dataset: float, rng: Generator) -> float:
-    """Give a number."""
+    """Return one number."""
     return dataset + rng.laplace()
 
 
 def two(dataset: float, rng: Generator) -> list[float]:
-    """Give a list of two numbers."""
+    """Return a list of two numbers."""
     return [dataset + rng.laplace(scale=2.0), dataset + rng.laplace(scale=2.0)]
 
 
 def mapping(dataset: float, rng: Generator) -> dict[str, float]:
-    """Give a mapping of three numbers."""
+    """Return a mapping of three numbers."""
     return {name: dataset + rng.laplace(scale=3.0) for name in ("ann", "bob", "cid")}
 
 
 def vector(dataset: float, rng: Generator, size: int = 20) -> Floats:
-    """Give a vector."""
+    """Return a vector."""
     return dataset + rng.laplace(scale=float(size), size=size)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function to audit with so many runs, once a run or in blocks, by an audit of fixed size or a privacy test."""
+    """A function to audit with a number of runs.
+
+    The function returns one output per call or, with ``in_blocks``, many. The audit has a fixed size or, with
+    ``sequential``, it is a privacy test.
+    """
 
     outputs: str
     function: Callable[..., Any]
@@ -91,7 +96,7 @@ class Case:
 
     @property
     def mechanism(self) -> Mechanism:
-        """The function as audits take it."""
+        """The function as a mechanism that can be audited."""
         return (vectorized if self.in_blocks else black_box)(self.function, claim=CLAIM, name=self.outputs)
 
     def call(self) -> None:
@@ -107,14 +112,14 @@ class Case:
                         self.function(dataset, rng)
 
     def draw(self) -> None:
-        """Draw as many outputs as an audit does."""
+        """Draw as many outputs as an audit draws, through the mechanism."""
         rng = np.random.default_rng(0)
         for law in map(self.mechanism, DATASETS):
             for start in range(0, self.runs // 2, BLOCK):
                 draw(law, min(BLOCK, self.runs // 2 - start), rng)
 
     def audit(self, runs: int, seed: int) -> None:
-        """Audit it; raises `AuditError` if it is refuted, for then a privacy test ends early."""
+        """Audit the mechanism; raises `AuditError` if the claim is refuted, because a privacy test then ends early."""
         run = audit_sequentially if self.sequential else audit
         result = run(self.mechanism, [DATASETS], trials=runs, confidence=1.0 - ALARM, seed=seed, n_jobs=1)
         if result.violates_claim:
@@ -122,7 +127,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """What is measured: numbers by growing runs, other outputs, and privacy tests."""
+    """Return the cases that are measured: numbers with growing numbers of runs, other outputs, and privacy tests."""
     one_by_one = (
         ("a number", number),
         ("a list of two", two),
@@ -152,34 +157,34 @@ COLUMNS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Measure all cases, those of at most 10,000 runs if ``quick``, and write data and a table to ``out``."""
-    # one after another, each in a process of its own, whose greatest memory is that of the case
+    """Measure all cases, or only those of at most 10,000 runs if ``quick``, and write data and a table to ``out``."""
+    # cases run one after another, each in its own process, whose peak memory is that of the case
     forks = multiprocessing.get_context("forkserver")
     forks.set_forkserver_preload([audit.__module__, audit_sequentially.__module__, __name__])
     with ProcessPoolExecutor(1, forks, max_tasks_per_child=1) as processes:
         rows: list[dict[str, Any]] = []
         for case in cases():
-            if not quick or case.runs <= WARM:  # calls are the same whatever the audit
+            if not quick or case.runs <= WARM:  # calls are the same for every kind of audit
                 alike = [row for row in rows if (row["outputs"], row["runs"]) == (case.outputs, case.runs)]
                 known = (alike[0]["called"], alike[0]["drawn"]) if alike else None
-                rows.append(processes.submit(measured, case, seed, known).result())
+                rows.append(processes.submit(measure_case, case, seed, known).result())
     write_data(out, rows, seed=seed, confidence=1.0 - ALARM)
     write_table(out, rows, COLUMNS, "Processor time of audits beside that of the calls that they make, one job.")
     return answer(rows)
 
 
-def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None) -> dict[str, Any]:
-    """Measure one case: seconds of processor time of the calls, of outputs drawn, and of the audit; and the memory.
+def measure_case(case: Case, seed: int = 0, known: tuple[float, float] | None = None) -> dict[str, Any]:
+    """Measure one case: processor seconds of the calls, of the drawn outputs and of the audit, and the peak memory.
 
-    The first two are not measured if they are ``known``.
+    The first two times are not measured if they are ``known`` from another audit of the same function.
     """
-    if case.sequential:  # which grows trees on some seeds only
-        import sklearn.ensemble  # noqa: F401  # a second, once a process
+    if case.sequential:  # a sequential audit trains trees with some seeds only
+        import sklearn.ensemble  # noqa: F401  # takes one second, once per process
 
     case.audit(min(case.runs, WARM), seed)
-    audited = least_seconds(lambda number: case.audit(case.runs, seed + number))
-    most = greatest_memory()
-    called, drawn = known or (least_seconds(lambda _: case.call()), least_seconds(lambda _: case.draw()))
+    audited = shortest_seconds(lambda number: case.audit(case.runs, seed + number))
+    most = peak_memory()
+    called, drawn = known or (shortest_seconds(lambda _: case.call()), shortest_seconds(lambda _: case.draw()))
     return {
         "outputs": case.outputs,
         "audit": "privacy test" if case.sequential else "fixed size",
@@ -193,8 +198,11 @@ def measured(case: Case, seed: int = 0, known: tuple[float, float] | None = None
     }
 
 
-def greatest_memory() -> float:
-    """Most memory that this process has had, in MB; getrusage of Linux counts that of the one that began it, too."""
+def peak_memory() -> float:
+    """Return the peak memory of this process in MB.
+
+    On Linux, getrusage would include the peak of the parent process.
+    """
     status = Path("/proc/self/status")
     if status.exists():
         (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text())
@@ -202,8 +210,8 @@ def greatest_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def least_seconds(action: Callable[[int], Any]) -> float:
-    """Least processor time that an action, told how often it was repeated, takes in this process."""
+def shortest_seconds(action: Callable[[int], Any]) -> float:
+    """Return the smallest processor time of an action in this process; the action gets the number of the repetition."""
     found: list[float] = []
     while len(found) < REPEATS and sum(found) < ENOUGH:
         started = time.process_time()
@@ -213,7 +221,7 @@ def least_seconds(action: Callable[[int], Any]) -> float:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say the ratios of numbers in blocks, what is added to a run, how long privacy tests take, and the memory."""
+    """Return a text with the ratios for numbers in blocks, the added times, the privacy tests, and the memory."""
     fixed = [row for row in rows if row["audit"] == "fixed size"]
     most = max(row["runs"] for row in rows)
     ratios = [

@@ -1,9 +1,10 @@
-"""What checks that pass say they would have caught, measured, beside the test rules of other libraries.
+"""The statements of passing checks on what they would have caught, measured, beside the test rules of other libraries.
 
-Ten right mechanisms are audited at 1e-6. Each audit states the least parameter that it would have caught 9 times in 10,
-and 1 time in 2; mechanisms that attain the stated parameters are then audited under the same claim. Expected: shares of
-at least 0.9 and 0.5, where the event is found as soon as it is by the right mechanism. The second part is the power of
-test rules on too little Laplace noise, 50 to 99 % of the right one, the ratios of Google's evaluation of its testers.
+Ten correct mechanisms are audited at significance level 1e-6. Each audit states the smallest parameter that it would
+have caught 9 times in 10, and 1 time in 2. Mechanisms that attain the stated parameters are then audited under the same
+claim. Expected: at least 0.9 and 0.5 of them are caught, provided that the event is found as soon as for the correct
+mechanism. The second part measures the power of test rules on too little Laplace noise, 50 to 99 % of the correct
+scale, which are the ratios in Google's evaluation of its testers.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, Sph
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, blank, legend_below, styled
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, legend_below, new_figure, styled
 from epsaudit.tools.reporting.tables import Column
 
 RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
 AUDITS = 12
-"""Of each mechanism at each stated parameter; a share of 0.9 is then off by 0.09 (one standard error)."""
+"""Number of audits of each mechanism at each stated parameter. A share of 0.9 then has a standard error of 0.09."""
 RATIOS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
 RIGHT = 3
-"""Audits of each right mechanism, of whose statements the median counts."""
+"""Number of audits of each correct mechanism; the median of their statements is used."""
 TESTS = 10
-"""Of each rule at each ratio."""
+"""Number of tests of each rule at each ratio."""
 SHARES = (0.9, 0.5)
 COLUMNS = (
     Column("name", "mechanism or rule"),
@@ -52,7 +53,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A mechanism for every parameter, which attains it, and the claim that is tested."""
+    """A family of mechanisms, one for every parameter, which attain the parameter, and the claim that is tested."""
 
     name: str
     claim: Claim
@@ -60,7 +61,7 @@ class Kind:
 
 
 def kinds() -> list[Kind]:
-    """The ten mechanisms: numbers, whole numbers, symbols, vectors; four definitions of privacy."""
+    """Return the ten families: numbers, whole numbers, symbols and vectors, under four definitions of privacy."""
 
     def gaussian(mu: float, vectors: bool = False) -> Gaussian:
         return (SphericalGaussian if vectors else Gaussian)(1.0, GaussianDP(mu).profile(1.0))
@@ -80,29 +81,32 @@ def kinds() -> list[Kind]:
     return [Kind(name, make(at).claims[which], make) for name, (make, at, which) in made.items()]
 
 
-def audited(kind: Kind, parameter: float, seed: int) -> SequentialResult:
-    """Audit the mechanism that attains a parameter, under the claim."""
+def audit_with_parameter(kind: Kind, parameter: float, seed: int) -> SequentialResult:
+    """Audit the mechanism that attains the given parameter, under the claim of its family."""
     mechanism = kind.with_parameter(parameter)
     return audit_sequentially(mechanism, claim=kind.claim, trials=RUNS, confidence=CONFIDENCE, seed=seed, n_jobs=1)
 
 
 def statements(kind: Kind, seeds: Sequence[int]) -> dict[float, float | None]:
-    """What audits of the right mechanism say, the median over seeds.
+    """Return the statements of audits of the correct mechanism, as medians over the seeds.
 
-    None where all say that they would not have caught four times the claim.
+    A statement is None if no audit would have caught even four times the claim.
     """
-    results = [audited(kind, kind.claim.parameter, seed) for seed in seeds]
+    results = [audit_with_parameter(kind, kind.claim.parameter, seed) for seed in seeds]
     said = {share: [result.least_caught(share) for result in results if not result.violates_claim] for share in SHARES}
     known = {share: [one for one in some if one is not None] for share, some in said.items()}
     return {share: statistics.median(some) if some else None for share, some in known.items()}
 
 
 def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> list[dict[str, Any]]:
-    """Audit mechanisms that attain what audits of ``right`` seeds of right ones say that they would have caught."""
+    """Audit mechanisms that attain the stated parameters, and return one row for each.
+
+    The parameters are those that audits of the correct mechanisms state, as medians over ``right`` seeds.
+    """
     said = on_all_cores(lambda kind: statements(kind, range(seed, seed + right)), kinds)
     asked = [(kind, share, some[share]) for kind, some in zip(kinds, said, strict=True) for share in SHARES]
     jobs = [(kind, at, seed + right + k) for kind, _, at in asked if at is not None for k in range(audits)]
-    caught = on_all_cores(lambda job: audited(*job).violates_claim, jobs)
+    caught = on_all_cores(lambda job: audit_with_parameter(*job).violates_claim, jobs)
     found, rows = iter(caught), []
     for kind, share, parameter in asked:
         rejected = None if parameter is None else float(np.mean([next(found) for _ in range(audits)]))
@@ -112,7 +116,7 @@ def stated_rows(kinds: Sequence[Kind], right: int, audits: int, seed: int) -> li
 
 
 def rule_rows(ratios: Sequence[float], tests: int, seed: int) -> list[dict[str, Any]]:
-    """Count how often each rule rejects too little noise, each ratio with the same streams."""
+    """Return how often each rule rejects too little noise, with the same random streams for each ratio."""
     found = rules(seed)
     jobs = [(place, ratio, k) for place in range(len(found)) for ratio in ratios for k in range(tests)]
     rejected = on_all_cores(lambda job: _rejects(seed, *job), jobs)
@@ -130,12 +134,12 @@ def _rejects(seed: int, place: int, ratio: float, test: int) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def rules_of(seed: int) -> list[Rule]:
-    """The rules, made once a process: one of them is learnt."""
+    """Return the rules. They are cached, because one of them has to be trained once per process."""
     return rules(seed)
 
 
 def measure(out: Path, seed: int, quick: bool) -> str:
-    """Measure, write stated.json, a table and a figure, and say what was found."""
+    """Measure both parts, write stated.json, a table and a figure to ``out``, and return the answer."""
     rows = [
         *(stated_rows(kinds()[3:4], 1, 2, seed) if quick else stated_rows(kinds(), RIGHT, AUDITS, seed)),
         *(rule_rows((0.5, 1.0), 1, seed) if quick else rule_rows(RATIOS, TESTS, seed)),
@@ -151,7 +155,7 @@ def measure(out: Path, seed: int, quick: bool) -> str:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Say what was caught of what was stated, and how little noise each rule lets pass."""
+    """Return a text on the shares of stated parameters that were caught, and on the noise that each rule lets pass."""
     parts = []
     for share in SHARES:
         measured = [row["rejected"] for row in rows if row["stated"] == share and row["rejected"] is not None]
@@ -169,7 +173,7 @@ def answer(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def most_rejected(rows: Sequence[dict[str, Any]]) -> float | None:
-    """The greatest ratio up to which a rule rejects at least nine tests in ten; None if not even the least."""
+    """Return the largest ratio up to which a rule rejects at least nine in ten tests, or None if there is none."""
     most = None
     for row in sorted(rows, key=lambda row: float(row["ratio"])):
         if row["rejected"] < 0.9 or row["ratio"] >= 1.0:
@@ -180,9 +184,9 @@ def most_rejected(rows: Sequence[dict[str, Any]]) -> float | None:
 
 @styled()
 def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw measured shares with their 95 % intervals, beside the stated ones."""
+    """Draw the measured shares with their 95 % intervals, beside the stated ones."""
     names = list(dict.fromkeys(row["name"] for row in rows))
-    figure = blank(TWO_COLUMNS, 1.3 + 0.25 * len(names))
+    figure = new_figure(TWO_COLUMNS, 1.3 + 0.25 * len(names))
     axes = figure.add_subplot()
     for share, colour, marker, shift in zip(SHARES, (BLUE, VERMILION), ("o", "s"), (-0.15, 0.15), strict=True):
         axes.axvline(share, color=colour, linewidth=0.8, linestyle="--")

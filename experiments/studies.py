@@ -1,7 +1,8 @@
-"""What `epsaudit experiment` runs: named studies, modules that write data and a table, some a figure, into a folder.
+"""The studies that `epsaudit experiment` runs: named modules that write data, a table and often a figure into a folder.
 
 A package contributes studies through the entry-point group ``epsaudit.experiments``; each entry point is a function
-without arguments that returns them. Files are the same for the same rows; time and machine go to provenance.json.
+without arguments that returns a list of studies. The same rows give the same files. Times and facts about the machine
+are written to provenance.json instead.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import joblib
 
 from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, needs, whole_at_least
-from epsaudit.running.provenance import execution, provenance, write_whole
-from epsaudit.running.registry import collected
+from epsaudit.running.files import write_whole
+from epsaudit.running.provenance import execution, provenance
+from epsaudit.running.registry import collect
 from epsaudit.text import markdown
 from epsaudit.tools.reporting.tables import Column, Row, to_csv, to_latex
 
@@ -31,36 +33,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Study:
-    """One study, of one module or of several parts.
+    """A study, which consists of one module or of several parts.
 
-    A module has ``main(out: Path, seed: int, quick: bool) -> str``, which writes into ``out``, the same data for the
-    same seed, and returns what was found. Parts write into folders of their own within the study's.
+    A module has a function ``main(out: Path, seed: int, quick: bool) -> str``. The function writes into ``out``, with
+    the same data for the same seed, and returns the result in words. If there are several parts, each writes into a
+    folder of its own within the study's folder.
     """
 
     name: str
-    """Unique, in kebab-case: what a user types, and the folder of its results."""
+    """Unique name in kebab-case. Users type it, and the folder of results has this name."""
     modules: tuple[str, ...]
-    """Importable names."""
+    """Importable names of the modules."""
     about: str = ""
-    """What several parts measure together, in one line; of one module its docstring says it first."""
+    """One line that says what several parts measure together. If it is empty, the first line of the module's docstring
+    is used."""
     extra: str = ""
-    """What it needs beyond the core, 'report' or 'studies', which includes it; '' for nothing of epsaudit's."""
+    """The extra that the study needs beyond the core: 'report', 'studies' (which includes 'report'), or '' for none."""
     network: bool = False
-    """Whether it installs released libraries; such a study is no part of 'all'."""
+    """Whether the study installs released libraries. Such a study is not part of 'all'."""
 
     @property
     def summary(self) -> str:
-        """What is measured, in one line; the module is read, and not imported."""
+        """One line that says what the study measures.
+
+        It is read from the module's source, without importing the module.
+        """
         if self.about:
             return self.about
         found = importlib.util.find_spec(self.modules[0])
         if found is None or found.origin is None:
-            raise AuditError(f"Study {self.name!r} is not there: no module {self.modules[0]!r} is installed.")
+            raise AuditError(f"Study {self.name!r} cannot be run: there is no module {self.modules[0]!r}.")
         source = ast.parse(Path(found.origin).read_text(encoding="utf-8"))
         return (ast.get_docstring(source) or "").partition("\n")[0].rstrip(".")
 
     def run(self, out: Path, seed: int = 0, quick: bool = False) -> None:
-        """Import the modules and run the study into ``out``; raises `AuditError` if one cannot be imported."""
+        """Import the modules and run the study into ``out``; raises `AuditError` if a module cannot be imported."""
         try:
             with needs("studies"):
                 parts = {
@@ -70,31 +77,31 @@ class Study:
             raise AuditError(f"Study {self.name!r} cannot be imported ({error}).") from error
 
         def main(out: Path, *, seed: int, quick: bool) -> str:
-            answers, amiss = [], []
+            answers, failures = [], []
             for name, part in parts.items():
                 try:
                     answers.append(part(out / name if len(parts) > 1 else out, seed=seed, quick=quick))
-                except AuditError as error:  # the other parts may take an hour
-                    amiss.append(str(error))
-            if amiss:
-                raise AuditError(" ".join(amiss))
+                except AuditError as error:  # run the other parts nevertheless, since they may take an hour
+                    failures.append(str(error))
+            if failures:
+                raise AuditError(" ".join(failures))
             return " ".join(answers)
 
         run(main, Path(out), seed, quick, self.summary)
 
 
 def studies() -> dict[str, Study]:
-    """Collect every installed study by name; see `epsaudit.running.registry.collected`."""
-    return collected("epsaudit.experiments", "studies", Study)
+    """Return every installed study by name; see `epsaudit.running.registry.collect`."""
+    return collect("epsaudit.experiments", "studies", Study)
 
 
 def run(main: Callable[..., str], out: Path, seed: int = 0, quick: bool = False, summary: str = "") -> None:
-    """Run a study; write provenance.json and README.md beside its data.
+    """Run a study, and write provenance.json and README.md beside its data.
 
-    `AuditError` if the seed is no whole number of at least 0, or ``out`` cannot be written to.
+    Raises `AuditError` if the seed is not a whole number of at least 0, or if ``out`` cannot be written to.
     """
     facts = {"seed": whole_at_least(seed, 0, "seed"), "quick": quick, **provenance()}
-    write_json(out / "provenance.json", facts)  # until the study has ended, that is all that is said of the folder
+    write_json(out / "provenance.json", facts)  # the only content of the folder until the study has ended
     started = time.perf_counter()
     answer = main(out, seed=seed, quick=quick)
     stamp(out, facts, time.perf_counter() - started)
@@ -102,12 +109,12 @@ def run(main: Callable[..., str], out: Path, seed: int = 0, quick: bool = False,
 
 
 def stamp(out: Path, facts: Mapping[str, Any], seconds: float) -> None:
-    """Write provenance.json: versions, commit and what else ``facts`` say, and when, where and by what it was made."""
+    """Write provenance.json: the given facts, and the time, the machine and the command of the execution."""
     write_json(out / "provenance.json", {**facts, "execution": {**execution(seconds), "seconds": round(seconds, 1)}})
 
 
 def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str] | None = None) -> None:
-    """Write README.md: what is measured and found, what provenance.json says, and what the folders beside it hold."""
+    """Write README.md: what is measured, the result, facts from provenance.json, and an index of ``folders``."""
     facts = json.loads((out / "provenance.json").read_text(encoding="utf-8"))
     ran = facts["execution"]
     quick = " (a quick look, not a result)" if facts.get("quick") else ""
@@ -129,9 +136,9 @@ def write_readme(out: Path, summary: str, answer: str, folders: Mapping[str, str
 def on_all_cores(
     measure: Callable[[Any], Any], items: Iterable[Any], cost: Callable[[Any], Any] = lambda _: 0
 ) -> list[Any]:
-    """Measure every item, on all cores, the costliest first, so that none is left alone at the end.
+    """Measure every item on all cores, and return the results in the order of the items.
 
-    What was found is in the order of the items.
+    The items with the largest cost start first, so that no core is left with a long item at the end.
 
     Examples
     --------
@@ -145,21 +152,21 @@ def on_all_cores(
 
 
 def write_data(out: Path, rows: Sequence[Row], **facts: Any) -> None:
-    """Write data.csv with all rows and data.json with ``facts`` (the seed, runs, confidence ...) and ``rows``.
+    """Write data.csv with all rows, and data.json with ``facts`` (such as seed, runs and confidence) and the rows.
 
-    Times and the machine belong elsewhere: the same seed must give the same files.
+    Times and facts about the machine do not belong here, because the same seed must give the same files.
     """
     write_whole(out / "data.csv", to_csv(rows))
     write_json(out / "data.json", {**facts, "rows": list(rows)})
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write JSON whose infinite numbers and NaN are text."""
+    """Write data as JSON, with infinite numbers and NaN as text."""
     write_whole(path, json.dumps(to_json(data), indent=1, allow_nan=False) + "\n")
 
 
 def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:
-    """Read the rows that a study wrote to data.json in a folder of results; raises `AuditError` if there are none."""
+    """Return the rows that a study wrote to data.json in a folder of results; raises `AuditError` if there are none."""
     try:
         rows: list[dict[str, Any]] = json.loads((folder / "data.json").read_text(encoding="utf-8"))[name]
     except (FileNotFoundError, KeyError):
@@ -168,7 +175,7 @@ def stored_rows(folder: Path, name: str = "rows") -> list[dict[str, Any]]:
 
 
 def write_figure(path: Path, figure: Figure) -> None:
-    """Write ``path`` with the endings .png and .pdf."""
+    """Write a figure as PNG and as PDF; ``path`` has no ending."""
     from epsaudit.tools.reporting.figures import render  # matplotlib takes a second to import
 
     for kind in ("png", "pdf"):
@@ -176,5 +183,5 @@ def write_figure(path: Path, figure: Figure) -> None:
 
 
 def write_table(out: Path, rows: Sequence[Row], columns: Sequence[Column], caption: str, name: str = "table") -> None:
-    """Write a table as ``name``.tex; the caption is plain text and says confidence and runs."""
+    """Write a table as ``name``.tex. The caption is plain text and should state confidence and number of runs."""
     write_whole(out / f"{name}.tex", to_latex(rows, columns, caption, label=f"tab:{out.name}-{name}"))

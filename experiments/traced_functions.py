@@ -1,10 +1,11 @@
-# ruff: noqa: D103, NPY002  # names say what functions do, and old generators are traced, too
-"""Functions that leak on a line that is marked, each with a sound twin: what a trace is to name, and to leave alone.
+# ruff: noqa: D103, NPY002  # names say what functions do, and traces must support old generators
+"""Functions that leak on a marked line, each with a sound twin, for traces, which should name the marked line only.
 
-The classes are those of dp-recorder's appendix (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
-arXiv:2602.17454), the functions our own. `CASES` lists them with a pair and a claim; the line at fault ends in
-``# leaks``. What draws a noisy number on one run alone is the line of that draw. A line that ends in
-``# leaks, listed`` is a selection, which a trace lists and does not judge.
+The classes of leaks are those in the appendix on dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
+arXiv:2602.17454); the functions are written for this study. `CASES` lists each function with a pair and a claim. The
+line at fault ends in ``# leaks``. If a noisy number is drawn on one dataset only, the line at fault is that of the
+draw. A line that ends in ``# leaks, listed`` is a selection, which a trace lists without a judgement. The functions
+stand in a file of their own, because a trace names lines of this file.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from epsaudit.tools.tracing import mechanism
 
 @mechanism(input="value", sensitivity="sensitivity", epsilon="epsilon")
 def laplace_of(value: Any, sensitivity: float, epsilon: float, rng: Any) -> Any:
-    """A mechanism of one's own, as a library has it."""
+    """Return a value with Laplace noise: a user-defined mechanism, as a library may contain it."""
     return value + rng.laplace(scale=sensitivity / epsilon, size=np.shape(value) or None)
 
 
-# control flow
+# control flow that depends on the data
 
 
 def extra_noise_if_large(data, rng):
@@ -73,7 +74,7 @@ def repeats_until_positive(data):
     return answer
 
 
-# len(data) in place of a noisy count
+# len(data) used instead of a noisy count
 
 
 def mean_of_scale_one_over_n(data, rng):
@@ -101,7 +102,7 @@ def rounded_sum_over_public_n(data, rng):
     return round(float(sum(data) + rng.laplace()), 3) / 10
 
 
-# domain from data
+# a domain taken from the data
 
 
 def histogram_of_seen(data, rng):
@@ -134,7 +135,7 @@ def exponential_among_known(data, rng):
     return int(rng.choice(4, p=weights / weights.sum()))
 
 
-# clipping
+# wrong clipping
 
 
 def clipped_in_the_wrong_norm(data, rng):
@@ -166,7 +167,7 @@ def clipped_to_what_is_public(data, rng):
     return sum(min(value, 1.0) for value in data) + rng.laplace(scale=1.0)
 
 
-# sensitivity
+# wrong sensitivity
 
 
 def sensitivity_of_zero(data, rng):
@@ -185,7 +186,7 @@ def sensitivity_of_the_bound(data, rng):
     return laplace_of(float(sum(min(max(value, 10.0), 11.0) for value in data)), 11.0, 1.0, rng)
 
 
-# double spending
+# a budget that is spent twice
 
 
 def one_budget_for_each(data, rng):
@@ -232,7 +233,7 @@ def nan_left_out(data, rng):
     return float(np.clip(values[~np.isnan(values)], 0.0, 1.0).sum() + rng.laplace())
 
 
-# noise
+# noise of a wrong kind
 
 
 def noise_of_one_draw(data, rng):
@@ -290,7 +291,7 @@ def noisy_count_beside_a_noisy_sum(data, rng):
     return len(data) + rng.laplace(scale=2.0), sum(min(value, 1.0) for value in data) + rng.laplace(scale=2.0)
 
 
-# what needs no equality
+# selections, sampling and other functions whose outputs a trace cannot compare by equality
 
 
 def noisy_max(data, rng):
@@ -344,7 +345,7 @@ ONE = PureDP(1.0)
 
 @dataclass(frozen=True)
 class Case:
-    """A function, a pair and a claim."""
+    """A function with its pair and claim."""
 
     kind: str
     function: Callable[..., Any]
@@ -357,13 +358,13 @@ class Case:
 
     @property
     def line(self) -> int | None:
-        """The line at fault that a trace is to name; None of a sound function and of a selection."""
+        """Number of the line at fault, which a trace should name; None for a sound function and for a selection."""
         lines, first = inspect.getsourcelines(self.function)
         return next((first + place for place, line in enumerate(lines) if line.rstrip().endswith("# leaks")), None)
 
     @property
     def leaks(self) -> bool:
-        """Whether it leaks, on a line that a trace is to name or in a selection that a trace lists."""
+        """Whether the function leaks, on a line that a trace should name or in a selection that a trace lists."""
         return "# leaks" in inspect.getsource(self.function)
 
 
@@ -425,4 +426,4 @@ TABLE: tuple[tuple[Any, ...], ...] = (
     ("sampling", ADDED, ONE, laplace_by_inversion),
 )
 CASES = tuple(Case(kind, one, pair, claim) for kind, pair, claim, *functions in TABLE for one in functions)
-"""All functions; those with a marked line leak."""
+"""All functions. Those with a marked line leak."""

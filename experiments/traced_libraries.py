@@ -1,8 +1,9 @@
-"""Rows of released libraries traced on their pairs: file and line where a bug is known, and nothing where none is.
+"""Traces of rows of released libraries on their pairs: the line of a known bug is named, and no line of a sound row.
 
-Functions, pairs and claims are those of ``libraries/bugs.toml``, each traced in an environment of its own, without a
-certificate. Seconds are processor time of the traced process, importing the library included. With ``quick`` nothing is
-installed or run: the table is made anew from the stored data. Expected: no row is suspected but affected ones.
+Functions, pairs and claims are those of ``libraries/bugs.toml``. Each is traced in an environment of its own, without a
+certificate. Seconds are processor time of the traced process, including the import of the library. With ``quick``
+nothing is installed or run, and the table is made again from the stored data. The study expects that only affected rows
+are suspected.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     rows = stored_rows(STORED) if quick else traced(seed)
     write_data(out, rows, seed=seed)
     write_table(out, rows, COLUMNS, "Released libraries traced: affected versions, fixed ones, controls, sound ones.")
-    if amiss := [one["name"] for one in rows if one["role"] != "affected" and one["at"]]:
-        raise AuditError(f"The table in {out} is not as expected: suspected are {', '.join(amiss)}.")
+    if suspected := [one["name"] for one in rows if one["role"] != "affected" and one["at"]]:
+        raise AuditError(f"The table in {out} has unexpected verdicts: sound but suspected are {', '.join(suspected)}.")
     return answer(rows)
 
 
 def traced(seed: int) -> list[dict[str, Any]]:
-    """Trace all rows; what cannot be installed or run says why."""
+    """Trace all rows. A row that cannot be installed or run states the reason."""
     rows = []
     for case in [*(case for bug in findings() for case in bug.cases), *sound()]:
         if case.pairs:
@@ -51,7 +52,7 @@ def traced(seed: int) -> list[dict[str, Any]]:
 
 
 def row(case: Row, seed: int) -> dict[str, Any]:
-    """Trace one row."""
+    """Trace one row, and return the row of the table."""
     how: Any = {"claim": case.stated_claim, "bits": case.witnesses == "all", "seed": seed, "timeout": 600.0}
     found, before = None, resource.getrusage(resource.RUSAGE_CHILDREN)
     try:
@@ -71,7 +72,7 @@ def row(case: Row, seed: int) -> dict[str, Any]:
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Count rows that are named, and others that are suspected."""
+    """Return a text that counts affected rows in which a line is named, and other rows that are suspected."""
     rows = [one for one in rows if not one["verdict"].startswith("not traced")]
     affected, others = ([one for one in rows if (one["role"] == "affected") is known] for known in (True, False))
     named, suspected = (sum(one["at"] is not None for one in side) for side in (affected, others))

@@ -1,9 +1,10 @@
 """Small functions that leak on one line, and sound twins: what a trace names, beside what an audit of the pair refutes.
 
-The functions are those of ``traced_functions.py``. A black box is a sequential audit of the pair, 20,000 runs at most;
-all of them hold together at 99.9 %. A grey box is a trace, without a certificate. Seconds are processor time of this
-process and its children, the least of three for traces. Expected: every marked line is the first that is named but for
-selections, which are listed, no sound function is suspected, and a trace takes tens of milliseconds.
+The functions are those of ``traced_functions.py``. The black box is a sequential audit of the pair with at most 20,000
+runs; all audits hold together at 99.9 % confidence. The grey box is a trace without a certificate. Seconds are
+processor time of this process and its children; for traces the smallest of three measurements is used. Expected: the
+first line that a trace names is the marked one, except for selections, which are only listed; no sound function is
+suspected; and a trace takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from epsaudit.experiments.studies import write_data, write_table
 from epsaudit.experiments.traced_functions import CASES, Case
 from epsaudit.tools.reporting.tables import Column
 
-TOGETHER = 0.999
-"""Confidence of all audits together."""
+JOINT_CONFIDENCE = 0.999
+"""Joint confidence of all audits."""
 RUNS, QUICK = 20_000, 2_000
 REPEATS = 3
 COLUMNS = (
@@ -37,21 +38,22 @@ COLUMNS = (
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Trace and audit every function, and write data and a table to ``out``."""
-    rows = [row(case, seed, QUICK if quick else RUNS) for case in CASES]  # beside others a trace takes twice as long
-    write_data(out, rows, seed=seed, confidence=TOGETHER)
+    # one after another, since traces take twice as long if other processes run
+    rows = [row(case, seed, QUICK if quick else RUNS) for case in CASES]
+    write_data(out, rows, seed=seed, confidence=JOINT_CONFIDENCE)
     caption = "Functions that leak on one line, and sound ones: a sequential audit of the pair, and a trace of it."
     write_table(out, rows, COLUMNS, caption)
-    if amiss := [one["name"] for one in rows if one["line"] not in ("yes", "-")]:
-        raise AuditError(f"The table in {out} is not as expected: {', '.join(amiss)}.")
+    if unexpected := [one["name"] for one in rows if one["line"] not in ("yes", "-")]:
+        raise AuditError(f"The table in {out} has unexpected lines for {', '.join(unexpected)}.")
     return answer(rows)
 
 
 def row(case: Case, seed: int, runs: int) -> dict[str, Any]:
-    """Trace and audit one function."""
-    each = 1.0 - (1.0 - TOGETHER) / len(CASES)
+    """Trace and audit one function, and return the row of the table."""
+    each = 1.0 - (1.0 - JOINT_CONFIDENCE) / len(CASES)
     how: Any = {"claim": case.claim, "trials": runs, "confidence": each, "seed": seed, "n_jobs": 1}
-    traced = [timed(lambda: trace(case.function, case.pair, claim=case.claim, seed=seed)) for _ in range(REPEATS)]
-    result, seconds = timed(lambda: audit_sequentially(case.function, [case.pair], **how))
+    traced = [time_action(lambda: trace(case.function, case.pair, claim=case.claim, seed=seed)) for _ in range(REPEATS)]
+    result, seconds = time_action(lambda: audit_sequentially(case.function, [case.pair], **how))
     found: Trace = traced[0][0]
     named = found.suspicions[0].line if found.suspicious else None
     return {
@@ -68,21 +70,21 @@ def row(case: Case, seed: int, runs: int) -> dict[str, Any]:
     }
 
 
-def timed(action: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what an action returns, and the processor time that it takes here and in children."""
-    before = used()
+def time_action(action: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result of an action, and the processor time that it takes in this process and its children."""
+    before = processor_seconds()
     found = action()
-    return found, used() - before
+    return found, processor_seconds() - before
 
 
-def used() -> float:
-    """Processor time of this process and of its children that have ended."""
+def processor_seconds() -> float:
+    """Return the processor time of this process and of its child processes that have ended."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in both)
 
 
 def answer(rows: Sequence[dict[str, Any]]) -> str:
-    """Count lines that are named, functions that are suspected or refuted, and seconds."""
+    """Return a text that counts named lines and suspected or refuted functions, and states the seconds."""
     leaky, sound = ([one for one in rows if one["leaks"] is leaks] for leaks in (True, False))
     named = sum(one["line"] == "yes" for one in leaky)
     refuted = [sum(one["black box"] == "refuted" for one in side) for side in (leaky, sound)]

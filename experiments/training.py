@@ -1,11 +1,12 @@
 """Certified beside accounted epsilon of private training, over noise, canaries, threat models and models.
 
-Small models learn digits by DP-SGD with full batches, whose accounting is exact. What share of the accounted epsilon
-is certified depends on what is seen (every step, or the model), on the canary, and on how it is asked: many trainings
-with one canary, or one with many. Numbers of others that can be computed without their data stand in a table of their
-own, and so does how often a mechanism that satisfies its claim is refuted where independence is declared of it.
-Expected: one gradient in 10^4 trainings shows half of the accounted epsilon, and of the curve nine tenths, one training
-with many a third or less, a mislabelled digit a fifth.
+Small models are trained on digits by DP-SGD with full batches, for which the accounting is exact. The certified share
+of the accounted epsilon depends on what the auditor sees (every step, or only the model), on the canary, and on the
+kind of audit: many trainings with one canary, or one training with many canaries. A second table compares with numbers
+of others that can be computed without their data. A third part measures how often a mechanism that satisfies its claim
+is refuted if its canaries are wrongly declared independent. Expected: one gradient in 10^4 trainings certifies half of
+the accounted epsilon, and nine tenths on the curve; one training with many canaries certifies a third or less; a
+mislabelled digit certifies a fifth.
 """
 
 from __future__ import annotations
@@ -76,13 +77,15 @@ OTHERS = (
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Train and audit, compute what others print, and write data, two tables and a figure to ``out``."""
+    """Train and audit, compute the numbers that others print, and write data, two tables and a figure to ``out``."""
     runs, seeds = (200, 1) if quick else (1_000, 3)
     cases = [(case, seed, 1 if case[-1] > runs else seeds) for case in grid(runs)]
-    trained = on_all_cores(lambda case: audited(*case), cases, cost=lambda case: case[0][-1] * case[2])
-    theirs = list(others(seed, quick))
+    trained = on_all_cores(lambda case: audit_case(*case), cases, cost=lambda case: case[0][-1] * case[2])
+    theirs = list(compare_with_others(seed, quick))
     sizes = [(mu, number) for mu in (1.0, 2.0) for number in (50, 100, 200)]
-    refuted = on_all_cores(lambda size: declared(*size, seed, 40 if quick else 400), sizes, cost=lambda size: size[1])
+    refuted = on_all_cores(
+        lambda size: count_refutations(*size, seed, 40 if quick else 400), sizes, cost=lambda size: size[1]
+    )
     rows = [{"part": "training", **row} for row in trained] + [{"part": "others", **row} for row in theirs]
     rows += [{"part": "independence", **row} for row in refuted]
     write_data(out, rows, seed=seed, seeds=seeds, confidence=CONFIDENCE, delta=DELTA)
@@ -103,7 +106,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 @cache
 def digits() -> tuple[Floats, NDArray[np.int64]]:
-    """Load scikit-learn's digits, 8 by 8, from 0 to 1."""
+    """Load scikit-learn's digits: images of 8 by 8 pixels with values from 0 to 1, and their labels."""
     from sklearn.datasets import load_digits
 
     images, targets = load_digits(return_X_y=True)
@@ -111,20 +114,23 @@ def digits() -> tuple[Floats, NDArray[np.int64]]:
 
 
 def data() -> tuple[Floats, NDArray[np.int64]]:
-    """The digits that are learnt from."""
+    """Return the digits of the training set."""
     images, targets = digits()
     return images[:RECORDS], targets[:RECORDS]
 
 
 def trainer(epsilon: float, model: str = "logistic") -> SmallModel:
-    """DP-SGD that is accounted as so private."""
+    """Return a DP-SGD trainer whose accounted epsilon is the given one."""
     noise = math.sqrt(STEPS) / float(GaussianDP(1.0).least_at(epsilon, DELTA))
     settings: dict[str, Any] = {"steps": STEPS, "rate": 1.0, "noise": noise, "examples": RECORDS, "delta": DELTA}
     return SmallModel(inputs=64, classes=10, kind=model, hidden=4, learning_rate=2.0, at_once=100, **settings)
 
 
 def canaries(kind: str, number: int, model: SmallModel, seed: int) -> Canaries:
-    """Make the canaries of a row; those that are learnt are chosen in trainings of their own."""
+    """Return the canaries of a row.
+
+    Canaries of the kind 'learnt' are chosen in separate trainings.
+    """
     rng = np.random.default_rng([seed, 7])
     match kind:
         case "Dirac gradient":
@@ -140,7 +146,7 @@ def canaries(kind: str, number: int, model: SmallModel, seed: int) -> Canaries:
 
 
 def others_digits() -> tuple[Floats, NDArray[np.int64]]:
-    """Digits that are not learnt from."""
+    """Return the digits that are not in the training set."""
     images, targets = digits()
     return images[RECORDS:], targets[RECORDS:]
 
@@ -149,7 +155,11 @@ Case = tuple[str, float, str, str, tuple[str, str], int, int]
 
 
 def grid(runs: int) -> Iterator[Case]:
-    """Yield what is asked, accounted epsilon, model, canary, what is seen, how many canaries, how many trainings."""
+    """Yield the cases of the study.
+
+    A case is the kind of audit, the accounted epsilon, the model, the canary, what the auditor sees, the number of
+    canaries, and the number of trainings.
+    """
     for case in kinds():
         yield *case, runs if case[0] == MANY else 1
     for sees in (WHITE, BLACK):
@@ -158,7 +168,7 @@ def grid(runs: int) -> Iterator[Case]:
 
 
 def kinds() -> Iterator[tuple[str, float, str, str, tuple[str, str], int]]:
-    """Yield the cases without how many trainings they take."""
+    """Yield the cases without the number of trainings."""
     for epsilon in EPSILONS:
         for kind, sees in (("Dirac gradient", WHITE), ("blank", WHITE), ("blank", BLACK), ("mislabelled", BLACK)):
             yield MANY, epsilon, "logistic", kind, sees, 1
@@ -176,8 +186,8 @@ def kinds() -> Iterator[tuple[str, float, str, str, tuple[str, str], int]]:
         yield ONE, 4.0, "logistic", kind, sees, 650
 
 
-def audited(case: Case, seed: int, seeds: int) -> dict[str, Any]:
-    """Audit a row by several seeds: the claim at one delta, and the whole curve."""
+def audit_case(case: Case, seed: int, seeds: int) -> dict[str, Any]:
+    """Audit one case with several seeds, for the claim at one delta and for the whole curve, and return its row."""
     asked, epsilon, kind, canary, (score, iterates), number, times = case
     model, found, curve = trainer(epsilon, kind), [], []
     for one in range(seed, seed + seeds):
@@ -185,7 +195,7 @@ def audited(case: Case, seed: int, seeds: int) -> dict[str, Any]:
         terms: dict[str, Any] = {"canaries": made, "score": score, "iterates": iterates, "runs": times, "seed": one}
         whole = audit_training(model, data(), claim=GaussianDP(model.mu), **terms)
         claim = ApproxDP(epsilon, DELTA)
-        # counts of many trainings do not depend on what is claimed of them; one training is guessed anew
+        # counts of many trainings do not depend on the claim, but the guesses in one training do
         point = replace(whole, claim=claim) if asked == MANY else audit_training(model, data(), claim=claim, **terms)
         found.append(point.lower_bound)
         curve.append(GaussianDP(whole.lower_bound).approximate(DELTA).epsilon if whole.lower_bound > 0.0 else 0.0)
@@ -196,8 +206,11 @@ def audited(case: Case, seed: int, seeds: int) -> dict[str, Any]:
     return {**facts, "accounted": epsilon, **shown}
 
 
-def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
-    """Yield what others print, what is certified here in the same setting, and why it differs."""
+def compare_with_others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+    """Yield the numbers that others print, and the numbers certified here in the same setting.
+
+    Each row also says why the two differ.
+    """
     seeds = range(seed, seed + (1 if quick else 5))
     fewer = slice(0, 1 if quick else None)
     for shift, theirs in ((1.0, 1.133), (2.0, 2.312), (4.0, 4.396))[fewer]:
@@ -214,7 +227,7 @@ def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         mechanism = NoisyVectorSum(1.0 / sigma, number)
         bounds = on_all_cores(lambda one, summed=mechanism: audit_one_run(summed, seed=one).lower_bound, seeds)
         here = GaussianDP(statistics.median(bounds)).approximate(DELTA).epsilon
-        best = GaussianDP(most_of_all(sigma, number)).approximate(DELTA).epsilon
+        best = GaussianDP(best_expected_mu(sigma, number)).approximate(DELTA).epsilon
         why = f"the number of guesses is planned; the best of all numbers, expected and unpaid, gives {best:.2f}"
         yield row("Mahloujifar et al. 2025", f"sigma {sigma:g}, {number:,} canaries", theirs, here, why)
     for a_coordinate, theirs in ((1, 0.49), (8, 0.62)):
@@ -233,17 +246,20 @@ def others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
 
 def row(source: str, setting: str, theirs: float, here: float, why: str) -> dict[str, Any]:
-    """One number of others."""
+    """Return the row of one number of others."""
     return {"source": source, "setting": setting, "theirs": theirs, "here": here, "why": why}
 
 
 def quantiles(shift: float, curve: bool, number: int = 10_000, delta: float = 1e-6) -> tuple[float, float]:
-    """Return what is certified of scores at exact normal quantiles, and the best of all thresholds: no bound."""
+    """Return the bound certified from scores at exact normal quantiles, and the best value over all thresholds.
+
+    The second value is not a bound, because it is the best of many without a correction.
+    """
     base = ndtri((np.arange(number) + 0.5) / number)
     members, values = np.repeat([True, False], number), np.concatenate([base + shift, base])
     claimed = GaussianDP(shift)
     if curve:
-        # exactly half are members, so that coins are said to have come so by chance
+        # exactly half of the canaries are members, which the audit notes; here it counts as a split by fair coins
         found = audit_scores(members, values, claim=GaussianDP(shift / 4.0), seed=0).lower_bound
         here = GaussianDP(found).approximate(delta).epsilon
     else:
@@ -259,8 +275,8 @@ def quantiles(shift: float, curve: bool, number: int = 10_000, delta: float = 1e
     return here, best
 
 
-def most_of_all(sigma: float, number: int) -> float:
-    """The greatest mu that expected counts of right guesses show, over numbers of guesses."""
+def best_expected_mu(sigma: float, number: int) -> float:
+    """Return the largest mu that the expected counts of correct guesses give, over all numbers of guesses."""
     best, mu = 0.0, 1.0 / sigma
     for share in np.geomspace(1e-4, 0.5, 40):
         guesses = 2 * max(4, round(number * share / 2.0))
@@ -271,7 +287,7 @@ def most_of_all(sigma: float, number: int) -> float:
 
 @cache
 def noise_for(epsilon: float, rate: float, steps: int) -> float:
-    """Noise that dp-accounting accounts as so private."""
+    """Return the noise multiplier for which dp-accounting computes the given epsilon."""
 
     def excess(log_noise: float) -> float:
         return poisson_claim(rate, math.exp(log_noise), steps, DELTA).epsilon - epsilon
@@ -280,7 +296,10 @@ def noise_for(epsilon: float, rate: float, steps: int) -> float:
 
 
 def keinan(a_coordinate: int, seed: int, dimensions: int = 1000, steps: int = 100, rate: float = 0.1) -> float:
-    """One run of DP-SGD on unit canaries, so many a coordinate, by 100 guesses, as in their figure 2."""
+    """Return the bound from one run of DP-SGD on unit canaries, by 100 guesses, as in figure 2 of Keinan et al.
+
+    Each coordinate has ``a_coordinate`` canaries.
+    """
     rng = np.random.default_rng([seed, a_coordinate])
     canary = np.arange(dimensions * a_coordinate)
     included = rng.random(len(canary)) < 0.5
@@ -291,8 +310,11 @@ def keinan(a_coordinate: int, seed: int, dimensions: int = 1000, steps: int = 10
 
 
 @cache
-def mixed(mu: float) -> tuple[float, float]:
-    """Epsilon and probability of the best answer by randomised response to all at once that mu-GDP allows."""
+def joint_response(mu: float) -> tuple[float, float]:
+    """Return epsilon and probability of the worst joint answer that mu-GDP allows.
+
+    With this probability, a mechanism may answer all canaries at once by randomised response with this epsilon.
+    """
     best = (0.0, 0.0, 0.0)
     for epsilon in np.linspace(0.5, 3.5, 31):
         at = np.linspace(0.0, epsilon, 200)[:-1]
@@ -302,9 +324,9 @@ def mixed(mu: float) -> tuple[float, float]:
     return best[1:]
 
 
-def declared(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
-    """How often a mechanism of so many canaries that is mu-GDP is refuted, with independence declared and without."""
-    epsilon, chance = mixed(mu)
+def count_refutations(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
+    """Return how often a mu-GDP mechanism is refuted, with its canaries declared independent and without."""
+    epsilon, chance = joint_response(mu)
     rule = ours = bound = 0
     for one in range(seed, seed + audits):
         rng = np.random.default_rng([one, number, round(10 * mu)])
@@ -312,14 +334,14 @@ def declared(mu: float, number: int, seed: int, audits: int) -> dict[str, Any]:
         true = rng.random(number) < (expit(epsilon) if rng.random() < chance else 0.5)
         scores = np.where(included == true, 1.0, -1.0)
         rule += int(true.sum()) > binom.isf(0.05, number, ndtr(mu / 2.0))
-        ours += wrong(included, scores, mu, one, assume="independent")
-        bound += wrong(included, scores, mu, one)
+        ours += is_refuted(included, scores, mu, one, assume="independent")
+        bound += is_refuted(included, scores, mu, one)
     facts = {"mu": mu, "canaries": number, "epsilon of all": epsilon, "chance": chance, "audits": audits}
     return {**facts, "rule": rule, "declared": ours, "one run": bound}
 
 
-def wrong(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int, **assumed: Any) -> bool:
-    """Whether a true claim is refuted; a refusal, as of coins that look halved, refutes nothing."""
+def is_refuted(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int, **assumed: Any) -> bool:
+    """Return whether a true claim is refuted. A refusal, for example because coins look halved, does not count."""
     try:
         return audit_scores(included, scores, claim=GaussianDP(mu), seed=seed, **assumed).violates_claim
     except AuditError:
@@ -329,7 +351,7 @@ def wrong(included: NDArray[np.bool_], scores: Floats, mu: float, seed: int, **a
 @figures.styled()
 def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
     """Draw certified against accounted epsilon by canary and threat model, and by the number of canaries."""
-    figure = figures.blank(figures.TWO_COLUMNS, 3.4)
+    figure = figures.new_figure(figures.TWO_COLUMNS, 3.4)
     left, right = figure.subplots(1, 2)
     lines = (
         (MANY, "Dirac gradient", "all iterates"),
@@ -339,7 +361,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
         (ONE, "Dirac gradient", "all iterates"),
     )
     for wanted, marker in zip(lines, figures.MARKERS, strict=False):
-        seen = [r for r in of(rows, *wanted) if r["canaries"] in (1, 650)]  # rows of more trainings come last
+        seen = [r for r in select_rows(rows, *wanted) if r["canaries"] in (1, 650)]  # rows of longer audits come last
         line = sorted({r["accounted"]: r["certified"] for r in reversed(seen)}.items())
         left.plot(*zip(*line, strict=True), marker=marker, markersize=3, linewidth=0.9, label=", ".join(wanted))
     left.plot(EPSILONS, EPSILONS, **figures.CLAIMED, label="accounted")
@@ -350,7 +372,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
         xlabel="accounted ε at δ = 1e-5",
         ylabel="certified ε",
     )
-    four = [r for r in of(rows, ONE, "Dirac gradient", "all iterates") if r["accounted"] == 4.0]
+    four = [r for r in select_rows(rows, ONE, "Dirac gradient", "all iterates") if r["accounted"] == 4.0]
     by = sorted((r["canaries"], r["certified"], r["curve"]) for r in four)
     for place, name in ((1, "(ε, δ) claimed"), (2, "curve claimed")):
         right.plot([one[0] for one in by], [one[place] for one in by], marker=figures.MARKERS[place], label=name)
@@ -361,8 +383,8 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
     return figure
 
 
-def of(rows: Sequence[dict[str, Any]], asked: str, canary: str, sees: str) -> list[dict[str, Any]]:
-    """Rows of the logistic model that were asked so."""
+def select_rows(rows: Sequence[dict[str, Any]], asked: str, canary: str, sees: str) -> list[dict[str, Any]]:
+    """Return the rows of the logistic model with the given kind of audit, canary and view."""
     wanted = (asked, "logistic", canary, sees)
     return [r for r in rows if (r["asked"], r["model"], r["canary"], r["sees"]) == wanted]
 
@@ -370,10 +392,10 @@ def of(rows: Sequence[dict[str, Any]], asked: str, canary: str, sees: str) -> li
 def answer(
     trained: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]], refuted: Sequence[dict[str, Any]]
 ) -> str:
-    """Say what share of the accounted epsilon is certified, what others' numbers become, what independence costs."""
+    """Return a text on the certified shares, the numbers of others, and the cost of declared independence."""
 
     def shares(asked: str, canary: str, sees: str) -> str:
-        found = [r["share"] for r in of(trained, asked, canary, sees)]
+        found = [r["share"] for r in select_rows(trained, asked, canary, sees)]
         return f"{min(found):.2f} to {max(found):.2f}"
 
     def often(rule: str) -> list[float]:

@@ -1,8 +1,9 @@
 """How often bounds exceed the truth: audits of fixed size, sequential and one-run, for every kind of claim.
 
-At most 1 in 20 bounds at 95 % may: over so many audits no more than the stated tolerance, and nearly as many where a
-mechanism attains its claim by just what the certificate allows for. By Ville's inequality (1939) at most 1 in 20
-sequential audits ever crosses a claim that is true, although it looks after every run and relearns what to look for.
+At most 1 in 20 bounds at 95 % confidence may exceed the truth. Over the audits of a row, the number of such bounds must
+not exceed the stated tolerance, and it comes close to 1 in 20 if a mechanism attains its claim in just the way that the
+certificate allows for. By Ville's inequality (1939), at most 1 in 20 sequential audits ever crosses a true claim,
+although these audits look after every run and train their events again.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ from epsaudit.mechanisms.response import RandomisedResponse
 from epsaudit.tools.reporting.tables import Column
 
 CONFIDENCE = 0.95
-NEWS = 1e-6
-"""How rarely a right kind of audit is above the tolerance."""
+EXCESS_PROBABILITY = 1e-6
+"""Probability that a correct kind of audit exceeds the tolerance."""
 COLUMNS = (
     Column("kind", "audits"),
     Column("case", "of what"),
@@ -56,19 +57,20 @@ COLUMNS = (
     Column("tolerance", "tolerance", "count"),
 )
 IsAbove = Callable[[int], bool]
-"""Whether the bound of the audit of a seed is above the truth."""
+"""A function that returns whether the bound of the audit with a given seed is above the truth."""
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
-    """Count, and write data and a table; seeds are consecutive from ``seed`` on."""
+    """Count the bounds above the truth, and write data and a table. The seeds are consecutive from ``seed`` on."""
     rows: list[dict[str, Any]] = []
     for kind, case, claim, audits, is_above in cases():
         number = 8 if quick else audits
         found = on_all_cores(is_above, range(seed, seed + number))
-        tolerance = int(binom.isf(NEWS, number, 1.0 - CONFIDENCE))
+        tolerance = int(binom.isf(EXCESS_PROBABILITY, number, 1.0 - CONFIDENCE))
         counted = {"audits": number, "above": sum(found), "tolerance": tolerance}
         rows.append({"kind": kind, "case": case, "claim": str(claim), **counted})
-        write_data(out, rows, seed=seed, confidence=CONFIDENCE)  # minutes of work: keep what is done
+        # the counts take minutes, so store finished rows at once
+        write_data(out, rows, seed=seed, confidence=CONFIDENCE)
     write_table(out, rows, COLUMNS, f"Audits at {CONFIDENCE:.0%} confidence whose bound is above the truth.")
     worst = max(rows, key=lambda row: row["above"] / row["audits"])
     kept = sum(row["above"] <= row["tolerance"] for row in rows)
@@ -79,7 +81,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
 
 
 def cases() -> Iterator[tuple[str, str, Claim, int, IsAbove]]:
-    """Yield the kind of audit, what is audited, the claim, how many audits there are, and whether one is wrong."""
+    """Yield the kind of audit, the audited case, the claim, the number of audits, and a function that audits once.
+
+    The function takes a seed and returns whether the bound is above the truth.
+    """
     gaussian, rare = Gaussian(1.0, 1e-3), Gaussian(1.0, 0.05)
     mu = 1.0 / gaussian.sigma
     attained: list[tuple[Reference, Claim]] = [
@@ -107,7 +112,7 @@ def cases() -> Iterator[tuple[str, str, Claim, int, IsAbove]]:
 
 
 class Sampled:
-    """A mechanism that shows its samples alone, so that audits of it compute no exact value each."""
+    """A mechanism that offers only its samples, so that its audits do not compute an exact value each time."""
 
     def __init__(self, mechanism: Reference) -> None:
         self.name, self.claim, self.adjacency = mechanism.name, mechanism.claim, mechanism.adjacency
@@ -118,20 +123,23 @@ class Sampled:
 
 
 def truth_of(mechanism: Reference, claim: Claim) -> float:
-    """The exact value of the claim's parameter on the worst pair."""
+    """Return the exact value of the claim's parameter on the worst pair."""
     pair = mechanism.worst_pairs()[0]
     return exact.exact_parameter(claim, mechanism(pair.x), mechanism(pair.x_prime))
 
 
 def fixed(mechanism: Mechanism, claim: Claim, truth: float, seed: int) -> bool:
-    """Audit 10,000 runs."""
+    """Audit a mechanism with 10,000 runs, and return whether the bound exceeds the exact value."""
     pair = mechanism.worst_pairs()[0]
     result = audit(mechanism, pair, claim=claim, trials=10_000, confidence=CONFIDENCE, seed=seed, n_jobs=1)
     return result.lower_bound > truth * (1 + 1e-12)
 
 
 def bets_alone(seed: int) -> bool:
-    """Whether the bets on 5,000 guesses by the best event, with nothing learnt, ever refute what is attained."""
+    """Return whether bets on 5,000 guesses ever refute an attained claim.
+
+    The guesses use the best event, so nothing is learned.
+    """
     right = np.cumsum(np.random.default_rng(seed).random(5_000) < math.e / (1.0 + math.e))
     correct, wrong, _ = betting.log_factors(1.0, 0.0, 2)
     wealth = betting.average(right[:, None] * correct + (np.arange(1, 5_001) - right)[:, None] * wrong)
@@ -139,13 +147,16 @@ def bets_alone(seed: int) -> bool:
 
 
 def sequential(mechanism: Mechanism, claim: Claim, truth: float, seed: int) -> bool:
-    """Look after every one of 250 runs; wrong is one that ever refutes, or whose bound exceeds the exact value."""
+    """Audit sequentially with up to 250 runs, looking after every run.
+
+    Returns whether the audit ever refutes the claim, or has a bound that exceeds the exact value.
+    """
     result = audit_sequentially(mechanism, claim=claim, trials=250, confidence=CONFIDENCE, seed=seed, n_jobs=1)
     return result.violates_claim or result.lower_bound > truth * (1 + 1e-12)
 
 
 def one_run_mechanisms() -> list[tuple[str, Any, Any, str]]:
-    """List mechanisms by a short name, with rule of guessing and method."""
+    """Return mechanisms by a short name, each with a guessing rule and a method."""
     everybody, rules = Threshold(0.0), ("planned", "half", "bonferroni")
     response, spilling = ResponsePerRecord(1.0, 500), SpillingResponse(1.0, 1e-3, 200, 10)
     conspiring = ConspiringResponse(1.0, 0.999 * bounds.delta_bound(300, 300, 235, 1.0, CONFIDENCE), 300, 235)
@@ -164,7 +175,7 @@ def one_run_mechanisms() -> list[tuple[str, Any, Any, str]]:
 
 
 def one_run(mechanism: Any, guesses: Any, method: str, seed: int) -> bool:
-    """Audit one run; the claim is what the mechanism leaks at most."""
+    """Audit one run, and return whether the bound exceeds the mechanism's claim, which is the largest possible loss."""
     rule = rule_named(guesses)
     result = audit_one_run(mechanism, guesses=rule, method=method, confidence=CONFIDENCE, seed=seed)
     return result.lower_bound > mechanism.claim.parameter + 1e-9
@@ -176,10 +187,14 @@ def rule_named(rule: str | GuessRule) -> str | GuessRule:
 
 
 def tied(claim: Claim, rule: str, seed: int) -> bool:
-    """Audit given scores that are all equal, of rows in the order of their coins, 200 to 1,200 of them."""
+    """Audit scores that are all equal, and return whether the bound is above 0.
+
+    The 200 to 1,200 rows are in the order of their coins.
+    """
     rng = np.random.default_rng(seed)
     coins = np.sort(rng.random(rng.integers(200, 1201)) < 0.5)
     own = int(rng.integers(2**63))
-    guesses = rule_named(rule)
-    result = audit_scores(coins, np.zeros(len(coins)), claim=claim, guesses=guesses, confidence=CONFIDENCE, seed=own)
+    result = audit_scores(
+        coins, np.zeros(len(coins)), claim=claim, guesses=rule_named(rule), confidence=CONFIDENCE, seed=own
+    )
     return result.lower_bound > 1e-9

@@ -21,10 +21,11 @@ INTERVAL = 1e-4
 
 
 def basic(claims: Sequence[Claim]) -> PureDP | ApproxDP:
-    """Basic composition: epsilons and deltas add up (Dwork et al. 2006; 'Composition basics', first theorem).
+    """Return the claim of basic composition: epsilons and deltas add up.
 
-    Holds for adaptive choices, filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, concurrent interactive
-    parts (Vadhan and Wang 2021), too.
+    The theorem is due to Dwork et al. (2006); see 'Composition basics', first theorem. It also holds for adaptive
+    choices, for filters (Rogers, Roth, Ullman and Vadhan 2016) and, for pure DP, for concurrent interactive parts
+    (Vadhan and Wang 2021).
 
     >>> print(basic([PureDP(0.5), PureDP(1.0)]), basic([PureDP(0.5), ApproxDP(1.0, 1e-6)]))
     1.5-DP (1.5, 1e-06)-DP

@@ -131,7 +131,10 @@ class SphericalLaw:
         return np.asarray(-0.5 * np.sum(z * z, axis=1) - len(self.centre) * math.log(self.sigma * math.sqrt(math.tau)))
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss against another of its scale: only the noise along the line between the centres matters."""
+        """Return the privacy loss against a law of the same scale, or None for any other law.
+
+        Only the noise along the line between the two centres matters.
+        """
         if not isinstance(other, SphericalLaw) or other.sigma != self.sigma:
             return None
         distance = float(np.linalg.norm(np.subtract(self.centre, other.centre)))

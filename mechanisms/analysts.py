@@ -27,7 +27,7 @@ HALTED = -1.0
 
 @dataclass(frozen=True)
 class SparseVectorSession(Reference):
-    """Algorithm 1 of Lyu, Su and Li (2017) as a session: is this about a user's bit above a secret threshold?
+    """Algorithm 1 of Lyu, Su and Li (2017) as a session: questions about a user's bit and a secret threshold.
 
     A question is a weight w in [-1, 1] for the query w (bit - 1/2), of sensitivity |w|. Noise of scale 2 / epsilon is
     added to the threshold 0 once, and never seen; noise of scale 4 c / epsilon to every query. Answers are 1 (above) or

@@ -145,7 +145,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    """The main table's mechanisms, in its order."""
+    """Return the mechanisms of the main table, in the order of the table."""
     of_groups = AsinhCounts(0.5, 0.3)
     ten = DatasetPair((9,), (10,), "groups of 9 and 10")  # the main claim is of the smallest group
     hull = MonotoneHull(range(4), function=sum, domain=(-1, 3))
@@ -440,6 +440,9 @@ def rows() -> list[Row]:
 
 
 def _one_more(holders: tuple[int, ...], joining: int) -> DatasetPair:
-    """A dataset with so many holders of 0, 1, 2, ..., and the same with one more holder of ``joining``."""
+    """Return a dataset with the given numbers of holders of 0, 1, 2, ..., and the same with one more record.
+
+    The value of the additional record is ``joining``.
+    """
     x = tuple(value for value, count in enumerate(holders) for _ in range(count))
     return DatasetPair(x, (*x, joining), f"{len(x)} records against one more with {joining}")

@@ -106,8 +106,10 @@ class Sequential(Reference):
         return accounting.advanced(points, delta)
 
     def numeric(self, delta: float) -> ApproxDP:
-        """Claim by numeric composition of the parts' privacy loss distributions; see
-        `epsaudit.mechanisms.accounting.numeric`."""
+        """Return the claim by numeric composition of the parts' privacy loss distributions.
+
+        See `epsaudit.mechanisms.accounting.numeric`.
+        """
         return accounting.numeric(self._distributions, delta)
 
     def trade_off(self, epsilons: Sequence[float]) -> TradeOff:

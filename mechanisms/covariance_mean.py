@@ -391,7 +391,10 @@ def poles(bounds: Stability, dimension: int, outliers: int) -> DatasetPair:
 
 
 def spread(bounds: Stability, dimension: int) -> DatasetPair:
-    """A record moves from the middle to just under lambda_0 along one axis; all others are at 1 or -1 along an axis."""
+    """Return a pair in which a record moves from the middle to just under lambda_0 along one axis.
+
+    All other records are at 1 or -1 along an axis.
+    """
     rng = np.random.default_rng(0)  # fixed data: which signs go with which axes matters little
     data = np.zeros((bounds.records, dimension))
     data[np.arange(len(data)), np.arange(len(data)) % bounds.differences % dimension] = rng.choice(

@@ -53,7 +53,7 @@ class Records:
 
     @classmethod
     def plain(cls, features: Floats, targets: Floats) -> Records:
-        """Records without parameters of their own."""
+        """Return records without parameters of their own."""
         n = len(targets)
         return cls(features, targets, np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
 
@@ -157,7 +157,10 @@ class DPSGD:
         return Weights(shared, own)
 
     def residuals(self, records: Records, weights: Weights) -> Floats:
-        """Derivative of each record's loss in its predictor; 1 for a constant gradient, so that the sum rises by it."""
+        """Return the derivative of each record's loss with respect to its predictor.
+
+        The derivative is 1 for a record with a constant gradient, so that the sum of gradients rises by this gradient.
+        """
         predicted = weights.predictions(records)
         if self.loss == "logistic":
             derivative = -records.targets * expit(-records.targets * predicted)
@@ -183,7 +186,7 @@ class DPSGD:
         return ratio if self.rate == 1.0 else np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + ratio)
 
     def noise_scale(self, step: int, expected: float) -> float:
-        """Standard deviation of the noise on the sum of a batch of ``expected`` records."""
+        """Return the standard deviation of the noise on the sum of a batch of ``expected`` records."""
         return self.noise_multiplier * self.clip
 
 

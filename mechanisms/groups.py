@@ -88,7 +88,10 @@ class NoisyTwiceLaw:
         return result[0], result[1]
 
     def _summed(self, flat: Floats, more: float, rule: Callable[[Floats], tuple[Floats, Floats]]) -> Floats:
-        """The same for outputs of shape (n,) by one rule, in blocks, shape (2, n)."""
+        """Return log-density and loss at outputs of shape (n,) by one integration rule, as an array of shape (2, n).
+
+        The outputs are processed in blocks.
+        """
         results = []
         rows = max(_BLOCK // 8192, 1)
         for start in range(0, flat.size, rows):

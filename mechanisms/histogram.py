@@ -85,8 +85,10 @@ class StableHistogramLaw:
         return ThresholdedLaw(self.noise(float(count), self.scale), self.threshold)
 
     def sample(self, size: int, rng: np.random.Generator) -> NDArray[Any]:
-        """Draw ``size`` mappings from keys to noisy counts, in the normal form of `epsaudit.outputs.normal_form`,
-        shape (size,)."""
+        """Draw ``size`` mappings from keys to noisy counts, shape (size,).
+
+        The mappings are in the normal form of `epsaudit.outputs.normal_form`.
+        """
         noisy = [count + self.noise(0.0, self.scale).sample(size, rng) for _, count in self.counts]
         pattern = np.zeros(size, dtype=np.int64)
         groups = 1
@@ -128,7 +130,7 @@ class StableHistogramLaw:
         return dict(self.counts)
 
     def _mappings(self, noisy: list[Floats], chosen: NDArray[np.intp]) -> NDArray[Any]:
-        """Outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
+        """Return the outputs of runs that all have the same keys; zip makes the tuples without a loop over runs."""
         mappings = np.full(len(chosen), Items(), dtype=object)
         there = [one for one in self._ordered if len(chosen) and noisy[one[1]][chosen[0]] >= self.threshold]
         if there:
@@ -166,7 +168,10 @@ class StableHistogram(Reference):
         return StableHistogramLaw(tuple(counts), 1.0 / self.epsilon, self.threshold)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A count just below the threshold, which one record fewer makes rarer by e^epsilon; and a key that appears."""
+        """Return a pair for a count just below the threshold, and a pair for a key that appears.
+
+        One record fewer makes a release of the count less likely by a factor of e^epsilon.
+        """
         crowd = ("a",) * max(2, math.floor(self.threshold))
         return (
             DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),
@@ -211,7 +216,10 @@ class GaussianHistogram(Reference):
         return StableHistogramLaw(tuple(counts), self.sigma, self.threshold, NormalLaw)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A count so far above the threshold that it is always released; and a key that one record has."""
+        """Return a pair for a count far above the threshold, and a pair for a key that a single record has.
+
+        The count is so far above the threshold that it is always released.
+        """
         crowd = ("a",) * math.ceil(self.threshold + 5.0 * self.sigma)
         return (
             DatasetPair((*crowd, "b"), (*crowd[1:], "b"), f"counts {len(crowd)} and {len(crowd) - 1} of one key"),

@@ -87,7 +87,10 @@ class InteriorPoint(LevelSearch):
         return law(self.query, self.stage, self.levels(dataset))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A crowd of about tau, which moves the best output across Y; hill climbing finds pairs further apart."""
+        """Return a pair of crowds of about tau records, between which the best output moves across Y.
+
+        Hill climbing finds pairs that are further apart.
+        """
         return (crowds(self.query, self.tau - 1),)
 
 
@@ -168,7 +171,10 @@ class Plan:
         return points
 
     def qualities(self, levels: Levels, lengths: Sequence[int]) -> Floats:
-        """What the exponential mechanism maximises, for all labels of these lengths, shape (3 len(lengths),)."""
+        """Return the quality that the exponential mechanism maximises, for all labels of these lengths.
+
+        The shape is (3 len(lengths),).
+        """
         quality = levels.at(np.array(self.named(levels, lengths), np.uint64)).astype(float)
         if self.below is not None:
             return quality
@@ -259,10 +265,11 @@ class PrefixInteriorPoint(LevelSearch):
             return FiniteLaw(list(outputs), np.log(list(law.values())))
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A pair that nearly attains epsilon and, of order statistics, one on which long prefixes change altogether.
+        """Return a pair that nearly attains epsilon and, for order statistics, a second pair.
 
-        First, all but near / 2 level sets have shrunk to one point; with one record more it gains and all else loses.
-        Second, the best point, and what all longer prefixes name, moves from the third quarter of Y to the last.
+        On the first pair, all but near / 2 level sets have shrunk to one point; with one record more this point gains
+        and all others lose. On the second pair, long prefixes change altogether: the best point, and every point that a
+        longer prefix names, moves from the third quarter of Y to the last.
         """
         loss = 2 * self.tau - (self.plan.near + 1) // 2
         if not isinstance(self.query, KthLargest):

@@ -117,8 +117,10 @@ class MedianLosses(Losses):
         return max(high - self.candidates[int(ranks[middle])], self.candidates[int(ranks[middle])] - low)
 
     def lead(self, gap: int) -> DatasetPair:
-        """See `epsaudit.mechanisms.queries.Utilities.lead`: the second candidate's loss falls from ``gap`` to ``gap -
-        1``."""
+        """Return a pair on which the second candidate's loss falls from ``gap`` to ``gap - 1``.
+
+        See `epsaudit.mechanisms.queries.Utilities.lead`.
+        """
         gap = whole_at_least(gap, 1, "gap between the candidates")
         first, second = self.candidates[:2]
         others = (first,) * (2 * gap - 2)
@@ -171,7 +173,10 @@ class InverseSensitivity(Reference):
         return self.query.adjacency
 
     def reach(self, beta: float) -> int:
-        """k of Theorem 4: how many changes the answer may be off, but for probability beta in (0, 1)."""
+        """Return k of Theorem 4: the number of changes by which the answer may be off.
+
+        The answer is off by more with probability at most beta, which is in (0, 1).
+        """
         size = len(self.query.candidates)
         return math.floor(2.0 / self.epsilon * math.log(size / fraction(beta, "beta", open_below=True)))
 
@@ -179,7 +184,7 @@ class InverseSensitivity(Reference):
         return self.selection(dataset)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The query's own pairs; for a selector that may refuse, a lead near its threshold."""
+        """Return the query's own pairs or, for a selector that may refuse, a pair with a lead near its threshold."""
         refuses = isinstance(self.claim, ApproxDP)
         return tuple(self.selection.worst_pairs() if refuses else self.query.pairs)
 

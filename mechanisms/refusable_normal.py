@@ -103,7 +103,10 @@ class RefusableNormal:
         return np.where(refused, self.log_refuses, self.log_passes + density)
 
     def loss_against(self, other: object) -> LossPair | None:
-        """The privacy loss against another of its kind; None for two coordinates and more, if one is far."""
+        """Return the privacy loss against another law of this kind.
+
+        The result is None for two or more coordinates if the laws are far apart in one of them.
+        """
         if not isinstance(other, RefusableNormal) or other.mean.shape != self.mean.shape:
             return None
         passes, refuses = (self.log_passes, other.log_passes), (self.log_refuses, other.log_refuses)
@@ -155,7 +158,7 @@ def _atoms(log_chances: list[list[float]]) -> LossPair:
 def _with_refusal(
     normal: LossPair, passes: tuple[float, float], refuses: tuple[float, float], lower: LossPair | None
 ) -> LossPair:
-    """The pair of answers made rarer, and beside them the refusals."""
+    """Return the pair of answers, made rarer by the refusals, with the refusals beside them."""
     atoms: NDArray[np.float64] = normal.atoms + np.array(passes)[:, None]
     losses = normal.losses + (passes[0] - passes[1])
     if max(refuses) > -math.inf:

@@ -281,7 +281,10 @@ class GapMax(_Selection):
         return name_or_refusal(self.utilities.candidates[best], self.distance(gap), self.threshold, 1.0 / self.epsilon)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """A distance just below the threshold, where one step changes the chance of an answer by nearly e^epsilon."""
+        """Return a pair with a distance just below the threshold.
+
+        There, one step changes the probability of an answer by nearly e^epsilon.
+        """
         return (self.utilities.lead(max(1, round(self.gap_sensitivity * (self.threshold + 1.0)))),)
 
 

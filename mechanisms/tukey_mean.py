@@ -313,9 +313,10 @@ class TukeyMean(Reference):
         return NestedLaw(answers, self.rate, self.dimension, passes, refuses)
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """Records evenly spread, of which the greatest moves to the other end: all depths change by 1.
+        """Return a pair of evenly spread records, of which the largest moves to the other end.
 
-        As few, in steps of 4, as make the test pass half of the time.
+        All depths change by 1 between the two datasets. The number of records is the smallest, in steps of 4, for which
+        the test passes at least half of the time.
         """
         n = 4 * math.ceil(self.test.reach / self.share / 4.0)
         pair = self._pair(n)

@@ -129,7 +129,7 @@ def test_every_constant_has_a_reason():
 
 
 def test_every_constant_of_the_search_says_of_which_kind_it_is():
-    search = re.compile(r"epsaudit\.(witnesses\.\w+|audits\.fixed)\Z")
+    search = re.compile(r"epsaudit\.((search|witnesses)\.\w+|audits\.fixed)\Z")
     reasons = [one.reason for one in constants.constants() if search.match(one.module)]
     assert len(reasons) > 40
     assert [why for why in reasons if not re.match(r"\[(formula|measured|time|memory|chosen)\] ", why)] == []

@@ -18,17 +18,17 @@ from epsaudit.running.registry import registered
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"audit": "epsaudit", "mechanisms": "epsaudit/mechanisms", "experiments": "epsaudit/experiments"}
-BLOCKER = f"""
+BLOCKER = """
 import os, sys
 from importlib.machinery import PathFinder
 
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] not in {sorted(EXTRAS)!r}:
+        if name.partition(".")[0] not in os.environ["WITHOUT"].split():
             return super().find_spec(name, path, target)
 
-if os.environ.get("WITHOUT_EXTRAS"):
+if os.environ.get("WITHOUT"):
     sys.meta_path[sys.meta_path.index(PathFinder)] = Without
 """
 THEIRS = {
@@ -96,9 +96,10 @@ def user(wheel, tmp_path_factory):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
 
-    def run(*words, extras=False):
+    def run(*words, extras=False, tools=True):
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "COV"))}
-        given = clean if extras else {**clean, "WITHOUT_EXTRAS": "1"}
+        without = [name for name, extra in EXTRAS.items() if not (tools and extra == "tools")]
+        given = clean if extras else {**clean, "WITHOUT": " ".join(without)}
         program = [str(programs / words[0]), *words[1:]]
         return subprocess.run(program, cwd=folder, env=given, capture_output=True, text=True, timeout=300)
 
@@ -136,6 +137,15 @@ def test_pytest_with_the_fixture_works_without_the_extras(user):
 
 def test_the_package_runs_as_a_module_too(user):
     assert user("python", "-m", "epsaudit", "--help").stdout == user("epsaudit", "--help").stdout != ""
+
+
+def test_the_core_audits_without_the_tools_and_the_command_says_what_is_missing(user):
+    audit = "import mechanisms, epsaudit; print(epsaudit.audit(mechanisms.noisy, trials=1000, seed=1).sentence())"
+    done = user("python", "-c", audit, tools=False)
+    assert done.stdout.startswith("noisy: 1-DP claimed; certified lower bound"), done.stderr
+    command = user("epsaudit", "list", tools=False)
+    assert command.returncode == 2
+    assert command.stderr == f"epsaudit: click is not installed; pip install '{user.wheel}[tools]'.\n"
 
 
 def test_an_audit_works_without_the_extras_and_says_what_it_left_out(user):

@@ -113,3 +113,10 @@ def test_every_package_with_code_is_installed():
 def test_the_stack_that_the_project_was_given_stays_in_use():
     given = {"numpy", "scipy", "statsmodels", "joblib", "matplotlib", "pytest"}
     assert given <= used("audit", "mechanisms", "experiments", "tests")
+
+
+def test_editors_find_every_module_by_its_import_name():
+    """`.types/epsaudit` links to each part of the package; mypy and pyright read it, see pyproject.toml."""
+    links = {path.name: path.resolve() for path in (ROOT / ".types/epsaudit").iterdir()}
+    parts = [path for path in (ROOT / "audit").iterdir() if path.name != "__pycache__"]
+    assert links == {path.name: path for path in [*parts, ROOT / "mechanisms", ROOT / "experiments"]}

@@ -50,7 +50,7 @@ SOURCES = (ROOT / "docs/reference/sources.md").read_text(encoding="utf-8")
 
 def test_every_name_of_the_table_of_sources_exists():
     """Names below epsaudit, such as `mechanisms.ratio.BoundedRatio`; a module alone counts, too."""
-    names = set(re.findall(r"`((?:claims|audits|mechanisms|experiments|training)\.[\w.]+)`", SOURCES))
+    names = set(re.findall(r"`((?:claims|audits|mechanisms|experiments|tools)\.[\w.]+)`", SOURCES))
     assert len(names) > 60
     for name in sorted(names):
         parts = f"epsaudit.{name}".split(".")

@@ -18,9 +18,9 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult
+from epsaudit.running.progress import ProgressCallback
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import ProgressCallback
 from epsaudit.search import Family
 from epsaudit.search.search import Search, TrainingResult, first_training_runs, max_further_runs
 
@@ -81,7 +81,7 @@ def audit(
         of; 'all' looks at their last bits too, where almost every sampler in double precision leaks, and at
         what exceptions say.
     progress : callable, optional
-        Called with an `epsaudit.running.sampling.Progress` as runs finish; `epsaudit.tools.reporting.progress` has
+        Called with an `epsaudit.running.progress.Progress` as runs finish; `epsaudit.tools.reporting.progress` has
         some.
     checkpoint : path, optional
         A file in which finished chunks are recorded. If it is there already, the audit goes on from it to the result

@@ -21,7 +21,8 @@ from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.results.result import Result
-from epsaudit.running.provenance import provenance, stream
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import stream
 from epsaudit.text import count, lower
 
 RANK_RATIO = 3

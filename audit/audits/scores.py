@@ -28,7 +28,8 @@ from epsaudit.audits.score_checks import (
 from epsaudit.bounds.one_run import CanaryCounts
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.running.provenance import entropy, provenance
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy
 
 MAX_COUNTED_SCORES = 10**12
 """[measured] Largest total of four counts that is accepted. At this total the Clopper-Pearson limits fail with

@@ -18,9 +18,10 @@ from epsaudit.data.pairs import list_pairs
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.checkpoint import Identity
 from epsaudit.running.functions import mechanism_of
+from epsaudit.running.identity import digest, fingerprint
+from epsaudit.running.pool import Workers
 from epsaudit.running.protocols import Mechanism, is_claim
-from epsaudit.running.provenance import digest, fingerprint, provenance
-from epsaudit.running.sampling import Workers
+from epsaudit.running.provenance import provenance
 from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, Family
 
 MIN_TRIALS = 100

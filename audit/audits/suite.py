@@ -14,10 +14,13 @@ from epsaudit.audits.spec import AuditSpec, check_n_jobs
 from epsaudit.errors import confidence_of
 from epsaudit.results.result import Result
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import command, entropy, provenance
+from epsaudit.running.pool import Workers
+from epsaudit.running.progress import ProgressCallback
+from epsaudit.running.provenance import command, provenance
+from epsaudit.running.record import AuditRecord
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import AuditRecord, ProgressCallback, Workers
+from epsaudit.running.streams import entropy
 
 
 def run_suite(

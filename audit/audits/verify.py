@@ -37,7 +37,8 @@ from epsaudit.running.copies import CopyTest
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import exact_parameter
 from epsaudit.text import lower, percent, visible
-from epsaudit.witnesses.events import VALUE, Region, Witness
+from epsaudit.witnesses.events import Region, Witness
+from epsaudit.witnesses.parts import VALUE
 
 StoredResult = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9

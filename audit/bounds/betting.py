@@ -21,26 +21,36 @@ from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
-"""The sixty bets, as fractions of the largest bet allowed: small ones for claims that are nearly right. With 15 and 240
-median runs to a refutation are within 7 % in six cases of 12 seeds each."""
+"""[measured] The sixty bets, as fractions of the largest bet allowed. The small ones are for claims that are nearly
+right. With 15 and with 240 bets the median runs to a refutation differ by at most 7 % in six cases of 12 seeds each."""
 CORRECT, WRONG, ABSTAINED = range(3)
 LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
-"""What can be bet against; no number of runs refutes more."""
+"""[chosen] The largest epsilon and delta that can be bet against; no number of runs refutes a weaker claim."""
 STAKE = 0.9
-"""The weight w."""
+"""[chosen] The weight w of the bets against the claim in `evidence`."""
 DIVIDED, RECOMMENDED = 0.5, 0.9
-"""[measured] Share of the wealth that is divided anew before each round, and the share of that which goes by the past's
-advice. With 0.9 for the former, refutations of 17 claims at 5 % and 1e-6 take 2 % fewer runs (12 seeds), and what
-checks of three vectors that keep their promise certify is 3 to 13 % less (8 seeds); other checks are the same."""
-LEAST = 0.1
-"""Least share of either strategy in what is divided, where one has a smaller estimated growth than the other."""
+"""[measured] The share of the wealth that is divided anew before each round, and the part of it that is divided as the
+past recommends. With 0.9 for the former, refutations of 17 claims at 5 % and 1e-6 take 2 % fewer runs (12 seeds), and
+the bounds of three vectors that satisfy their claims are 3 to 13 % lower (8 seeds); other bounds are the same."""
+MIN_STRATEGY_SHARE = 0.1
+"""[chosen] The least share of the divided wealth that a strategy gets, however small its estimated growth is."""
 
 
 def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Floats = FRACTIONS) -> Floats:
-    """Logarithms of what wealth is multiplied by after a correct guess, a wrong one, no guess: shape (3, ..., bets).
+    """Return the logarithms of the factors of the wealth after a correct guess, a wrong guess, and no guess.
 
-    ``epsilon`` and ``delta``, of shape (...), are the points under test, ``events`` is 1 or 2; ``fractions``, of shape
-    (bets,), are the shares of the wealth at stake.
+    Parameters
+    ----------
+    epsilon, delta : arrays of shape (...)
+        The points under test.
+    events : int
+        The number of events of the witness, 1 or 2.
+    fractions : array of shape (bets,)
+        The bets, as fractions of the largest bet allowed.
+
+    Returns
+    -------
+    array of shape (3, ..., bets)
     """
     ratio, leak = np.broadcast_arrays(np.exp(np.asarray(epsilon, float)), events * np.asarray(delta, float) / 2.0)
     ratio, leak = ratio[..., None], leak[..., None]
@@ -50,16 +60,17 @@ def log_factors(epsilon: ArrayLike, delta: ArrayLike, events: int, fractions: Fl
 
 
 def average(log_wealth: Floats, axis: int | tuple[int, ...] = -1) -> Floats:
-    """Logarithm of the average wealth over bettors along ``axis``."""
+    """Return the logarithm of the average wealth of the bettors along ``axis``."""
     most = np.max(log_wealth, axis=axis, keepdims=True)
     return np.asarray(np.log(np.mean(np.exp(log_wealth - most), axis=axis)) + np.squeeze(most, axis=axis))
 
 
 def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tuple[Floats, Floats]:
-    """Shares in which a strategy's bets should part wealth, shape (parameters, 60), and the growth of the best of them.
+    """Return the recommended shares of a strategy's bets, shape (parameters, 60), and the growth of the best bet.
 
-    Each bet gets what it would have made in the past ``runs``, with these probabilities of a correct and of a wrong
-    guess; a tenth is divided evenly, and all where ``log_factors`` are 0. Growth is that of log-wealth a run.
+    A bet gets a share in proportion to what it would have won in the past ``runs``, with these probabilities of a
+    correct and of a wrong guess. A tenth is divided evenly, and everything is if all ``log_factors`` are 0. The growth
+    is that of log-wealth in one run.
     """
     grows = np.tensordot([correct, wrong, max(1.0 - correct - wrong, 0.0)], log_factors, 1)
     most = np.max(grows, axis=-1, keepdims=True)
@@ -69,7 +80,10 @@ def shares(correct: float, wrong: float, runs: int, log_factors: Floats) -> tupl
 
 
 def divided(log_wealth: Floats, shares: Floats) -> Floats:
-    """Log-wealth after half of everybody's was put together and divided in these shares, which sum to 1 a parameter."""
+    """Return the log-wealth after half of all wealth was pooled and divided in these shares.
+
+    The shares of each parameter sum to 1.
+    """
     everybody = average(log_wealth, axis=(0, -1))[None, ..., None]
     with np.errstate(divide="ignore"):
         anew = everybody + np.log(shares) + math.log(DIVIDED * shares.shape[0] * shares.shape[-1])
@@ -77,10 +91,11 @@ def divided(log_wealth: Floats, shares: Floats) -> Floats:
 
 
 def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats, claimed: float) -> Floats:
-    """Logarithm of E for each parameter, from that of W, shape (..., parameters), an average of products of factors.
+    """Return the logarithm of the evidence E against each parameter, from the logarithm of the average wealth W.
 
-    E is (1 - w) W + w W_claim below the claim, w W_claim at it, and W above it. The bound is the largest parameter up
-    to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the truth.
+    E is (1 - w) W + w W_claim for parameters below the claim, w W_claim at the claim, and W above it. The running bound
+    is the largest parameter up to which every E has reached 1 / alpha; with probability 1 - alpha it never exceeds the
+    truth. Arrays have shape (..., parameters).
     """
     staked = log_wealth_at_claim + math.log(STAKE)
     shared = np.logaddexp(log_wealth + math.log1p(-STAKE), staked)
@@ -88,10 +103,11 @@ def evidence(log_wealth: Floats, log_wealth_at_claim: Floats, parameters: Floats
 
 
 def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, events: int) -> Floats:
-    """Expected growth of log-wealth a run for the best of the bets, at these probabilities; 0 where no bet grows.
+    """Return the expected growth of log-wealth in one run for the best bet, 0 if no bet grows.
 
-    At delta = 0 it is, up to the grid, the probability of a guess times the relative entropy of its being correct to
-    what the claim allows: 1 / growth is the information limit of docs/explanation/power.md.
+    ``correct`` and ``wrong`` are the probabilities of a correct and of a wrong guess. At delta = 0 the growth is, up to
+    the grid of bets, the probability of a guess times the relative entropy of its correctness to what the claim allows;
+    1 / growth is the information limit of docs/explanation/power.md.
     """
     correct, wrong = np.broadcast_arrays(np.asarray(correct, float), np.asarray(wrong, float))
     factors = log_factors(epsilon, delta, events)
@@ -100,9 +116,9 @@ def growth(correct: ArrayLike, wrong: ArrayLike, epsilon: float, delta: float, e
 
 
 def parameter_grid(claim: Claim) -> Floats:
-    """Parameters to test: even steps of a hundredth up to the claim, then steps of 2 % to four times the claim.
+    """Return the parameters to test: steps of a hundredth of the claim up to it, then steps of 2 % up to four times it.
 
-    A claim about a curve gets half as many, because each costs a point of its privacy profile.
+    A claim about a curve gets half as many parameters, because each of them costs a point of its privacy profile.
     """
     below, above = (100, 70) if claim.claimed_point is not None else (50, 35)
     claimed = claim.parameter
@@ -114,9 +130,9 @@ def parameter_grid(claim: Claim) -> Floats:
 
 @functools.lru_cache(maxsize=256)
 def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """Points (epsilon, delta) of the claim's privacy profile that are worth testing, down to delta = 1e-8.
+    """Return the points (epsilon, delta) of the claim's privacy profile that are worth testing, down to delta = 1e-8.
 
-    For pure and approximate DP the claimed point alone, from which all others follow.
+    For pure and approximate DP this is only the claimed point, from which all others follow.
     """
     if claim.claimed_point is not None:
         return (claim.claimed_point,)
@@ -124,16 +140,19 @@ def tangents(claim: Claim) -> tuple[tuple[float, float], ...]:
     deltas = total * np.array([0.8, 0.6, 0.4, 0.25, 0.12, 0.05, 0.02])
     rare = np.array([1e-3, 1e-5, 1e-6, 1e-8])
     tested = np.array([*deltas, *rare[rare < 0.01 * total]])
-    tested = tested[np.asarray(claim.least_at(LARGEST_EPSILON, tested)) > claim.parameter]  # where epsilon is less
+    tested = tested[
+        np.asarray(claim.least_at(LARGEST_EPSILON, tested)) > claim.parameter
+    ]  # points whose epsilon is at most `LARGEST_EPSILON`
     points = [claim.approximate(float(delta)) for delta in tested]
     return ((0.0, total), *((point.epsilon, point.delta) for point in points if point.epsilon > 0.0))
 
 
 @functools.lru_cache(maxsize=256)
 def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
-    """Epsilon and delta that each parameter of the grid implies at a tangent; exact at the claim, elsewhere rounded up.
+    """Return the epsilon and the delta that each parameter of the grid implies at a tangent.
 
-    `Claim.least_at` is tabulated; an interpolated delta that is too small gives way to the next entry of the table.
+    The delta is exact at the claim and rounded up elsewhere: `Claim.least_at` is tabulated, and an interpolated delta
+    that is too small is replaced by the next entry of the table.
     """
     grid = parameter_grid(claim)
     if tangent is None:
@@ -154,7 +173,7 @@ def points(claim: Claim, tangent: float | None) -> tuple[Floats, Floats]:
 
 @functools.lru_cache(maxsize=32)
 def log_factors_at(claim: Claim, tangent: float | None, events: int) -> Floats:
-    """`log_factors` of every parameter of the grid at a tangent, shape (3, parameters, bets)."""
+    """Return the `log_factors` of every parameter of the grid at a tangent, shape (3, parameters, bets)."""
     return log_factors(*points(claim, tangent), events)
 
 
@@ -193,10 +212,27 @@ class Bet(Protocol):
 
 
 class Accounts:
-    """Log-wealth of every bet against every parameter of the grid, shape (strategies, parameters, bets).
+    """The accounts of all bets against all parameters of the grid.
 
-    `open` is told what each strategy bets on in a round, `close` how often it guessed correctly. ``confidence`` is that
-    of the running ``bound``, at all times: the largest parameter up to which every one of the grid was rejected, or 0.
+    `open` takes what each strategy bets on in a round, `close` takes how often it guessed correctly.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim to bet against.
+    confidence : float
+        The probability that the running bound never exceeds the truth.
+    strategies : int
+        The number of strategies.
+
+    Attributes
+    ----------
+    log_wealth : array of shape (strategies, parameters, bets)
+        The logarithm of the wealth of every bet.
+    bound : float
+        The running bound: the largest parameter up to which every parameter of the grid was rejected, or 0.
+    needed : float
+        The log-evidence that rejects a parameter.
     """
 
     def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
@@ -209,7 +245,7 @@ class Accounts:
         self._ever, self.bound = np.zeros(len(self.grid), bool), 0.0
 
     def open(self, strategies: Sequence[Bet]) -> None:
-        """Begin a round: decide who bets against what, and divide the wealth anew; by the past only."""
+        """Begin a round: decide from the past what each bet is on, and divide the wealth anew."""
         advised, grows = np.empty_like(self.log_wealth), np.empty(self.log_wealth.shape[:2])
         for index, strategy in enumerate(strategies):
             epsilon, delta = points(self.claim, strategy.tangent)
@@ -219,21 +255,21 @@ class Accounts:
             self.factors[index] = np.where(violated[:, None], factors, 0.0)
             advised[index], grows[index] = shares(*rates, strategy.past, self.factors[index])
         grows += 1e-12
-        parts = LEAST + (1.0 - len(grows) * LEAST) * (grows / grows.sum(axis=0))
+        parts = MIN_STRATEGY_SHARE + (1.0 - len(grows) * MIN_STRATEGY_SHARE) * (grows / grows.sum(axis=0))
         self.log_wealth = divided(self.log_wealth, advised * parts[..., None])
 
     def close(self, tallies: Floats) -> None:
-        """End a round in which so many guesses were correct, wrong and none: shape (strategies, 3)."""
+        """End a round, given the numbers of correct, wrong and missing guesses, shape (strategies, 3)."""
         self.log_wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
 
     def against_claim(self, tallies: Floats) -> Floats:
-        """Log-evidence against the claim after such tallies of the round, shape (looks, strategies, 3)."""
+        """Return the log-evidence against the claim after numbers of guesses of shape (looks, strategies, 3)."""
         at = self.at_claim
         wealth = self.log_wealth[:, at] + np.einsum("lso,sob->lsb", tallies, self.factors[:, :, at])
         return average(wealth, axis=(-2, -1)) + math.log(STAKE)
 
     def look(self, tallies: Floats) -> None:
-        """Reject every parameter that these tallies of the round, shape (strategies, 3), contradict."""
+        """Reject the parameters that the numbers of guesses in the round, shape (strategies, 3), contradict."""
         wealth = self.log_wealth + np.einsum("so,sopb->spb", tallies, self.factors)
         most = wealth.max(axis=(0, 2))  # and an average is no more
         likely = np.flatnonzero((np.maximum(most, most[self.at_claim]) >= self.needed) & ~self._ever)
@@ -247,5 +283,5 @@ class Accounts:
 
 @functools.lru_cache(maxsize=256)
 def point(claim: Claim, tangent: float | None) -> tuple[float, float]:
-    """The (epsilon, delta) at which the claim is tested: its own, or that of its profile at the tangent."""
+    """Return the (epsilon, delta) at which the claim is tested: its own point, or one of its profile."""
     return claim.claimed_point or (float(tangent or 0.0), claim.profile(float(tangent or 0.0)))

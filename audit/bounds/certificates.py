@@ -34,7 +34,7 @@ class Counts:
     guess_x_prime_on_x: float | Floats
     guess_x_prime_on_x_prime: float | Floats
     events: int = 2
-    """In play, 1 or 2; a witness with one event abstains everywhere else."""
+    """The number of events, 1 or 2; a witness with one event abstains everywhere else."""
     runs: Floats = field(init=False, compare=False, repr=False)
     correct: Floats = field(init=False, compare=False, repr=False)
     wrong: Floats = field(init=False, compare=False, repr=False)
@@ -69,26 +69,27 @@ class Certificate(Tagged, ABC):
 
     @abstractmethod
     def epsilon(self, counts: Counts, delta: float, confidence: float) -> Floats:
-        """Lower bound on epsilon such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
+        """Return a lower bound on the epsilon for which (epsilon, delta)-DP can hold; 0 if nothing is shown."""
 
     @abstractmethod
     def delta(self, counts: Counts, epsilon: float | Floats, confidence: float) -> Floats:
-        """Lower bound on delta such that (epsilon, delta)-DP can hold; 0 where nothing is shown."""
+        """Return a lower bound on the delta for which (epsilon, delta)-DP can hold; 0 if nothing is shown."""
 
     @abstractmethod
     def parameter(self, claim: Claim, counts: Counts, confidence: float) -> Floats:
-        """Lower bound on the claim's parameter (epsilon, rho or mu); 0 where nothing is shown."""
+        """Return a lower bound on the claim's parameter (epsilon, rho or mu); 0 if nothing is shown."""
 
     @abstractmethod
     def point(self, claim: Claim) -> tuple[float, float]:
-        """The (epsilon, delta) of the claim's privacy profile at which epsilon and delta bounds are reported."""
+        """Return the (epsilon, delta) of the claim's privacy profile at which bounds on both are reported."""
 
     @abstractmethod
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
-        """A point (p, p') such that some test on the pair errs at most p' of the times on x' and is right p on x.
+        """Return a point (p, p') on or above which the power of some test of the pair lies, (0, 0) if nothing is shown.
 
-        With the stated confidence the pair's trade-off curve (of the better direction) passes at or below (p', 1 - p),
-        its privacy profile at or above p - e^epsilon p' for every epsilon at once. (0, 0) where nothing is shown.
+        With the stated confidence, some event has probability at least p on x and at most p' on x'. So the pair's
+        trade-off curve, of the better direction, passes at or below (p', 1 - p), and its privacy profile lies at or
+        above p - e^epsilon p' for every epsilon at once.
         """
 
 
@@ -149,7 +150,7 @@ class MembershipGame(Certificate):
         return self.tangent
 
     def _limits(self, counts: Counts, confidence: float, delta: float) -> tuple[Floats, Floats]:
-        """Lower limit on the probability that a guess is correct, and the part pi of it that delta explains."""
+        """Return a lower limit on the probability of a correct guess, and the part pi of it that delta explains."""
         alpha = 1.0 - confidence
         guesses = counts.correct + counts.wrong
         if delta == 0.0:
@@ -208,12 +209,12 @@ class Box(Certificate):
         return np.where(low > up, claim.least(low, np.minimum(up, low)), 0.0)
 
     def point(self, claim: Claim) -> tuple[float, float]:
-        """The claimed point, or (0, total variation distance) for a whole curve."""
+        """Return the claimed point, or (0, total variation distance) for a claim about a whole curve."""
         return claim.claimed_point or (0.0, claim.profile(0.0))
 
 
 def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
-    """One-sided lower confidence limit at level 1 - alpha on a binomial probability; 0 for no success.
+    """Return the one-sided lower confidence limit at level 1 - alpha on a binomial probability; 0 for no success.
 
     Clopper and Pearson (1934). Broadcasts; fractional counts interpolate.
 
@@ -226,7 +227,7 @@ def clopper_pearson_lower(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
 
 def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
-    """One-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
+    """Return the one-sided upper confidence limit at level 1 - alpha on a binomial probability; 1 for no failure.
 
     >>> round(float(clopper_pearson_upper(0, 100, 0.05)), 4)
     0.0295
@@ -237,9 +238,9 @@ def clopper_pearson_upper(successes: ArrayLike, trials: ArrayLike, alpha: float)
 
 
 def reach(claim: Claim, runs: int, confidence: float) -> float:
-    """Largest bound on the claim's parameter that ``runs`` certification runs can show, whatever the mechanism.
+    """Return the largest bound on the claim's parameter that ``runs`` certification runs can show for any mechanism.
 
-    It is what the better certificate says when every run is a correct guess: about log(runs) for epsilon.
+    It is the bound of the better certificate if every run is a correct guess: about log(runs) for epsilon.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> round(reach(PureDP(1.0), 10_000, 0.95), 2)
@@ -253,7 +254,9 @@ def reach(claim: Claim, runs: int, confidence: float) -> float:
 
 
 def runs_to_reach(claim: Claim, confidence: float, limit: int = 10**15) -> int | None:
-    """Least number of certification runs (to within 1 %) whose `reach` passes the claim; None above ``limit``.
+    """Return the least number of certification runs, to within 1 %, whose `reach` exceeds the claim.
+
+    The result is None if the number exceeds ``limit``.
 
     >>> from epsaudit.claims.definitions import PureDP
     >>> 2.9e4 < runs_to_reach(PureDP(9.2), 0.95) < 3.1e4

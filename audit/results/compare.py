@@ -19,9 +19,10 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, fraction
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.running.copies import CopyTest
+from epsaudit.running.pool import Workers
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.provenance import execution, provenance
-from epsaudit.running.sampling import Workers, certification_counts
+from epsaudit.running.sampling import certification_counts
 from epsaudit.text import lower
 
 SAME_RUNS, OTHER_COUNTS, NOT_TESTED = "no, the same runs", "other counts", "not tested"
@@ -74,7 +75,7 @@ class Drift:
         return any(comparison.moved for comparison in self.comparisons)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT`, one for every result in both files."""
+        """Return the rows of `epsaudit.tools.reporting.tables.DRIFT_COLUMNS`, one for every result in both files."""
         tested = [(one, f"{'yes' if one.moved else 'no'}, p = {one.p_value:.2g}") for one in self.comparisons]
         told = [(one.old, one.new, moved) for one, moved in tested]
         rows = []

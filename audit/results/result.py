@@ -17,7 +17,9 @@ from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, needs
 from epsaudit.extensions import extension
-from epsaudit.running.provenance import digest, execution, write_whole
+from epsaudit.running.files import write_whole
+from epsaudit.running.identity import digest
+from epsaudit.running.provenance import execution
 from epsaudit.text import lower, notebook, percent
 from epsaudit.witnesses.events import Witness
 

@@ -18,7 +18,7 @@ from epsaudit.outputs.arrays import values_of
 from epsaudit.outputs.formatting import format_value
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.functions import FunctionMechanism
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 
 RUNS_PER_SEED = 2
 """Runs of a copy with each of two seeds on each dataset."""

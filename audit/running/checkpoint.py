@@ -1,6 +1,7 @@
-"""A checkpoint: a SQLite file of finished chunks, from which a killed audit goes on to the identical result.
+"""A checkpoint: a SQLite file of finished chunks, from which a killed audit continues to the identical result.
 
-Every record is committed by itself, so that a kill at any moment loses none but that in hand; reading one runs no code.
+Every record is committed by itself, so a kill loses at most the record that is being written. Reading a file runs no
+code.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import AuditError
-from epsaudit.running.provenance import entropy
+from epsaudit.running.streams import entropy
 
-APPLICATION, FORMAT = 0x65707361, 3  # marks the file as a checkpoint ("epsa"), and of which version of its format
+APPLICATION, FORMAT = 0x65707361, 3
+"""[chosen] Marks of the file: that it is a checkpoint ("epsa"), and the version of its format."""
 RECORDS = """CREATE TABLE records (
     audit TEXT, kind TEXT, key TEXT, data TEXT NOT NULL, checksum INTEGER NOT NULL, UNIQUE (audit, kind, key))"""
 FAILURES: dict[str | tuple[str, ...], str] = {
@@ -33,17 +35,30 @@ FAILURES: dict[str | tuple[str, ...], str] = {
     "": "{path} cannot be written ({error}). The chunks recorded in it are safe: make room and run the same again to "
     "go on from them.",
 }
-"""What to say of an error of SQLite, by the beginnings of its name."""
+"""The message for an error of SQLite, by the beginning of the error's name."""
 Identity = Mapping[str, Any]
+"""What identifies an audit: each part by a name that a message can quote."""
 
 
 class Checkpoint:
-    """An open checkpoint file, which one audit or suite at a time may use; made if it is missing.
+    """An open checkpoint file, which one audit or suite at a time may use. It is made if it is missing.
 
-    Its one table holds JSON by audit, kind (``head``: seed and identities, ``counts``, ``chunk``, ``choice``,
-    ``result``) and key, each with a checksum, which SQLite does not keep. ``audits`` says what each is, by name, in
-    words that a refusal can quote; a ``seed`` of None takes the file's, or a fresh one. `AuditError` says what is wrong
-    with the file, or in what the audits to which it belongs differ.
+    Its one table holds JSON by audit, kind and key, each record with a checksum. The kinds are ``head`` (the seed and
+    the identities of the audits), ``counts``, ``chunk``, ``choice`` and ``result``.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    audits : mapping of str to Identity
+        What identifies each audit of the file, by its name.
+    seed : int, optional
+        The seed; by default that of the file, or a fresh one.
+
+    Raises
+    ------
+    AuditError
+        If the file cannot be read or written, or if it belongs to other audits; the message names the differences.
     """
 
     def __init__(self, path: str | os.PathLike[str], audits: Mapping[str, Identity], seed: int | None = None) -> None:
@@ -52,10 +67,10 @@ class Checkpoint:
             raise AuditError(f"The checkpoint {path} is not a file; give one.")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True)
-        with self._said():
+        with self._readable_errors():
             self._database = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
         try:
-            with self._said():
+            with self._readable_errors():
                 self._open({"seed": entropy(seed), "audits": audits})
             head, audits = self.read("", "head"), json.loads(json.dumps(audits))
             try:
@@ -85,31 +100,31 @@ class Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._said():
+        with self._readable_errors():
             self._database.close()
 
     def read(self, audit: str, kind: str, key: str = "") -> Any:
-        """Return one record, None if there is none."""
+        """Return the data of one record, or None if there is no such record."""
         return next((data for found, data in self.every(audit, kind, key) if found == key), None)
 
     def every(self, audit: str, kind: str, key: str | None = None) -> Iterator[tuple[str, Any]]:
-        """Yield key and data of all records of a kind, or of the one with this key."""
+        """Yield the key and the data of every record of a kind, or of the one record with this key."""
         query = "SELECT key, data, checksum FROM records WHERE audit = ? AND kind = ? AND key = ifnull(?, key)"
-        with self._said():
+        with self._readable_errors():
             for found, text, checksum in self._database.execute(f"{query} ORDER BY rowid", (audit, kind, key)):
                 if checksum != _checksum(audit, kind, found, text):
                     raise sqlite3.DatabaseError(f"the {kind} of {audit or 'the file'} is not what was written")
                 yield found, json.loads(text)
 
     def write(self, audit: str, kind: str, key: str, data: Any) -> None:
-        """Write one record, whole or not at all; raises `AuditError` if the disk is full or gone."""
+        """Write one record, completely or not at all; raise `AuditError` if the disk is full or gone."""
         text = json.dumps(data, separators=(",", ":"))
         row = (audit, kind, key, text, _checksum(audit, kind, key, text))
-        with self._said():
+        with self._readable_errors():
             self._database.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
 
     def _open(self, head: Mapping[str, Any]) -> None:
-        """Keep others from the file, make its table if it is new, and look whether it is whole."""
+        """Lock the file, make its table if the file is new, and check that the file is intact."""
         run = self._database.execute
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("BEGIN EXCLUSIVE")
@@ -123,12 +138,13 @@ class Checkpoint:
             raise AuditError(FAILURES["SQLITE_NOTADB"].format(path=self.path))
         run("COMMIT")
         run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = NORMAL")  # after a loss of power the last chunks may be missing, and are drawn again
+        run("PRAGMA synchronous = NORMAL")  # after a power failure the last chunks may be missing; they are drawn again
         if (found := run("PRAGMA integrity_check(1)").fetchone()[0]) != "ok":
             raise sqlite3.DatabaseError(" ".join(found.split()))
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def _readable_errors(self) -> Iterator[None]:
+        """Re-raise errors of SQLite as `AuditError` with a readable message."""
         try:
             yield
         except (sqlite3.Error, json.JSONDecodeError, RecursionError) as error:
@@ -137,10 +153,11 @@ class Checkpoint:
             raise AuditError(said.format(path=self.path, error=error)) from error
 
 
-def _checksum(*parts: str | bytes) -> int:  # a damaged text may be read as bytes
+def _checksum(*parts: str | bytes) -> int:  # damaged text may be read as bytes
     return zlib.crc32("\0".join(map(str, parts)).encode())
 
 
 def _few(names: Iterable[str], most: int = 3) -> str:
+    """Return the first names of a list in words, and the number of the others."""
     listed = list(names)
     return ", ".join(listed[:most]) + (f", and {len(listed) - most} more" if len(listed) > most else "")

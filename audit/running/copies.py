@@ -40,6 +40,7 @@ from epsaudit.running.asking_copies import (
     answers_alike_elsewhere,
     ask,
 )
+from epsaudit.running.cancelling import ends, working_for
 from epsaudit.running.copying import apart, by_value
 from epsaudit.running.dependence import (
     FRESH,
@@ -52,10 +53,10 @@ from epsaudit.running.dependence import (
     unevenness_of_copies,
 )
 from epsaudit.running.drawing import draw
-from epsaudit.running.external import CommandMechanism, ends, in_a_new_process, working_for
 from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.programs import CommandMechanism, in_a_new_process
 from epsaudit.running.protocols import Mechanism, OutputLaws
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 from epsaudit.witnesses.events import Witness
 
 COPIES, MIN_TEST_RUNS = 48, 64

@@ -1,7 +1,7 @@
-"""What `epsaudit list` shows: named mechanisms with the verdict that theory expects, and released libraries of them.
+"""The registry that `epsaudit list` shows: named mechanisms with the expected verdict, and released libraries.
 
-A package contributes entries through the entry-point group ``epsaudit.registry``, and libraries, which are installed
-to be audited, through ``epsaudit.libraries``; each entry point is a function without arguments that returns them.
+A package adds mechanisms through the entry-point group ``epsaudit.registry``, and libraries, which are installed when
+they are audited, through ``epsaudit.libraries``. Each entry point is a function without arguments that returns a list.
 """
 
 from __future__ import annotations
@@ -30,57 +30,91 @@ from epsaudit.running.protocols import Mechanism
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the main table: a mechanism audited against one claim."""
+    """A registered mechanism together with the claim that is audited; one row of the main table.
+
+    Attributes
+    ----------
+    name : str
+        The unique name in kebab-case, which a user types.
+    mechanism : Mechanism
+        The mechanism.
+    claim : Claim
+        The claim: the mechanism's own, or another one that is made for it.
+    pairs : sequence of DatasetPair, optional
+        The pairs; by default the mechanism's worst pairs.
+    expected : Expected, optional
+        The verdict that theory expects; None if nobody knows.
+    source : str
+        Where the mechanism and the claim come from, with theorem numbers.
+    reason : str
+        What is wrong with an incorrect variant, in one line.
+    witnesses : str
+        As for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit.
+    """
 
     name: str
-    """Unique, in kebab-case: what a user types."""
     mechanism: Mechanism
-    claim: Claim  # what is audited: the mechanism's own claim or another one that is made for it
-    pairs: Sequence[DatasetPair] | None = None  # by default the mechanism's worst pairs
-    expected: Expected | None = "consistent"  # what theory says; None where nobody knows
-    source: str = ""  # where the mechanism and the claim come from, with theorem numbers
-    reason: str = ""  # of an incorrect variant, in one line, what is wrong
-    witnesses: str = "auto"  # as for `epsaudit.audit`: 'all' for a claim about an implementation to the last bit
+    claim: Claim
+    pairs: Sequence[DatasetPair] | None = None
+    expected: Expected | None = "consistent"
+    source: str = ""
+    reason: str = ""
+    witnesses: str = "auto"
 
     def all_pairs(self) -> Sequence[DatasetPair]:
-        """Return its pairs, or the mechanism's own."""
+        """Return the pairs of the entry, or else the mechanism's worst pairs."""
         return self.pairs or self.mechanism.worst_pairs()
 
 
 Listed = Any
-"""A mechanism of a library as it is listed, nothing being installed: ``name`` ('opendp-0.16.0/laplace'), ``expected``,
-``source`` and ``reason`` as of `Entry`, and ``stated_claim``, an `AuditError` if it cannot be calculated here."""
+"""A mechanism of a library as it is listed before anything is installed. It has a ``name`` ('opendp-0.16.0/laplace'),
+``expected``, ``source`` and ``reason`` as an `Entry` has, and ``stated_claim``, which raises `AuditError` if the claim
+cannot be calculated here."""
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library at one version."""
+    """A library at one version.
+
+    Attributes
+    ----------
+    name : str
+        The name that a user types, for example 'opendp'.
+    version : str
+        The name and the version, for example 'opendp-0.16.0'.
+    rows : tuple of Listed
+        Its mechanisms.
+    built : callable
+        Returns the path of its Python executable, or None if the library is not installed yet.
+    entries : callable
+        Returns the entries of some rows; it installs the library if necessary.
+    """
 
     name: str
-    """What a user types: 'opendp'."""
-    version: str  # name and version: 'opendp-0.16.0'
+    version: str
     rows: tuple[Listed, ...]
-    built: Callable[[], Path | None]  # the path of its Python; None if it is not installed yet
-    entries: Callable[[Sequence[Listed]], Sequence[Entry]]  # of rows; installs it if need be
+    built: Callable[[], Path | None]
+    entries: Callable[[Sequence[Listed]], Sequence[Entry]]
 
 
 Registered = TypeVar("Registered")
 
 
 def registered() -> dict[str, Entry]:
-    """Collect every installed entry by name; see `collected`."""
-    return collected("epsaudit.registry", "mechanisms", Entry)
+    """Return all registered mechanisms by name; see `collect`."""
+    return collect("epsaudit.registry", "mechanisms", Entry)
 
 
 def libraries() -> dict[str, Library]:
-    """Collect every registered library by name; see `collected`."""
-    return collected("epsaudit.libraries", "libraries", Library)
+    """Return all registered libraries by name; see `collect`."""
+    return collect("epsaudit.libraries", "libraries", Library)
 
 
-def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
-    """Collect by name what installed packages list under an entry-point group, in the order in which they list it.
+def collect(group: str, what: str, kind: type[Registered]) -> dict[str, Registered]:
+    """Collect what installed packages list under an entry-point group, by name and in their order.
 
-    What cannot be used is left out with a warning: `LeftOut` where a library is missing, `Unusable` otherwise.
+    What cannot be used is left out with a warning: `LeftOut` if a library is missing, `Unusable` otherwise. ``what`` is
+    the plural noun for the warning, and ``kind`` the class of what is collected.
     """
     found: dict[str, Registered] = {}
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
@@ -99,15 +133,16 @@ def collected(group: str, what: str, kind: type[Registered]) -> dict[str, Regist
 
 
 def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
-    """Look up registered names, patterns ('broken/*') and package.module:object; everything registered for no names.
+    """Return the entries for registered names, patterns such as 'broken/*', and package.module:object.
 
-    With ``by_value`` an object's module is pickled with it, for workers that cannot import it. `AuditError` for others.
+    Without names, all registered entries are returned. With ``by_value``, an object's module is pickled with it, for
+    workers that cannot import the module. Raises `AuditError` for a name that is not registered.
     """
     if not names:
         return list(registered().values())
     known: Mapping[str, Entry] = {}
-    if any(":" not in name for name in names):  # else it would take seconds for nothing
-        with warnings.catch_warnings():  # nobody asked for what needs a library that is not there
+    if any(":" not in name for name in names):  # loading the registry takes seconds
+        with warnings.catch_warnings():  # entries of libraries that are missing were not asked for
             warnings.simplefilter("ignore", LeftOut)
             warnings.simplefilter("always", Unusable)
             known = registered()
@@ -115,7 +150,7 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
     for name in names:
         if ":" in name:
             entry = _own(name, by_value)
-            if entry.name in entries:  # two of one name: told apart by what was typed
+            if entry.name in entries:  # two entries have the same name: use the name that was typed
                 entry = dataclasses.replace(entry, name=name)
             entries[entry.name] = entry
         elif matches := fnmatch.filter(known, name):
@@ -127,7 +162,10 @@ def chosen(names: Sequence[str], *, by_value: bool = False) -> list[Entry]:
 
 
 def own_object(name: str, by_value: bool = False) -> Any:
-    """Import ``package.module:object``, with the current folder importable as for ``python -m``, or FILE.py:object."""
+    """Import ``package.module:object`` or ``FILE.py:object``; the current folder is importable, as for ``python -m``.
+
+    Raises `AuditError` if there is no such object, or if its module cannot be imported.
+    """
     module_name, _, path = name.partition(":")
     folder = os.getcwd()
     if module_name.endswith(".py"):
@@ -137,7 +175,7 @@ def own_object(name: str, by_value: bool = False) -> Any:
         module_name = file.removesuffix(".py")
     if not all(part.isidentifier() for part in [*module_name.split("."), *path.split(".")]):
         raise AuditError(f"{name!r} names no object; give package.module:object, or FILE.py:object.")
-    sys.path.insert(0, folder)  # and there it stays, for workers that import the module again
+    sys.path.insert(0, folder)  # it stays there for workers, which import the module again
     try:
         found: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
@@ -158,7 +196,7 @@ def own_object(name: str, by_value: bool = False) -> Any:
 
 
 def library(name: str) -> Library:
-    """Look one up; raises `AuditError` for a name that means nothing."""
+    """Return the registered library with this name; raise `AuditError` if there is none."""
     known = libraries()
     if name not in known:
         there = ", ".join(known) or "none: a package registers them in the entry-point group epsaudit.libraries"
@@ -167,6 +205,7 @@ def library(name: str) -> Library:
 
 
 def _own(name: str, by_value: bool) -> Entry:
+    """Return the entry for an object of the user's; raise `AuditError` if it is no mechanism with a claim."""
     found = own_object(name, by_value)
     if isinstance(found, Entry):
         return found
@@ -180,13 +219,17 @@ def _own(name: str, by_value: bool) -> Entry:
 
 
 def entry_of(name: str) -> Entry | None:
-    """Return the entry of the mechanism 'version/label', installed if need be; None if no library has it."""
+    """Return the entry of the mechanism 'version/label', installing its library if necessary; None if there is none."""
     rows = ((one, row) for one in libraries().values() for row in one.rows)
     return next((one.entries([row])[0] for one, row in rows if row.name == name), None)
 
 
 def matching(found: Sequence[Library], patterns: Sequence[str]) -> dict[str, list[Listed]]:
-    """Return the rows of each library that one of the patterns names, with or without the version; all for none."""
+    """Return the rows of each library that match one of the patterns; all rows if there are no patterns.
+
+    A pattern may contain the version ('opendp-0.16.0/laplace') or not ('laplace'). Raises `AuditError` for a pattern
+    that matches nothing.
+    """
     labels = {row.name: (row.name, row.name.partition("/")[2]) for one in found for row in one.rows}
     for pattern in patterns:
         if not any(fnmatch.filter(both, pattern) for both in labels.values()):

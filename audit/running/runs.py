@@ -26,21 +26,17 @@ from epsaudit.extensions import find_extension
 from epsaudit.outputs.arrays import Outputs
 from epsaudit.running.checkpoint import Checkpoint, Identity
 from epsaudit.running.copies import CopyTest, refuse_if_drawn_before
-from epsaudit.running.external import CommandDistribution
 from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.identity import digest
+from epsaudit.running.pool import Workers, check_restart
+from epsaudit.running.programs import CommandDistribution
+from epsaudit.running.progress import Progress, ProgressCallback
 from epsaudit.running.protocols import Mechanism, OutputLaws
-from epsaudit.running.provenance import Stage, digest, entropy, execution, provenance
+from epsaudit.running.provenance import execution, provenance
 from epsaudit.running.rates import Rates, refuse_if_all_failed
-from epsaudit.running.sampling import (
-    AuditRecord,
-    Progress,
-    ProgressCallback,
-    Workers,
-    certification_counts,
-    check_restart,
-    notes_on,
-    training_outputs,
-)
+from epsaudit.running.record import AuditRecord
+from epsaudit.running.sampling import certification_counts, notes_on, training_outputs
+from epsaudit.running.streams import Stage, entropy
 from epsaudit.witnesses.events import Witness
 
 Read = TypeVar("Read")
@@ -132,7 +128,7 @@ class Runs:
         """
         if progress is not None and (isinstance(progress, type) or not callable(progress)):
             raise AuditError(
-                f"progress is {progress!r}; it must be a function of an epsaudit.running.sampling.Progress, as "
+                f"progress is {progress!r}; it must be a function of an epsaudit.running.progress.Progress, as "
                 "epsaudit.tools.reporting.progress.Lines() is."
             )
         if checkpoint is not None and not (isinstance(checkpoint, str | os.PathLike) and os.fspath(checkpoint)):

@@ -1,4 +1,7 @@
-"""Functions in other environments of Python, by `epsaudit.serve`: mechanisms of them, and claims that they state."""
+"""Mechanisms made of functions in other Python environments, and the claims that these libraries state.
+
+`epsaudit.serve` runs the functions there.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,12 @@ from epsaudit import serve
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
 from epsaudit.errors import AuditError, cause_of
-from epsaudit.running.external import CommandMechanism, command
+from epsaudit.running.programs import CommandMechanism, command
 
 
 @dataclass(frozen=True)
 class Served:
-    """Makes a mechanism of a function in another environment and values of its parameters.
+    """A function in another environment; a call with values of its parameters makes a mechanism of it.
 
     >>> Served("statistics:mean")({}).name
     'statistics:mean'
@@ -28,16 +31,16 @@ class Served:
     function: str
     """'module:function', or 'FILE.py:function'."""
     environment: str | None = None
-    """A Python, or the folder of a virtual environment; this one by default."""
+    """A Python executable, or the folder of a virtual environment; by default the current environment."""
     data: str = "plain"
-    """What the function takes a dataset as: 'plain', 'array' or 'frame'."""
+    """The type of the dataset that the function takes: 'plain', 'array' or 'frame'."""
     timeout: float = 300.0
-    """Seconds of silence after which it is given up."""
+    """Seconds of silence after which the process is given up."""
     fresh: bool = False
-    """Whether the function makes the one that takes a dataset, anew for every run."""
+    """Whether the function is a factory, called for every run, whose result takes the dataset."""
 
     def __call__(self, parameters: Mapping[str, Any]) -> CommandMechanism:
-        """Return the mechanism at these values; raises `AuditError` for values that JSON cannot write."""
+        """Return the mechanism for these values of the parameters; raise `AuditError` if JSON cannot write them."""
         try:
             arguments = json.dumps(dict(parameters))
         except TypeError as error:
@@ -49,10 +52,26 @@ class Served:
 def stated_claims(
     function: str, environment: str | None, parameters: Sequence[Mapping[str, Any]], *, timeout: float = 300.0
 ) -> Callable[[Mapping[str, Any]], Claim]:
-    """Ask a library for its claim at each of several values of parameters, where it is installed.
+    """Ask a library, in its own environment, for its claim at each of several values of its parameters.
 
-    The function, given as for `Served`, takes the parameters by name and returns what
-    `epsaudit.claims.stated.read_statement` reads. `AuditError` if that is no claim, or after ``timeout`` seconds.
+    Parameters
+    ----------
+    function : str
+        The function that states the claim, as for `Served`. It takes the parameters by name and returns something that
+        `epsaudit.claims.stated.numbers_of` can read.
+    environment : str, optional
+        As for `Served`.
+    parameters : sequence of mappings
+        The values of the parameters.
+    timeout : float
+        Seconds after which the process is given up.
+
+    Returns
+    -------
+    callable
+        Maps values of the parameters to the claim.
+
+    Raises `AuditError` if the function states no claim, or not in time.
     """
     asked = json.dumps([dict(one) for one in parameters])
     words = [python_of(environment), stated.__file__, serve.__file__, function, asked]
@@ -77,7 +96,7 @@ def stated_claims(
 
 
 def python_of(environment: str | None) -> str:
-    """Return the Python of an environment; raises `AuditError` for a folder that has none."""
+    """Return the Python executable of an environment; raise `AuditError` for a folder that has none."""
     if environment is None:
         return sys.executable
     folder = Path(environment)

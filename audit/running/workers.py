@@ -1,13 +1,12 @@
-"""Parts of an audit done side by side on this machine's cores, or whatever joblib backend is in force, a cluster too.
+"""Run parts of an audit side by side, on the cores of this machine or on another joblib backend such as a cluster.
 
-Nothing else starts workers. A lost one, or cluster, is told in a sentence. An audit of one job needs nothing of this.
+Nothing else starts workers. An audit of one job does not import this module.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import itertools
 import logging
 import multiprocessing
@@ -23,11 +22,12 @@ from typing import Any
 import cloudpickle
 
 from epsaudit.errors import AuditError, is_own, needs
-from epsaudit.running import external
+from epsaudit.running import cancelling
+from epsaudit.running.pool import Answer, Part, Workers
 from epsaudit.running.provenance import provenance
-from epsaudit.running.sampling import Answer, Part, Workers
 
-WATCH_SECONDS = 0.5  # seconds between two looks at whether the parent still lives; a worker outlives it by no more
+WATCH_SECONDS = 0.5
+"""[chosen] Seconds between two checks whether the parent process still lives; a worker outlives it by at most this."""
 
 
 def side_by_side(
@@ -38,15 +38,19 @@ def side_by_side(
     jobs: int | None,
     in_order: bool,
 ) -> Iterator[tuple[Part, Answer]]:
-    """As `Workers.each`, by joblib; `AuditError` if a worker or the cluster is lost, or ``shared`` not sent."""
+    """Yield every part together with ``function(shared, part)``, computed by joblib; see `Workers.each`.
+
+    Raises `AuditError` if a worker or the cluster is lost, or if ``shared`` cannot be sent to another process.
+    """
     import joblib  # slow to import, and small audits need none of it
     from joblib.parallel import get_active_backend
 
     job = Job(shared)
     backend, _ = get_active_backend(prefer=workers.prefer)
     if not getattr(backend, "supports_sharedmem", False):
+        _restart_outdated_workers()
         job.seal()
-    sent: dict[int, Part] = {}  # so that no part travels back
+    sent: dict[int, Part] = {}  # parts are kept here, so that workers need not send them back
 
     def begin(number: int, part: Part) -> Any:
         sent[number] = part
@@ -58,7 +62,7 @@ def side_by_side(
         order = "generator" if in_order else "generator_unordered"
         answers = joblib.Parallel(jobs, return_as=order, **how)(tasks)
     else:
-        answers = (answer for answer in joblib.Parallel(jobs, **how)(tasks))  # all when all is done
+        answers = (answer for answer in joblib.Parallel(jobs, **how)(tasks))  # all of them at the end
     kept = "A checkpoint would have kept the finished chunks."
     if workers.recorded:
         kept = "The chunks in the checkpoint are safe: the same again goes on from them."
@@ -81,24 +85,24 @@ def side_by_side(
 
 
 class Job:
-    """What all chunks share: pickled once, not once a chunk, and by value, so that lambdas travel too.
+    """What all parts share, pickled once for all of them, and by value, so that lambdas can be sent as well.
 
-    Without ``__weakref__``: joblib's dask backend keeps objects that have one on a single worker, and loses both.
+    The class has no ``__weakref__``, because joblib's dask backend would keep objects that have one on one worker.
     """
 
-    __slots__ = ("_sealed", "_world", "ends", "shared")
+    __slots__ = ("_sealed", "ends", "shared")
 
-    def __init__(self, shared: Any, sealed: bytes | None = None, world: tuple[Any, ...] = ()) -> None:
+    def __init__(self, shared: Any, sealed: bytes | None = None) -> None:
         self.shared = shared
-        self.ends = (*external.ends(), threading.Event())
-        self._sealed, self._world = sealed, world or _world()
+        self.ends = (*cancelling.ends(), threading.Event())
+        self._sealed = sealed
 
     def close(self) -> None:
-        """Let workers that are threads know that nobody waits for them any more."""
+        """Tell workers that are threads that nobody waits for their results any more."""
         self.ends[-1].set()
 
     def seal(self) -> bytes:
-        """Pickle it, once; raises `AuditError` if it holds something that cannot be."""
+        """Return the pickled object; raise `AuditError` if it cannot be pickled."""
         if self._sealed is None:
             try:
                 self._sealed = cloudpickle.dumps(self.shared)
@@ -109,26 +113,25 @@ class Job:
                 ) from error
         return self._sealed
 
-    def __reduce__(self) -> tuple[Callable[..., Job], tuple[Any, ...]]:
-        return _unseal, (self.seal(), self._world)
+    def __reduce__(self) -> tuple[Callable[..., Job], tuple[bytes]]:
+        return _unseal, (self.seal(),)
 
 
 @functools.lru_cache(maxsize=2)
-def _unseal(sealed: bytes, world: tuple[Any, ...]) -> Job:
-    _catch_up(world)
-    return Job(cloudpickle.loads(sealed), sealed, world)
+def _unseal(sealed: bytes) -> Job:
+    return Job(cloudpickle.loads(sealed), sealed)
 
 
 def _one(job: Job, function: Callable[[Any, Part], Answer], number: int, part: Part) -> tuple[int, Answer]:
     if multiprocessing.current_process().name.startswith("LokyProcess"):
         _follow_the_parent()
-    with external.working_for(job.ends):
+    with cancelling.working_for(job.ends):
         return number, function(job.shared, part)
 
 
 @functools.cache
 def _follow_the_parent() -> None:
-    """End this worker when the process that it works for is gone: loky's own would wait for minutes."""
+    """End this worker process when its parent is gone; loky itself would wait for minutes."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -139,43 +142,46 @@ def _follow_the_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="epsaudit-parent").start()
 
 
-def _world() -> tuple[Any, ...]:
-    """What a worker needs to have the code that this process has: which modules of the user's, and where files are."""
+_code_of_workers: list[Any] = []
+"""The code that the running worker processes have loaded: modules of the user's, search paths, working folder."""
+
+
+def _restart_outdated_workers() -> None:
+    """Stop the worker processes of this machine if the user's code changed since they started, as in a notebook.
+
+    loky starts new ones, which load the code as it is now.
+    """
     own = [(name, module) for name, module in list(sys.modules.items()) if is_own(module)]
     modules = [(name, module.__file__, id(getattr(module, "__spec__", None))) for name, module in own]
-    return os.getpid(), tuple(modules), tuple(sys.path), os.getcwd()
+    code = [modules, tuple(sys.path), os.getcwd()]
+    if _code_of_workers and _code_of_workers != code:
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor().shutdown(wait=True)
+    _code_of_workers[:] = code
 
 
-_LOADED: dict[str, Any] = {}  # the modules of the process that sent the last job, in a worker
-
-
-def _catch_up(world: tuple[Any, ...]) -> None:
-    """Forget modules of which the sender has loaded another version since, and look for files where it does."""
-    sender, modules, path, folder = world
-    if sender == os.getpid():
-        return
-    for name, *version in modules:
-        if _LOADED.setdefault(name, version) != version:
-            sys.modules.pop(name, None)
-            _LOADED[name] = version
-    if (tuple(sys.path), os.getcwd()) != (path, folder):
-        sys.path[:] = path
-        with contextlib.suppress(OSError):  # of another machine
-            os.chdir(folder)
-    importlib.invalidate_caches()
-
-
-WAIT_SECONDS = 15  # for a scheduler and its first worker. Set by hand; no measurement is recorded
-COMPARED = ("epsaudit", "numpy", "scipy", "python")  # versions that random streams, events or pickles may need
+WAIT_SECONDS = 15
+"""[chosen] Time to wait for a scheduler and its first worker."""
+COMPARED = ("epsaudit", "numpy", "scipy", "python")
+"""Packages whose versions must be equal on all machines, because random streams, events or pickles depend on them."""
 
 
 @contextmanager
 def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
-    """Let audits inside the block run on the workers of a dask scheduler; yields the dask client.
+    """Run audits inside the block on the workers of a dask scheduler, and yield the dask client.
 
-    `joblib.parallel_config(backend="dask")` does the same without a check. The address is as the scheduler prints it,
-    tcp://10.0.0.1:8786; ``wait`` is the time for it and for a first worker, 15 seconds by default. `AuditError` is
-    raised if dask is not installed, nobody answers, there is no worker, or the versions of one differ from ours.
+    `joblib.parallel_config(backend="dask")` does the same without checking the workers.
+
+    Parameters
+    ----------
+    address : str
+        The address that the scheduler prints, for example tcp://10.0.0.1:8786.
+    wait : float, optional
+        Seconds to wait for the scheduler and for a first worker; 15 by default.
+
+    Raises `AuditError` if dask is not installed, if no scheduler answers, if it has no workers, or if a worker has
+    other versions of the packages than this machine.
     """
     wait = WAIT_SECONDS if wait is None else wait
     with needs("cluster"):
@@ -186,7 +192,7 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
             client: Any = Client(address, timeout=wait, set_as_default=False)  # type: ignore[no-untyped-call]  # distributed has no types
             afterwards.enter_context(client)
             afterwards.callback(logger.setLevel, logger.level)
-            logger.setLevel(logging.CRITICAL)  # a worker that leaves is no news, and a lost cluster a sentence
+            logger.setLevel(logging.CRITICAL)  # a lost cluster is reported by our own message
             client.wait_for_workers(1, timeout=wait)
             theirs = client.run(_versions)
         except ImportError as error:
@@ -211,6 +217,6 @@ def cluster(address: str, wait: float | None = None) -> Iterator[Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of this process; of Python's, code that is sent by value minds the first two numbers."""
+    """Return the versions of this process; of Python's, the first two numbers matter for code that is sent by value."""
     found = {name: provenance()[name] for name in COMPARED}
     return {**found, "python": ".".join(found["python"].split(".")[:2])}

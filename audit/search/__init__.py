@@ -1,11 +1,12 @@
-"""Find an event that tells M(x) from M(x′): a table of outputs, candidate scores, and the choice among their events.
+"""Find an event that distinguishes the outputs M(x) from the outputs M(x').
 
-`encode` puts training outputs of both datasets into a table, `candidate_scores` makes scores of its columns and judges
-them by outputs that did not teach them, and `best_of` chooses the event that an objective values most: for an audit of
-fixed size the `Bound` that is predicted.
+The search has three steps. `encode` puts the training outputs of both datasets into a table and finds features of them
+(`epsaudit.search.readers`). `candidate_scores` builds scores from these features with several families, and evaluates
+every score on outputs that it was not learnt from. `best_of` chooses the event that maximises an objective; for an
+audit of fixed size, the objective is the predicted `Bound`.
 """
 
 import lazy_loader
 
-# What each name stands for is said in __init__.pyi and imported when it is first used: results name events alone.
+# Names are imported when they are first used, as __init__.pyi lists them: reading a result needs only the events.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

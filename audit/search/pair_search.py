@@ -13,9 +13,11 @@ import numpy as np
 
 from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs, select_same_shape
 from epsaudit.search import CandidateScore, Choice, Family, Features, Objective, best_of, candidate_scores, encode
-from epsaudit.search.encoding import LOOK, MOST_NUMBERS, MOST_PARTS, holding
-from epsaudit.search.selection import OPTIMISTIC, RANK
-from epsaudit.witnesses.events import Additive, Tree
+from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
+from epsaudit.search.limits import MAX_PARTS
+from epsaudit.search.output_fields import MAX_STORED_NUMBERS, estimate_outputs_holding
+from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
+from epsaudit.witnesses.learnt import Additive, Tree
 
 SHORTLISTED = 12
 """[time] Number of candidate scores that are counted on outputs which are not kept in memory."""
@@ -63,7 +65,7 @@ class PairSearch:
         counted, for the candidates of the shortlist.
         """
         first, kept = self.outputs[0], [self.outputs]
-        limit = MOST_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else number_parsed(first)
+        limit = MAX_STORED_NUMBERS // max(first[0].size, 1) if first.dtype == np.float64 else number_parsed(first)
         room = limit - len(first)
         for block in blocks:
             if room > 0:
@@ -73,7 +75,7 @@ class PairSearch:
             if len(kept) > 1:
                 self._learn_from(kept, objective)
                 kept = []
-            self.candidates = tuple(candidate.counting(*block) for candidate in self._shortlist(objective))
+            self.candidates = tuple(candidate.with_counts_of(*block) for candidate in self._shortlist(objective))
         if len(kept) > 1:
             self._learn_from(kept, objective)
 
@@ -106,12 +108,12 @@ class PairSearch:
         """
         shortlist, chosen = self._shortlist(objective), self.best(objective)
         read = {getattr(one.score, "feature", None) for one in shortlist}
-        single = tuple(one for one in self.features.alone if one in read)
+        single = tuple(one for one in self.features.univariate if one in read)
         promising = []  # the features of each sum or tree whose optimistic bound beats the current choice
         for one in shortlist:
             score = getattr(one.score, "feature", None)
             parts = score.terms if isinstance(score, Additive) else score.features if isinstance(score, Tree) else ()
-            if parts and best_of([one], objective, OPTIMISTIC).predicted > chosen.predicted:
+            if parts and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted:
                 promising.append({getattr(part, "feature", part) for part in parts})
 
         def refit(number: int, group: Sequence[object]) -> bool:
@@ -119,11 +121,11 @@ class PairSearch:
             return not number or not chosen.learnt or overlaps
 
         groups = tuple(group if refit(number, group) else () for number, group in enumerate(self.features.groups))
-        return replace(self.features, alone=single, groups=groups)
+        return replace(self.features, univariate=single, groups=groups)
 
     def _shortlist(self, objective: Objective) -> list[CandidateScore]:
         """Return the candidates with the largest optimistic bounds, in their own order."""
-        ranks = [RANK(best_of([one], objective, OPTIMISTIC)) for one in self.candidates]
+        ranks = [choice_rank(best_of([one], objective, OPTIMISTIC_SD)) for one in self.candidates]
         order = sorted(range(len(ranks)), key=ranks.__getitem__, reverse=True)[:SHORTLISTED]
         return [self.candidates[at] for at in sorted(order)]
 
@@ -131,6 +133,6 @@ class PairSearch:
 def number_parsed(outputs: Outputs) -> int:
     """Return the number of outputs to parse when they are objects.
 
-    It is `LOOK` for long objects, or as many short ones as take the same time.
+    It is `MAX_SCREENING_OUTPUTS` for long objects, or as many short ones as take the same time.
     """
-    return max(LOOK, holding(outputs, LOOK * MOST_PARTS))
+    return max(MAX_SCREENING_OUTPUTS, estimate_outputs_holding(outputs, MAX_SCREENING_OUTPUTS * MAX_PARTS))

@@ -17,13 +17,13 @@ from threadpoolctl import threadpool_limits
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
-from epsaudit.running.provenance import Stage
+from epsaudit.running.chunks import BLOCK
 from epsaudit.running.rates import Rates
-from epsaudit.running.sampling import BLOCK
+from epsaudit.running.streams import Stage
 from epsaudit.search import Bound, Choice, Family
 from epsaudit.search.pair_search import PairSearch
-from epsaudit.search.selection import OPTIMISTIC, RANK
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 FIRST_PERCENT, MAX_PERCENT = 10, 30
 """[measured] Percent of the runs that training takes at first, in an audit of at most a million runs, and at most.
@@ -38,10 +38,10 @@ FEW_PAIRS = 4
 """[time] Up to 4 pairs are compared in one round; with more pairs, each round keeps a quarter."""
 OPTIMISTIC_GAIN, WELL_KNOWN = 1.04, 0.95
 """[measured] Train more if another event's optimistic bound is 4 % higher than the bound of the chosen event, or if the
-cautious bound of the chosen event is below 95 % of its optimistic bound. Optimistic and cautious bounds move log odds
-by `OPTIMISTIC` standard errors. With 0.9 in place of 0.95 the mean share of registered mechanisms is the same, 0.967
-over 3 seeds, and the lowest decile is 0.942 instead of 0.951; with 0.97 both are the same (2 seeds), and training takes
-a fifth longer."""
+cautious bound of the chosen event is below 95 % of its optimistic bound. For both optimistic bounds, log odds are
+lowered by `OPTIMISTIC_SD` standard errors. With 0.9 in place of 0.95 the mean share of registered mechanisms is the
+same, 0.967 over 3 seeds, and the lowest decile is 0.942 instead of 0.951; with 0.97 both are the same (2 seeds), and
+training takes a fifth longer."""
 RIVAL_PAIR = -1.0
 """[measured] Standard errors by which the log odds of another pair are lowered before it is compared with the best
 pair; because the number is negative they rise, since the error of another pair is independent. Registered mechanisms
@@ -174,7 +174,7 @@ class Search:
                 outputs[pair] = drawn
                 searches.append(PairSearch(pair, self._spec.families, drawn))
             if len(searches) > 1:
-                searches.sort(key=_rank_by(self._objective, None if is_last else OPTIMISTIC), reverse=True)
+                searches.sort(key=_rank_by(self._objective, None if is_last else OPTIMISTIC_SD), reverse=True)
             if not is_last:
                 remaining = [one.pair for one in searches[: max(FEW_PAIRS, len(remaining) // FEW_PAIRS)]]
         return searches
@@ -189,7 +189,7 @@ class Search:
         return [
             one
             for one in searches
-            if one.best(objective, OPTIMISTIC if one is searches[0] else RIVAL_PAIR).predicted > least
+            if one.best(objective, OPTIMISTIC_SD if one is searches[0] else RIVAL_PAIR).predicted > least
         ]
 
     def _train_more(self, runs: TrainingRuns, searches: Sequence[PairSearch], further: int) -> PairSearch:
@@ -208,8 +208,8 @@ class Search:
         size = self._runs_per_side()
         if 2 * looked_at < size:
             notes.append(f"outputs are so large that {looked_at:,} of {size:,} training runs a side were looked at")
-        if parts_of(choice.witness) > PARTS:
-            simple = best.best(self._objective, parts=PARTS)
+        if count_parts(choice.witness) > MAX_SIMPLE_PARTS:
+            simple = best.best(self._objective, parts=MAX_SIMPLE_PARTS)
             if simple.predicted > 0.0:
                 worth = f"{simple.predicted:.2g} where the chosen one promises {choice.predicted:.2g}"
                 notes.append(
@@ -219,7 +219,7 @@ class Search:
 
 
 def _rank_by(objective: Bound, errors: float | None) -> Callable[[PairSearch], tuple[float, ...]]:
-    return lambda one: RANK(one.best(objective, errors))
+    return lambda one: choice_rank(one.best(objective, errors))
 
 
 def first_training_runs(trials: int) -> int:

@@ -1,1 +1,1 @@
-"""What is counted: features of an output, events in terms of features, and the witness that an audit counts."""
+"""What an audit counts: features of an output, events defined by features, and the witness that consists of events."""

@@ -1,5 +1,5 @@
-"""Released differential-privacy libraries under audit: environments, adapters, and a corpus of known bugs.
+"""Audits of released differential-privacy libraries: environments, adapters, and a corpus of known bugs.
 
-A library version is a file of pinned requirements; its registry entries have the library itself as their mechanism,
-running in a virtual environment of its own and reached through `epsaudit.command`.
+A library version is described by a file of pinned requirements. The mechanism of its registry entry is the library
+itself, which runs in a virtual environment of its own and is reached through `epsaudit.command`.
 """

@@ -1,12 +1,13 @@
-"""The released versions of a library in which a claim of its is refuted: a search over what pip can install.
+"""Search the released versions of a library for those in which a claim is refuted.
 
-A row goes in, a `Bisection` comes out. Every version gets an environment of the row's own requirements, in which that
-package's pin alone is another (or, if that does not do, the one that is known to suit this version), and a sequential
-audit, against the claim that this version states where it states one.
+The search takes a row and returns a `Bisection`. Every version is installed into an environment with the row's own
+requirements, in which only the pin of the library differs. If that fails and another environment is known to work for
+the version, that environment is used. Each version is audited sequentially. If the version states a claim itself, the
+audit tests the stated claim.
 
-One error probability is that of the whole search: of n released versions each is audited at most once, with
-probability alpha / n of being refuted although its claim is true, so that any of them is with probability at most
-alpha, whichever are tried and whatever was found before.
+All verdicts share one error probability alpha. Of n released versions each is audited at most once, with probability at
+most alpha / n of refuting a true claim. The probability that any true claim is refuted is therefore at most alpha,
+whichever versions are tried and whatever was found before.
 """
 
 from __future__ import annotations
@@ -24,30 +25,33 @@ from epsaudit.audits.sequential import SequentialResult, audit_sequentially
 from epsaudit.audits.spec import check_n_jobs, check_trials
 from epsaudit.audits.suite import entry_seed
 from epsaudit.errors import AuditError, confidence_of, suggest_name
-from epsaudit.experiments.libraries.environments import ENVIRONMENTS, SECONDS, Environment, NotInstalledError, cache
+from epsaudit.experiments.libraries.environments import ENVIRONMENTS, PIP_SECONDS, Environment, NotInstalledError, cache
 from epsaudit.experiments.libraries.rows import Row
-from epsaudit.running.provenance import entropy, write_whole
+from epsaudit.running.files import write_whole
+from epsaudit.running.streams import entropy
 
-AS_MANY, LEAST = 16, 2_000
-"""Runs of another version at most, in those that refuted the first, and at least. Laplace noise of scale 0.3 and 0.5
-under a claim of 1 was refuted by 58 to 128 and by 82 to 390 runs, over 40 seeds: by 4.8 times the fewest at most."""
+RUN_FACTOR, MIN_RUNS = 16, 2_000
+"""Another version is audited with at most `RUN_FACTOR` times the runs that refuted the first version, and with at
+least `MIN_RUNS` runs. Laplace noise of scale 0.3 and 0.5 under a claim of 1 was refuted by 58 to 128 and by 82 to 390
+runs, over 40 seeds: the largest number was 4.8 times the smallest."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """What came of a version.
+    """The result of trying one version.
 
     Attributes
     ----------
     version : str
+        The version that was tried.
     result : SequentialResult or None
-        None where there could be no audit.
+        The result of the audit; None if the version could not be audited.
     verdict : str
         'refuted', 'not refuted', 'cannot be installed' or 'cannot be run'.
     reason : str
-        Why it cannot.
+        Why the version cannot be installed or run; empty if it was audited.
     seconds : float
-        Installation included.
+        Wall-clock time, including the installation.
     """
 
     version: str
@@ -58,27 +62,28 @@ class Tried:
 
     @property
     def refuted(self) -> bool | None:
-        """Whether its claim is refuted; None where nobody knows."""
+        """Whether the claim of this version is refuted; None if the version could not be audited."""
         return None if self.result is None else self.result.violates_claim
 
 
 @dataclass(frozen=True)
 class Bisection:
-    """Which released versions are affected; see the module for what is certified.
+    """The released versions of a library that are affected; the module docstring says what is certified.
 
     Attributes
     ----------
     package, label : str
-        'opendp' and 'threshold'.
+        Name of the package and of the audited mechanism, for example 'opendp' and 'threshold'.
     versions : tuple of str
-        All that pip has for the row's Python, the oldest first.
+        All versions that pip can install on the row's Python, the oldest first.
     tried : tuple of Tried
-        In the order of their release.
+        One result for each version that was tried, in the order of release.
     confidence : float
-        That no claim that is true was refuted, of all versions together.
+        Probability, over all versions together, that no true claim is refuted.
     seed : int
+        Seed from which the seeds of all audits are derived.
     elsewhere : tuple of str
-        Versions that are for other Pythons than the row's, the oldest first: nothing is known of them.
+        Versions that require another Python than the row's, the oldest first. Nothing is known about them.
     """
 
     package: str
@@ -91,61 +96,68 @@ class Bisection:
 
     @property
     def affected(self) -> tuple[str, ...]:
-        """The versions that were refuted."""
+        """The versions whose claim was refuted."""
         return tuple(one.version for one in self.tried if one.refuted)
 
     @property
     def first_affected(self) -> str | None:
-        """The first version that was refuted."""
+        """The first version whose claim was refuted, or None."""
         return self.affected[0] if self.affected else None
 
     @property
     def last_affected(self) -> str | None:
-        """The last version that was refuted."""
+        """The last version whose claim was refuted, or None."""
         return self.affected[-1] if self.affected else None
 
     @property
     def first_not_refuted(self) -> str | None:
-        """The first version after these that was audited and not refuted."""
-        return self._beyond(1)[1]
+        """The first version after the last affected one that was audited and not refuted, or None."""
+        return self._versions_beyond(1)[1]
 
     def lines(self) -> list[tuple[str, str]]:
-        """Say which are the first and the last affected, each with what is known of its neighbours."""
+        """Describe the first and the last affected version, each with what is known about its neighbours.
+
+        The result is a list of pairs of a name and a text; it is empty if no version was refuted.
+        """
         if not self.affected:
             return []
         lines = []
         for name, version, step in (("first", self.first_affected, -1), ("last", self.last_affected, 1)):
-            unknown, sound = self._beyond(step)
+            unknown, sound = self._versions_beyond(step)
             said = [f"{sound} is not refuted"] if sound else []
-            said += [f"nothing is known of {_listed(unknown)}"] if unknown else []
+            said += [f"no verdict on {_join_versions(unknown)}"] if unknown else []
             end = f"the {'oldest' if step < 0 else 'newest'} release{' for this Python' if self.elsewhere else ''}"
             lines.append((f"{name} affected", f"{version} ({'; '.join(said) or end})"))
         return [*lines, ("first not refuted", self.first_not_refuted or "none")]
 
     def sentence(self) -> str:
-        """Say what the verdicts rest on."""
+        """Describe in a few sentences which versions were audited and what the verdicts assume."""
         audited = [one.result for one in self.tried if one.result is not None]
         said = [f"{len(audited)} of {len(self.versions)} released versions were audited."]
         refuted = [place for place, one in enumerate(self.tried) if one.refuted] or [0]
         within = [one.version for one in self.tried[refuted[0] : refuted[-1]] if one.refuted is False]
         if not self.affected:
             every = len(self.tried) == len(self.versions)
-            said.append("None was refuted." if every else "None was refuted: start at another one, or try all.")
+            said.append(
+                "No version was refuted."
+                if every
+                else "No version was refuted: start at another version, or try all versions."
+            )
         elif within:
-            said.append(f"Not refuted between the first and the last affected: {', '.join(within)}.")
+            said.append(f"Versions between the first and the last affected that were not refuted: {', '.join(within)}.")
         elif len(self.tried) < len(self.versions):
-            said.append("On either side of the refuted ones the verdict is taken to change once.")
+            said.append("The search assumes that the verdict changes only once on each side of the refuted versions.")
         if not all(one.violates_claim for one in audited):
             most = max(one.runs for one in audited if not one.violates_claim)
-            said.append(f"What is not refuted, by {most:,} runs, may be affected still.")
+            said.append(f"A version that was not refuted with {most:,} runs may still be affected.")
         if self.elsewhere:
-            said.append(f"Nothing is known of releases for other Pythons: {_listed(self.elsewhere)}.")
+            said.append(f"Releases for other Pythons were not audited: {_join_versions(self.elsewhere)}.")
         alpha = 1.0 - self.confidence
-        said.append(f"That any version is refuted whose claim is true has probability at most {alpha:.3g}.")
+        said.append(f"The probability that any true claim is refuted is at most {alpha:.3g}.")
         return " ".join(said)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what tables show of each version."""
+        """Return one row for each version that was tried, as tables print it."""
         return [
             {
                 "version": one.version,
@@ -159,8 +171,12 @@ class Bisection:
             for one in self.tried
         ]
 
-    def _beyond(self, step: int) -> tuple[list[str], str | None]:
-        """Versions of which nothing is known beyond the last affected (or the first), and the next not refuted."""
+    def _versions_beyond(self, step: int) -> tuple[list[str], str | None]:
+        """Return the unknown versions next to the affected ones, and the next version that was not refuted.
+
+        With ``step`` 1 the function looks at versions after the last affected one; with ``step`` -1 it looks at
+        versions before the first affected one.
+        """
         if not self.affected:
             return [], None
         sound = {one.version for one in self.tried if one.refuted is False}
@@ -183,30 +199,40 @@ def bisect(
 ) -> Bisection:
     """Find the first and the last released version in which a row's claim is refuted.
 
-    The version to start at comes first, then the newest. Between a version that is refuted and one that is not, or the
-    end, the middle one is tried next, on either side, as if the verdict changed once there. A version that cannot be
-    installed or run is passed over; two side by side end the search on their side.
+    The search audits the start version first and the newest version second. On either side of the start version it then
+    tries the middle version between the last one that is refuted and the next one that is not refuted (or the end of
+    the list), as if the verdict changed only once on each side. A version that cannot be installed or run is skipped.
+    Two such versions next to each other end the search on their side.
 
     Parameters
     ----------
     row : Row
-        What is audited, by its own function and requirements.
+        The audited function, its claim and its requirements.
     start : str, optional
-        A version that is affected; the row's own by default. If it is not refuted, the search ends.
+        A version that is affected; by default the row's own. If this version is not refuted, the search ends.
     every : bool
-        Try all versions instead.
+        Audit all versions instead of searching.
     trials : int
-        Runs of each version at most. Unless all are tried, others than the first are given up after 16 times the runs
-        that refuted it, or 2,000.
+        Maximum number of runs for each version. Unless ``every`` is true, an audit of any version but the first stops
+        after 16 times the runs that refuted the first version, or after 2,000 runs if that is more.
     confidence : float
-        That no claim that is true is refuted, of all versions together.
+        Probability, over all versions together, that no true claim is refuted.
+    seed : int, optional
+        Seed from which the seeds of all audits are derived; random by default.
+    n_jobs : int, optional
+        Number of worker processes of each audit.
     progress : callable, optional
-        Told of every version that was tried.
+        A function that is called with the `Tried` object of each version.
+
+    Returns
+    -------
+    Bisection
+        The verdicts on all versions that were tried.
 
     Raises
     ------
     AuditError
-        If the row's own environment cannot be had, pip cannot list the versions, or ``start`` is none of them.
+        If the row's environment cannot be built, pip cannot list the versions, or ``start`` is not one of them.
     """
     confidence, trials, n_jobs, seed = (
         confidence_of(confidence),
@@ -219,7 +245,7 @@ def bisect(
     start = start or own
     if start not in versions:
         raise AuditError(
-            f"pip knows no {package} {start} for this Python; it knows {', '.join(versions)}."
+            f"pip finds no {package} {start} for this Python; choose one of {', '.join(versions)}."
             f"{suggest_name(start, versions)}"
         )
     each = 1.0 - (1.0 - confidence) / len(versions)
@@ -227,18 +253,18 @@ def bisect(
 
     def attempt(version: str) -> None:
         settings: dict[str, Any] = {"trials": trials, "confidence": each, "n_jobs": n_jobs}
-        found[version] = _tried(row, version, seed=entry_seed(seed, version), **settings)
+        found[version] = _try_version(row, version, seed=entry_seed(seed, version), **settings)
         if progress is not None:
             progress(found[version])
 
     for version in versions if every else [start]:
         attempt(version)
     if (first := found[start].result) is not None and first.violates_claim and not every:
-        trials, place = min(trials, max(AS_MANY * first.runs, LEAST)), versions.index(start)
+        trials, place = min(trials, max(RUN_FACTOR * first.runs, MIN_RUNS)), versions.index(start)
         if versions[-1] not in found:
             attempt(versions[-1])
         for side in (versions[place:], versions[place::-1]):
-            while (version := _next(side, {one.version: one.refuted for one in found.values()})) is not None:
+            while (version := _next_version(side, {one.version: one.refuted for one in found.values()})) is not None:
                 attempt(version)
     tried = tuple(found[version] for version in versions if version in found)
     known = released(row.environment.python(), package, "--ignore-requires-python")
@@ -247,30 +273,34 @@ def bisect(
 
 
 def released(python: Path, package: str, *options: str) -> list[str]:
-    """Ask the pip of an environment for the versions of a package, the oldest first; pre-releases are left out.
+    """Ask the pip of an environment for the released versions of a package, the oldest first.
 
-    With the option ``--ignore-requires-python`` it names versions for other Pythons, too.
+    Pre-releases are left out. With the option ``--ignore-requires-python`` the list includes versions for other
+    Pythons.
 
     Raises
     ------
     AuditError
-        If pip cannot say.
+        If pip cannot list the versions.
     """
     words = [str(python), "-I", "-m", "pip", "index", "versions", *options, package]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PIP_SECONDS, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise AuditError(f"pip did not list the versions of {package} in {SECONDS:.0f} seconds.") from None
+        raise AuditError(f"pip did not list the versions of {package} in {PIP_SECONDS:.0f} seconds.") from None
     listed = re.search(r"^Available versions: (.+)$", done.stdout, re.MULTILINE)
     if done.returncode != 0 or listed is None:
         errors = [line.partition(":")[2].strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        raise AuditError(f"pip cannot list the versions of {package}: {'; '.join(errors) or 'it says nothing'}.")
+        raise AuditError(f"pip cannot list the versions of {package}: {'; '.join(errors) or 'pip gives no reason'}.")
     return [version.strip() for version in listed[1].split(",")][::-1]
 
 
 def environments_at(own: Environment, version: str) -> list[Environment]:
-    """Return where another version of a library may run: the same environment with its pin changed, and that which is
-    known to suit this version, if any."""
+    """Return the environments in which another version of a library may run, in the order in which to try them.
+
+    The first one is the given environment with the pin of the library changed. If an environment is known to work for
+    this version, it comes second.
+    """
     if own.name == (name := f"{(package := own.name.rpartition('-')[0])}-{version}"):
         return [own]
     pins = {**own.pins, package.lower(): version}
@@ -280,8 +310,11 @@ def environments_at(own: Environment, version: str) -> list[Environment]:
     return [same, ENVIRONMENTS[name]] if name in ENVIRONMENTS else [same]
 
 
-def _tried(row: Row, version: str, **settings: Any) -> Tried:
-    """Install and audit one version, or say why that cannot be."""
+def _try_version(row: Row, version: str, **settings: Any) -> Tried:
+    """Install and audit one version; if that fails, return the reason.
+
+    ``settings`` are keyword arguments of `epsaudit.audit_sequentially`.
+    """
     started, failures = time.perf_counter(), []
     for there in environments_at(row.environment, version):
         try:
@@ -298,11 +331,16 @@ def _tried(row: Row, version: str, **settings: Any) -> Tried:
     return replace(failures[0], seconds=time.perf_counter() - started)
 
 
-def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
-    """Return the version to try next on a line of versions away from one that is refuted, the first, or None."""
+def _next_version(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
+    """Return the next version to try, or None if the search on this side is finished.
+
+    ``line`` lists versions in order of distance from a refuted version, which comes first. ``known`` maps each version
+    that was tried to whether it is refuted, or to None if it could not be audited.
+    """
     inside = max(place for place, version in enumerate(line) if known.get(version))
     outside = next((n for n in range(inside, len(line)) if known.get(line[n]) is False), len(line))
-    unknown = next((n for n in range(inside + 1, outside) if line[n] in known), outside)  # tried in vain
+    # first version that was tried but could not be audited
+    unknown = next((n for n in range(inside + 1, outside) if line[n] in known), outside)
     before = line[inside + 1 : unknown]
     if before:
         return before[len(before) // 2]
@@ -310,6 +348,6 @@ def _next(line: Sequence[str], known: Mapping[str, bool | None]) -> str | None:
     return beyond[0] if beyond and beyond[0] not in known else None
 
 
-def _listed(versions: Sequence[str]) -> str:
-    """Write versions that follow one another."""
+def _join_versions(versions: Sequence[str]) -> str:
+    """Describe consecutive versions: two versions joined by "and", or the first "to" the last."""
     return " and ".join(versions) if len(versions) < 3 else f"{versions[0]} to {versions[-1]}"

@@ -1,10 +1,10 @@
-"""Every library version that is audited, one virtual environment each: built on demand, cached, never incomplete.
+"""The audited library versions and their virtual environments, which are built on demand and cached.
 
-From a file of pinned requirements and the Pythons that it supports it builds an environment with exactly these packages
-and returns the path of its Python, or raises `NotInstalledError` with the reason. Environments are built under another
-name and renamed when they are complete, under a lock, so that no process ever uses one that another is still building.
-They are in $EPSAUDIT_LIBRARIES, by default $XDG_CACHE_HOME/epsaudit/libraries or ~/.cache/epsaudit/libraries; any of
-them may be deleted.
+An `Environment` combines a file of pinned requirements with the Python versions on which these packages run. It builds
+a virtual environment with exactly these packages and returns the path of its Python, or raises `NotInstalledError` with
+the reason. A build happens under a temporary name and a lock and is renamed when it is complete, so that no process
+ever uses an environment that another process is still building. The environments are in $EPSAUDIT_LIBRARIES, by default
+$XDG_CACHE_HOME/epsaudit/libraries or ~/.cache/epsaudit/libraries. Any of them may be deleted.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from pathlib import Path
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries import interpreters
 from epsaudit.experiments.libraries.interpreters import Interpreter
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
-SECONDS = 1200.0
-"""How long pip may take."""
+PIP_SECONDS = 1200.0
+"""Maximum time in seconds that one call of pip may take."""
 LONGEST_REASON = 400
-HOLLOW = ("Ignored the following versions", "subprocess-exited-with-error")
-"""How pip's errors begin that say nothing of the reason."""
+UNINFORMATIVE_ERRORS = ("Ignored the following versions", "subprocess-exited-with-error")
+"""Beginnings of those error lines of pip that do not give the reason of a failure."""
 
 
 class NotInstalledError(AuditError):
-    """A library version that cannot be had on this machine; the message is the sentence that reports say.
+    """A library version that cannot be installed on this machine; reports print the message as it is.
 
     Attributes
     ----------
     environment : str
-        Its name.
+        Name of the environment.
     reason : str
-        Why, without the name.
+        Why it cannot be installed, without the name.
     """
 
     def __init__(self, environment: str, reason: str) -> None:
@@ -53,24 +53,25 @@ class NotInstalledError(AuditError):
 
 @dataclass(frozen=True)
 class Environment:
-    """A library version and what it runs on.
+    """A library version together with the packages and the Python versions on which it runs.
 
     Parameters
     ----------
     name : str
-        'library-version', which is also the name of its file of requirements.
+        'library-version'. This is also the name of the file of requirements.
     pythons : tuple of str
-        Versions of Python that it runs on, 'major.minor', the best first.
+        Versions of Python on which the library runs, as 'major.minor', the preferred one first.
     from_source : tuple of str
-        Packages that have no wheel: pip builds them, with whatever compiler they want. All others must have wheels.
+        Packages that have no wheel. pip builds them from source with whatever compiler they need. All other packages
+        must have wheels.
     requirements : Path, optional
-        A file of requirements, every one pinned by '==', dependencies included: pip installs nothing else. By default
-        ``requirements/NAME.txt`` of this package.
+        A file in which every requirement, dependencies included, is pinned by '=='. pip installs nothing else. By
+        default ``requirements/NAME.txt`` of this package.
 
     Raises
     ------
     AuditError
-        If there is no such file, or a requirement is not pinned.
+        If the file does not exist, or if a requirement is not pinned.
 
     Examples
     --------
@@ -84,20 +85,22 @@ class Environment:
     requirements: Path | None = None
 
     def __post_init__(self) -> None:
-        _ = self.pins  # or raise
+        _ = self.pins  # raises an error if the file cannot be read
 
     @property
     def file(self) -> Path:
-        """The file of requirements."""
+        """Path of the file of requirements."""
         return self.requirements or REQUIREMENTS / f"{self.name}.txt"
 
     @property
     def pins(self) -> dict[str, str]:
-        """Version of each package."""
+        """Pinned version of each package, by the package's name in lower case."""
         try:
             lines = self.file.read_text(encoding="utf-8").splitlines()
         except OSError as error:
-            raise AuditError(f"{self.file} cannot be read ({error.strerror or error}).") from error
+            raise AuditError(
+                f"The file of requirements {self.file} cannot be read ({error.strerror or error})."
+            ) from error
         found = {}
         for line in filter(None, (line.partition("#")[0].strip() for line in lines)):
             name, _, version = (part.strip() for part in line.partition("=="))
@@ -107,86 +110,92 @@ class Environment:
         return found
 
     def key(self, interpreter: Interpreter) -> str:
-        """Digest of everything that decides what is installed: the pins, and the Python under them."""
+        """Return a digest of everything that decides what is installed: the pins, and the Python interpreter."""
         what = json.dumps([sorted(self.pins.items()), interpreter.version, interpreter.path])
         return hashlib.sha256(what.encode()).hexdigest()[:16]
 
     def folder(self, interpreter: Interpreter) -> Path:
-        """Where it stands once it is built."""
+        """Return the folder of the environment once it is built."""
         return cache() / f"{self.name}-{self.key(interpreter)}"
 
     def interpreter(self) -> Interpreter:
-        """Find the Python to build it on; raises `NotInstalledError` if the machine has none of those wanted."""
+        """Find the Python on which to build the environment.
+
+        Raises
+        ------
+        NotInstalledError
+            If the machine has none of the wanted versions.
+        """
         for wanted in self.pythons:
             if found := interpreters.find(wanted):
                 return found
         wanted = " or ".join(self.pythons)
         raise NotInstalledError(
-            self.name, f"it wants Python {wanted}, and none is on PATH, in pyenv's versions folder or known to uv."
+            self.name, f"it needs Python {wanted}, and none was found on PATH, in pyenv's versions folder or by uv."
         )
 
     def built(self) -> Path | None:
-        """Return its Python if it is built; None if not, or if it cannot be."""
+        """Return the path of the environment's Python, or None if the environment is not built or cannot be built."""
         try:
-            python = _python(self.folder(self.interpreter()))
+            python = _python_path(self.folder(self.interpreter()))
         except NotInstalledError:
             return None
         return python if python.exists() else None
 
     def python(self) -> Path:
-        """Return its Python, and build it first if it is not there.
+        """Return the path of the environment's Python, and build the environment first if necessary.
 
         Raises
         ------
         NotInstalledError
-            With the reason, if the machine has no fitting Python or pip fails.
+            If the machine has no fitting Python, or if pip fails.
         """
         interpreter = self.interpreter()
         folder = self.folder(interpreter)
-        if not _python(folder).exists():
+        if not _python_path(folder).exists():
             with _locked(folder):
-                if not _python(folder).exists():  # nobody built it while this process waited
+                if not _python_path(folder).exists():  # no other process built it in the meantime
                     self._build(interpreter, folder)
-        return _python(folder)
+        return _python_path(folder)
 
     def _build(self, interpreter: Interpreter, folder: Path) -> None:
         print(f"{self.name}: installing into {folder} ...", file=sys.stderr, flush=True)
         partial = folder.with_name(f"{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)  # what a killed build left
+        shutil.rmtree(partial, ignore_errors=True)  # remains of a build that was killed
         try:
             self._run([interpreter.path, "-I", "-m", "venv", str(partial)])
             install = ["install", "--no-deps", "--no-input", "--disable-pip-version-check", "--only-binary=:all:"]
             install += [f"--no-binary={package}" for package in self.from_source]
-            self._run([str(_python(partial)), "-I", "-m", "pip", *install, "--requirement", str(self.file)])
+            self._run([str(_python_path(partial)), "-I", "-m", "pip", *install, "--requirement", str(self.file)])
             facts = {"name": self.name, "python": interpreter.version, "pins": self.pins}
             write_whole(partial / "environment.json", json.dumps(facts, indent=1) + "\n")
-            shutil.rmtree(folder, ignore_errors=True)  # what somebody deleted the Python of
+            shutil.rmtree(folder, ignore_errors=True)  # remains of an environment whose Python was deleted
             partial.rename(folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
     def _run(self, words: list[str]) -> None:
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, stdin=subprocess.DEVNULL)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=PIP_SECONDS, stdin=subprocess.DEVNULL)
         except subprocess.TimeoutExpired:
-            raise NotInstalledError(self.name, f"it took longer than {SECONDS:.0f} seconds.") from None
+            raise NotInstalledError(self.name, f"pip took longer than {PIP_SECONDS:.0f} seconds.") from None
         except OSError as error:
             raise NotInstalledError(self.name, f"{words[0]} cannot be run ({error.strerror or error}).") from error
         if done.returncode != 0:
-            raise NotInstalledError(self.name, _reason(done.stderr or done.stdout))
+            raise NotInstalledError(self.name, _failure_reason(done.stderr or done.stdout))
 
 
-def _reason(said: str) -> str:
-    """The errors that pip names, or the last line of what it said."""
+def _failure_reason(said: str) -> str:
+    """Return the errors that pip reports or, if there are none, the last line of its output."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("error:")]
     errors += [line.removeprefix("×").strip() for line in lines if line.startswith("×")]
-    words = "; ".join(error for error in dict.fromkeys(errors) if not error.startswith(HOLLOW))
+    words = "; ".join(error for error in dict.fromkeys(errors) if not error.startswith(UNINFORMATIVE_ERRORS))
     return f"pip says: {(words or ' '.join(lines[-1:]) or 'nothing')[:LONGEST_REASON]}"
 
 
 def cache() -> Path:
-    """Return the folder of all environments.
+    """Return the folder that holds all environments.
 
     Examples
     --------
@@ -199,13 +208,13 @@ def cache() -> Path:
     return Path(base).absolute() / "epsaudit" / "libraries"
 
 
-def _python(folder: Path) -> Path:
+def _python_path(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of one environment; another process that wants to build it waits."""
+    """Hold the lock of one environment, so that other processes that want to build the same environment wait."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(f"{folder.name}.lock").open("w")
@@ -220,8 +229,8 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 ANY = ("3.11", "3.12", "3.13", "3.10")
-"""Pythons that a version has been seen to run on, the best first. To add a version, write its file of requirements
-(``pip list --format=freeze`` in an environment where it works) and a line below."""
+"""Versions of Python that most of the libraries run on, the preferred one first. To add a library version, write its
+file of requirements (``pip list --format=freeze`` in an environment where it works) and add a line below."""
 OPENDP = ("0.2.4", "0.4.0", "0.6.2", "0.14.0", "0.14.1", "0.14.2", "0.15.0", "0.15.1", "0.16.0")
 
 ENVIRONMENTS: dict[str, Environment] = {

@@ -1,8 +1,11 @@
-"""What a released tool prints of sets of scores; run by path in an environment that has it, ``PYTHON FILE TOOL``.
+"""Print the bounds that a released tool computes from sets of membership scores.
 
-Standard input has a list of sets, each an object: 'inside' and 'outside', scores of runs with a canary and without;
-'delta'; 'seed', of a random split; 'counts', true and false positives, true and false negatives at a threshold, for
-tools that take no scores. Standard output has their bounds at 95 % confidence, in this order.
+The study runs this file by its path, as ``PYTHON FILE TOOL``, in an environment in which the tool is installed.
+Standard input holds a JSON list of sets, each of which is an object. 'inside' and 'outside' are the scores of runs with
+and without a canary, 'delta' is the delta of the claim, and 'seed' is the seed of a random split. 'counts' holds the
+true positives, false positives, true negatives and false negatives at a threshold, for tools that accept only counts.
+Standard output receives one bound for each set, in the same order, at 95 % confidence. The file imports nothing of
+epsaudit, since the environment of the tool does not contain it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ SIGNIFICANCE = 0.05
 
 
 def bonferroni(given: Set) -> float:
-    """jax-privacy, as it comes."""
+    """Return the bound of jax-privacy with its default settings."""
     from jax_privacy.auditing import CanaryScoreAuditor
 
     auditor = CanaryScoreAuditor(given["inside"], given["outside"])
@@ -26,7 +29,7 @@ def bonferroni(given: Set) -> float:
 
 
 def split(given: Set) -> float:
-    """jax-privacy, a threshold chosen by one half of the scores."""
+    """Return the bound of jax-privacy if one half of the scores chooses the threshold."""
     from jax_privacy.auditing import CanaryScoreAuditor, Split
 
     auditor = CanaryScoreAuditor(given["inside"], given["outside"])
@@ -35,7 +38,7 @@ def split(given: Set) -> float:
 
 
 def best_threshold(given: Set) -> float:
-    """PrivacyGuard, what its analysis prints as eps_cp, here of all scores; its level is built in."""
+    """Return the bound that PrivacyGuard prints as eps_cp, with its built-in confidence level."""
     import torch
     from privacy_guard.analysis.mia.mia_results import MIAResults
 
@@ -44,7 +47,7 @@ def best_threshold(given: Set) -> float:
 
 
 def order_statistics(given: Set) -> float:
-    """opake-auditing, by the estimator that assumes no mechanism."""
+    """Return the bound of opake-auditing by its estimator that assumes no particular mechanism."""
     from opake.auditing import canary_scores, one_run
     from opake.auditing.types import CoinFlip
 
@@ -56,7 +59,7 @@ def order_statistics(given: Set) -> float:
 
 
 def joint_beta(given: Set) -> float:
-    """privacy-estimates, which takes counts."""
+    """Return the bound of privacy-estimates, which takes counts instead of scores."""
     from privacy_estimates import AttackResults, compute_eps_lo
 
     tp, fp, tn, fn = given["counts"]

@@ -1,4 +1,7 @@
-"""The libraries of `epsaudit audit --library NAME`: the newest version of each by its name, older ones by version."""
+"""The libraries that `epsaudit audit --library NAME` accepts.
+
+The newest version of a library is listed under the library's name, and every older version under its name and version.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ NEWEST = ("opendp-0.16.0", "diffprivlib-0.6.6", "smartnoise-synth-1.0.6", "opacu
 
 
 def libraries() -> list[Library]:
-    """Return the libraries, for the entry-point group ``epsaudit.libraries``.
+    """Return the libraries; the entry-point group ``epsaudit.libraries`` calls this function.
 
     Examples
     --------

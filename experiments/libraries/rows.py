@@ -1,7 +1,8 @@
-"""Mechanisms of released libraries and their bugs, read from ``bugs.toml``: each function, claim and pair once.
+"""Mechanisms of released libraries and their bugs, read from ``bugs.toml``, with a claim and a pair for each.
 
-A row is a function as a user writes it, served in the library's own environment by ``serve.py``. Before it is audited
-the environment is built, and what the library itself says of its claim, where it does, is compared with the row's.
+A row is a function as a user would write it, which ``serve.py`` serves in the library's own environment. Before an
+audit the environment is built, and if the library states a claim itself, the stated claim is compared with the claim of
+the row.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
 from epsaudit.mechanisms import accounting
-from epsaudit.running.external import command
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
+from epsaudit.running.programs import command
 from epsaudit.running.registry import Entry, Expected
 from epsaudit.running.served import stated_claims
 
 Role = Literal["affected", "fixed", "control", "not reproduced", "sound"]
-SAME = 1e-6
-"""Relative difference between a declared claim and the library's own that is taken for rounding."""
-SILENCE = 3600.0
-"""Seconds in which it must answer; the slowest give some hundred outputs a second and are asked for 65,536."""
-LOG = math.log(1e6)
+CLAIM_TOLERANCE = 1e-6
+"""Relative difference between the claim of a row and the library's own claim that is attributed to rounding."""
+RESPONSE_SECONDS = 3600.0
+"""Seconds within which a library must answer a request. The slowest libraries give about a hundred outputs a second and
+are asked for 65,536."""
+LOG_1_OVER_DELTA = math.log(1e6)
 
 
 def gaussian(scale: float, rate: float = 1.0, delta: float = 1e-5) -> ApproxDP:
-    """Claim of one sum of a Poisson sample with Gaussian noise, records at most 1 in norm, as dp-accounting has it.
+    """Return the claim of one noisy sum over a Poisson sample, as dp-accounting computes it.
 
-    It holds for real numbers: a mechanism that leaks by its last bits does not satisfy it.
+    The noise is Gaussian with the given scale, and records have norm at most 1. The claim holds for real numbers: a
+    mechanism that leaks through the last bits of its floating-point outputs does not satisfy it.
 
     Examples
     --------
@@ -62,54 +65,61 @@ CLAIMS: dict[str, Claim | Callable[[], Claim]] = {
     "2 log 3": PureDP(2.0 * math.log(3.0)),
     "half zCDP": ZCDP(0.5),
     "approximate": ApproxDP(1.0, 1e-5),
-    # the chance that (discrete) Laplace noise of scale 1 lifts a count of 1 above 5
+    # probability that (discrete) Laplace noise of scale 1 lifts a count of 1 above 5
     "OpenDP's threshold": ApproxDP(1.0, math.exp(-5.0) / (1.0 + math.exp(-1.0))),
     "OpenDP's threshold of floats": ApproxDP(1.0, math.exp(-4.0) / 2.0),
-    # Opacus 1.6.0's own of one step at noise multiplier 2, by its PRVAccountant: 3 records at batch size 2, 20 at 7
+    # computed by the PRVAccountant of Opacus 1.6.0 for one step at noise multiplier 2: 3 records at batch size 2, and
+    # 20 records at batch size 7
     "Opacus' step of 3": ApproxDP(1.363688201270247, 1e-5),
     "Opacus' step of 20": ApproxDP(1.0405259697164877, 1e-5),
     "a step at rate 1/2": functools.partial(gaussian, 2.0, 0.5),
     "a Gaussian of scale 1": functools.partial(gaussian, 1.0),
     "diffprivlib's Gaussian": functools.partial(gaussian, math.sqrt(2.0 * math.log(1.25 / 1e-5))),
     "InfTDA's": ApproxDP(1.0, 1e-6),
-    # its budget in zCDP is rho = log(1/delta) (sqrt(1 + 1 / log(1/delta)) - 1)^2
+    # InfTDA converts its budget to zCDP by rho = log(1/delta) (sqrt(1 + 1 / log(1/delta)) - 1)^2
     "InfTDA's Gaussian": functools.partial(
-        gaussian, 1.0 / math.sqrt(2.0 * LOG * (math.sqrt(1.0 + 1.0 / LOG) - 1.0) ** 2), delta=1e-6
+        gaussian,
+        1.0 / math.sqrt(2.0 * LOG_1_OVER_DELTA * (math.sqrt(1.0 + 1.0 / LOG_1_OVER_DELTA) - 1.0) ** 2),
+        delta=1e-6,
     ),
 }
-"""Claims by the names that ``bugs.toml`` uses; functions where dp-accounting calculates them."""
+"""Claims by the names that ``bugs.toml`` uses. A claim that dp-accounting computes is stored as a function that returns
+it."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A function of a library version, as a user writes it, and its claim.
+    """A function of a library version, as a user writes it, with its claim and its datasets.
 
     Attributes
     ----------
     version, label : str
-        Name of its environment, 'opendp-0.16.0', and what a user types behind it and a slash.
+        Name of the environment, for example 'opendp-0.16.0', and the name of the mechanism within that version. A user
+        types both, joined by a slash.
     imports, run, states : str
-        What stands above ``def run(data)``, and what it returns; what the library says of its claim, or nothing.
+        Source text of the user's file: the lines above ``def run(data)``, the expression that ``run`` returns, and the
+        expression by which the library states its own claim (empty if it states none).
     claim : Claim, or function that returns one
-        The claim that the library makes; a function where dp-accounting calculates it.
+        The claim that the library makes. It is a function if dp-accounting computes the claim.
     pairs : tuple of DatasetPair
-        Neighbouring datasets, one of which is audited.
+        Neighbouring datasets. An audit uses one of them.
     role : 'affected', 'fixed', 'control', 'not reproduced' or 'sound'
-        'affected' must be refuted; 'fixed' is a later version, 'control' what the bug does not touch in the same one;
-        'not reproduced' is what the report says is affected, and is not.
+        'affected' rows must be refuted. 'fixed' is a later version without the bug, and 'control' is a mechanism of the
+        affected version that the bug does not touch. 'not reproduced' is a mechanism that the report calls affected
+        although it is not refuted. 'sound' rows belong to no bug.
     reason : str
-        What is wrong with what is affected.
+        What is wrong with an affected mechanism.
     witnesses : 'auto' or 'all'
-        'all' where the last bits matter.
+        'all' if the last bits of the outputs matter.
     trials : int
-        Runs, all told, of an audit of the bug.
+        Total number of runs of an audit of the bug.
     calculated : callable, optional
-        What dp-accounting says of the noise as documented.
+        Returns the claim that dp-accounting computes for the noise as documented.
     data, adjacency, needs
-        For hunts: the schema of the data, the relation that the claim is for (None for a number that moves by 1), and
-        how many records the larger dataset needs for the bug to show.
+        Settings of hunts: the schema of the data, the neighbouring relation of the claim (None for a number that
+        changes by 1), and the number of records that the larger dataset needs before the bug shows.
     hunt : mapping
-        What is another in a hunt: fields of this class.
+        Fields of this class that have other values in a hunt.
     """
 
     version: str
@@ -131,98 +141,107 @@ class Row:
 
     @property
     def name(self) -> str:
-        """'opendp-0.16.0/laplace'."""
+        """Name of the row, for example 'opendp-0.16.0/laplace'."""
         return f"{self.version}/{self.label}"
 
     @property
     def environment(self) -> Environment:
-        """Where it runs."""
+        """The environment in which the library runs."""
         return ENVIRONMENTS[self.version]
 
     @property
     def expected(self) -> Expected:
-        """'violated' of what is affected."""
+        """Expected verdict: 'violated' for affected rows, and 'consistent' for all others."""
         return "violated" if self.role == "affected" else "consistent"
 
     @property
     def source(self) -> str:
-        """Where mechanism and claim come from."""
+        """A sentence fragment that says where the mechanism and its claim come from."""
         by = "by dp-accounting" if callable(self.claim) else "stated by it" if self.states else "what it is given"
         return f"{self.version.rpartition('-')[0]}, {self.run}; the claim is {by}"
 
     @property
     def stated_claim(self) -> Claim:
-        """The claim; raises `AuditError` if dp-accounting calculates it and is not installed."""
+        """The claim as a `Claim`; raises `AuditError` if dp-accounting has to compute it and is not installed."""
         return self.claim if isinstance(self.claim, Claim) else self.claim()
 
     @property
     def code(self) -> str:
-        """The user's file."""
+        """Source text of the user's file."""
         stated = f"\n\n\ndef claimed():\n    return {self.states}\n" if self.states else "\n"
         return f"{self.imports.strip()}\n\n\ndef run(data):\n    return {self.run}{stated}"
 
     @property
     def hunted(self) -> Row:
-        """What is hunted in its place."""
+        """The row that a hunt uses instead of this one."""
         return replace(self, **self.hunt)
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What a schema file of its data holds."""
+        """Content of a schema file that describes the data of this row."""
         return {"data": self.data, **({"adjacency": self.adjacency} if self.adjacency else {})}
 
     def file(self) -> Path:
-        """Write the user's file among the environments, if it is not there; return where it is."""
+        """Write the user's file into the cache unless it exists already, and return its path."""
         path = cache() / "functions" / f"f{hashlib.sha256(self.code.encode()).hexdigest()[:16]}.py"
         if not path.exists():
             write_whole(path, self.code)
         return path
 
     def entry(self, there: Environment | None = None) -> Entry:
-        """Build the environment if need be, and return what audits it; elsewhere it claims what is stated there.
+        """Build the environment if necessary, and return the registry entry that audits this row.
+
+        Parameters
+        ----------
+        there : Environment, optional
+            Another environment to run in, with another version of the library. The claim is then the one that this
+            version states, if it states one.
 
         Raises
         ------
         NotInstalledError
-            If the library cannot be installed here.
+            If the library cannot be installed on this machine.
         AuditError
-            If its file cannot be run, or the library's own claim is not that of the row.
+            If the user's file cannot be run, or if the library's own claim differs from the claim of the row.
         """
         python, file = str((there or self.environment).python()), self.file()
         name = self.name if there is None else f"{there.name}/{self.label}"
         stated = stated_claims(f"{file}:claimed", python, [{}])({}) if self.states else None
         claim = self.stated_claim if stated is None or there is None else stated
-        if stated is not None and not _same(stated, claim):
-            raise AuditError(f"{name}: the library claims {stated}, and the row says {claim}.")
+        if stated is not None and not _claims_agree(stated, claim):
+            raise AuditError(
+                f"{name}: the library states the claim {stated}, but the row states {claim}; correct the row."
+            )
         words = [python, "-E", "-s", serve.__file__, f"{file}:run"]
-        mechanism = command(words, claim=claim, pairs=self.pairs, name=name, timeout=SILENCE)
+        mechanism = command(words, claim=claim, pairs=self.pairs, name=name, timeout=RESPONSE_SECONDS)
         about = {one: getattr(self, one) for one in ("expected", "source", "reason", "witnesses")}
         return Entry(name, mechanism, claim, **about)
 
 
 def entries(rows: Iterable[Row]) -> list[Entry]:
-    """Return what audits each row, as `Row.entry`."""
+    """Return the registry entry of each row; see `Row.entry`."""
     return [row.entry() for row in rows]
 
 
 @dataclass(frozen=True)
 class Bug:
-    """A claim that does not hold: a public report, or a finding that nobody had reported.
+    """A claim that does not hold: a bug with a public report, or a finding that had not been reported before.
 
     Attributes
     ----------
     title : str
         What is wrong, in one line.
     affected, fixed : str
-        Versions, as the reports, the rows and the releases have them.
+        Version numbers, as the reports, the rows and the releases name them.
     trigger : str
-        What the audited pair and output do to show it.
+        The property of the pair and of the output that makes the bug visible.
     cases : tuple of Row
-        What is audited: affected versions, and those that are fixed, or controls.
+        The audited rows: affected versions, fixed versions, and controls.
     reports : tuple of str
-        'owner/repository#number' of the issue, others on the same bug behind it; none where there is no public one.
+        'owner/repository#number' of the issue, followed by other issues on the same bug; empty if there is no public
+        report.
     page : str
-        Name of its page in ``docs/findings``, without the ending; what has no public report must have one.
+        Name of the page in ``docs/findings`` without its ending. A bug without a public report must have a page.
     """
 
     title: str
@@ -235,33 +254,38 @@ class Bug:
 
     def __post_init__(self) -> None:
         if not (self.reports or self.page):
-            raise AuditError(f"{self.title!r} has no public report and no page; name it by one.")
+            raise AuditError(
+                f"{self.title!r} has no public report and no page; give it 'reports' or 'page' in bugs.toml."
+            )
 
 
 @functools.cache
-def _written() -> dict[str, Any]:
+def _bugs_file() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("bugs.toml").read_text(encoding="utf-8"))
 
 
-def _row(told: Mapping[str, Any], role: Role) -> Row:
-    """A row of the file; what is told of a bug is told of its cases."""
-    imports = _written()["imports"]
-    version, _, label = told["row"].partition("/")
-    role = told.get("role", role)
-    known = {one: told[one] for one in ("states", "witnesses", "data", "adjacency", "needs") if one in told}
-    hunt = {one: CLAIMS[said] if one == "claim" else said for one, said in told.get("hunt", {}).items()}
-    pairs = [told["pair"], *told.get("also", [])] if "pair" in told else []
+def _make_row(fields: Mapping[str, Any], role: Role) -> Row:
+    """Return the row that a table of ``bugs.toml`` describes.
+
+    The caller passes the fields of a bug merged with the fields of one of its cases.
+    """
+    imports = _bugs_file()["imports"]
+    version, _, label = fields["row"].partition("/")
+    role = fields.get("role", role)
+    known = {one: fields[one] for one in ("states", "witnesses", "data", "adjacency", "needs") if one in fields}
+    hunt = {one: CLAIMS[said] if one == "claim" else said for one, said in fields.get("hunt", {}).items()}
+    pairs = [fields["pair"], *fields.get("also", [])] if "pair" in fields else []
     return Row(
         version,
         label,
-        imports[told.get("imports", version.rpartition("-")[0])],
-        told["run"],
-        CLAIMS[told.get("claim", "one")],
-        tuple(DatasetPair(*pair, name=told.get("pair_name") if one == 0 else None) for one, pair in enumerate(pairs)),
+        imports[fields.get("imports", version.rpartition("-")[0])],
+        fields["run"],
+        CLAIMS[fields.get("claim", "one")],
+        tuple(DatasetPair(*pair, name=fields.get("pair_name") if one == 0 else None) for one, pair in enumerate(pairs)),
         role=role,
-        reason=told.get("reason", "") if role == "affected" else "",
-        trials=told.get("runs", 0),
-        calculated=CLAIMS.get(told.get("calculated", "")),  # type: ignore[arg-type]  # a function
+        reason=fields.get("reason", "") if role == "affected" else "",
+        trials=fields.get("runs", 0),
+        calculated=CLAIMS.get(fields.get("calculated", "")),  # type: ignore[arg-type]  # the named claim is a function
         hunt=hunt,
         **known,
     )
@@ -269,7 +293,7 @@ def _row(told: Mapping[str, Any], role: Role) -> Row:
 
 @functools.cache
 def findings() -> tuple[Bug, ...]:
-    """Return all bugs, those with a public report first.
+    """Return all bugs, the publicly reported ones first.
 
     Examples
     --------
@@ -277,21 +301,21 @@ def findings() -> tuple[Bug, ...]:
     ('IBM/differential-privacy-library#94',)
     """
     found = []
-    for told in _written()["bug"]:
-        cases = tuple(_row({**told, **case}, "affected") for case in told["case"])
-        about = {one: told[one] for one in ("title", "affected", "fixed", "trigger")}
-        found.append(Bug(**about, cases=cases, reports=tuple(told.get("reports", ())), page=told.get("page", "")))
+    for fields in _bugs_file()["bug"]:
+        cases = tuple(_make_row({**fields, **case}, "affected") for case in fields["case"])
+        about = {one: fields[one] for one in ("title", "affected", "fixed", "trigger")}
+        found.append(Bug(**about, cases=cases, reports=tuple(fields.get("reports", ())), page=fields.get("page", "")))
     return tuple(found)
 
 
 @functools.cache
 def sound() -> tuple[Row, ...]:
-    """Return the rows of which no fault is known, beside those that belong to bugs."""
-    return tuple(_row(told, "sound") for told in _written()["sound"])
+    """Return the rows that belong to no bug and in which no fault is known."""
+    return tuple(_make_row(fields, "sound") for fields in _bugs_file()["sound"])
 
 
-def _same(stated: Claim, claim: Claim) -> bool:
+def _claims_agree(stated: Claim, claim: Claim) -> bool:
     if type(stated) is not type(claim):
         return False
     fields = [name for name in claim.to_dict() if name != "kind"]
-    return all(math.isclose(getattr(stated, name), getattr(claim, name), rel_tol=SAME) for name in fields)
+    return all(math.isclose(getattr(stated, name), getattr(claim, name), rel_tol=CLAIM_TOLERANCE) for name in fields)

@@ -142,7 +142,10 @@ def any_sum(ones: int) -> HullForgotten:
 
 
 def _strict(loss: LossCurve, indices: Indices) -> NDArray[np.int64]:
-    """Removals that bring f below each output: the loss at the one before, more than anybody has at the least one."""
+    """Return the number of removals that bring f strictly below each output.
+
+    This is the loss at the preceding output. For the smallest output, it is more than the number of records.
+    """
     return np.where(indices > 0, loss(np.maximum(indices, np.uint64(1)) - np.uint64(1)), NO_REMOVAL)
 
 

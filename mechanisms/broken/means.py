@@ -40,7 +40,7 @@ class PublishedCovarianceAwareMean(CovarianceAwareMean):
     test_kind: ClassVar[type[ScoreTest]] = PublishedScoreTest
 
     def worst_pairs(self) -> tuple[DatasetPair, ...]:
-        """The least score that never passes, and one two less."""
+        """Return one pair, whose scores are the smallest score that never passes the test and this score less two."""
         never = next(score for score in range(10**6) if self.log_chances(score)[0] == -math.inf)
         return (self.poles(4, never - 2),)
 

@@ -194,7 +194,10 @@ def _merged(pair: LossPair, step: float) -> _Grid:
 
 
 def _grouped(p: Floats, q: Floats, step: float) -> dict[int, tuple[float, float]]:
-    """Groups of cells by place on the grid: cells join in order of loss until the group's loss reaches a grid point."""
+    """Return groups of cells by their place on the grid.
+
+    Cells join a group in the order of their loss until the loss of the group reaches a grid point.
+    """
     groups: dict[int, tuple[float, float]] = {}
     group_p = group_q = 0.0
     target = 0

@@ -62,7 +62,7 @@ def loss_pair(law: object, law_prime: object) -> LossPair:
 
 
 def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
-    """The pair, if the probabilities of both laws sum to one."""
+    """Return the pair, or raise `AuditError` if the probabilities of either law do not sum to one."""
     totals = np.exp(np.logaddexp(log_sum(pair.atoms), log_sum(pair.log_masses)))
     for one, total in zip(laws, totals, strict=True):
         if not abs(total - 1.0) <= _TOTAL_ERROR:
@@ -74,7 +74,7 @@ def _totalled(pair: LossPair, laws: tuple[object, object]) -> LossPair:
 
 
 def _composed(laws: tuple[Any, Any]) -> LossPair:
-    """The pair of two laws of independent parts, part by part; parts need not be hashable."""
+    """Return the pair of two laws of independent parts, composed part by part. The parts need not be hashable."""
     if len(laws[0].parts) != len(laws[1].parts):
         raise AuditError(f"The laws have {len(laws[0].parts)} and {len(laws[1].parts)} parts; they need as many.")
     both = list(zip(laws[0].parts, laws[1].parts, strict=True))

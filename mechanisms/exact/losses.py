@@ -278,12 +278,12 @@ class LossPair:
 
     @classmethod
     def nothing(cls) -> LossPair:
-        """The pair of two equal laws: all losses are 0."""
+        """Return the pair of two equal laws, in which all losses are 0."""
         return cls(np.zeros((2, 1)), np.zeros(1))
 
     @classmethod
     def of(cls, atoms: Floats, lower: LossPair | None = None) -> LossPair:
-        """The pair of finite laws given by log-probabilities of the same outcomes, shape (2, outcomes)."""
+        """Return the pair of finite laws given by log-probabilities of the same outcomes, shape (2, outcomes)."""
         return cls(*merge_equal(atoms, difference(atoms[0], atoms[1])), lower=lower)
 
     @cached_property
@@ -396,7 +396,7 @@ class LossPair:
 
 
 def _reached(thresholds: Floats) -> Floats:
-    """The least losses that count as reaching each threshold."""
+    """Return, for each threshold, the smallest loss that counts as reaching it."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(thresholds), thresholds - TIE * np.maximum(1.0, np.abs(thresholds)), thresholds)
 

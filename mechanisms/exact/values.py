@@ -321,7 +321,7 @@ def _loss_in_the_limits(pair: LossPair) -> float:
 
 
 def _noise(values: Floats) -> Floats:
-    """What rounding may have added to the loss between log-densities of shape (2, ...)."""
+    """Return the largest rounding error of the loss between log-densities of shape (2, ...)."""
     return np.asarray(2 * np.finfo(float).eps * np.where(np.isfinite(values), np.abs(values), 0.0).max(axis=0))
 
 
@@ -502,7 +502,10 @@ def _candidate_thresholds(pair: LossPair) -> Floats:
 
 
 def _needed_by_rarer_events(pair: LossPair, greatest_loss: float) -> float:
-    """A mu, less a relative 1e-6 and what is uncertain of it, that events less likely than 1e-300 may need."""
+    """Return a lower bound on the mu that events less likely than 1e-300 may need.
+
+    The bound is smaller than the computed mu by a relative 1e-6, and by the uncertainty of the computation.
+    """
     if math.isfinite(greatest_loss):
         likelier = min(greatest_loss - _RAREST, 0.0)
         return float(ndtri_exp(likelier) - ndtri_exp(-_RAREST)) * (1.0 - 1e-6)
@@ -542,7 +545,7 @@ def _grows_in_the_tail(values: Floats, log_chances: Floats) -> bool:
 
 
 def _law(mechanism: Mechanism, pair: DatasetPair, side: str, latest: dict[str, tuple[Any, Any]]) -> Any:
-    """The law on one side of a pair: the latest of this side, as long as the dataset is the same."""
+    """Return the law on one side of a pair. The latest law of this side is used again while the dataset is the same."""
     dataset = getattr(pair, side)
     if side not in latest or latest[side][0] is not dataset:
         law = mechanism(dataset)

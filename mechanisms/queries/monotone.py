@@ -82,7 +82,7 @@ class MonotoneQuery(ABC):
         return self.outputs_at(self._all_indices())
 
     def outputs_at(self, indices: Indices) -> NDArray[Any]:
-        """Outputs y_i at the given indices, which are unsigned 64-bit integers below ``size``."""
+        """Return the outputs y_i at the given indices, which are unsigned 64-bit integers below ``size``."""
         return grids.points_at(self.grid, indices)
 
     def indices_of(self, outputs: NDArray[Any]) -> tuple[Indices, NDArray[np.bool_]]:
@@ -213,7 +213,7 @@ class MonotoneHull(MonotoneQuery):
         return [seen[record] for record in self.domain]
 
     def _values(self, counts: list[int]) -> NDArray[np.float64]:
-        """g of every sub-multiset, one axis for each record of the domain."""
+        """Return g of every sub-multiset, with one axis for each record of the domain."""
         shape = tuple(count + 1 for count in counts)
         if math.prod(shape) > MOST_PARTS:
             raise AuditError(f"The dataset has {math.prod(shape)} sub-multisets; at most {MOST_PARTS} can be tried.")

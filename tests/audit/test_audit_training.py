@@ -153,7 +153,12 @@ class TestFunctionsOfAnybody:
 
     def audit(self, **changed):
         canaries = Canaries("own", np.eye(30), np.zeros(30))
-        asked = {"canaries": canaries, "mu": 1.0, "score": lambda model, given: given.features @ model, "seed": 3}
+        asked = {
+            "canaries": canaries,
+            "claim": GaussianDP(1.0),
+            "score": lambda model, given: given.features @ model,
+            "seed": 3,
+        }
         return audit_training(self.means, (np.zeros((5, 30)), np.zeros(5)), **asked | changed)
 
     def test_a_function_that_returns_a_model_or_scores(self):
@@ -179,7 +184,7 @@ class TestFunctionsOfAnybody:
             self.audit(runs=40, checkpoint=path, score=None)
 
     def test_a_ready_trainer_goes_on_after_it_was_used_and_not_with_other_settings(self, tmp_path):
-        asked = {"canaries": blank(DATA), "mu": 1.0, "runs": 60, "checkpoint": tmp_path / "audit.ck"}
+        asked = {"canaries": blank(DATA), "claim": GaussianDP(1.0), "runs": 60, "checkpoint": tmp_path / "audit.ck"}
         found = audit_training(trainer(), DATA, **asked)
         used = trainer()
         used(*DATA, np.random.default_rng(0))
@@ -269,7 +274,14 @@ class TestRestarts:
     @staticmethod
     def audit(fit, path, seed=1, **more):
         canary, data = Canaries("own", np.ones((1, 1)), np.zeros(1)), (np.zeros((3, 1)), np.zeros(3))
-        asked = {"canaries": canary, "mu": 1.0, "score": as_it_is, "runs": 40, "confidence": 0.9, "seed": seed}
+        asked = {
+            "canaries": canary,
+            "claim": GaussianDP(1.0),
+            "score": as_it_is,
+            "runs": 40,
+            "confidence": 0.9,
+            "seed": seed,
+        }
         return audit_training(fit, data, checkpoint=path, **asked | more)
 
     @pytest.mark.parametrize(
@@ -406,16 +418,16 @@ class TestRefusals:
             ({"canaries": SINGLE}, "One canary in one run shows nothing"),
             ({"canaries": SINGLE, "runs": 9}, "are gradients, which have no loss"),
             ({"canaries": dirac_gradients(2, 9), "score": "gradient"}, "have 9 dimensions; DP-SGD in numpy has 650"),
-            ({"seconds": 3.0}, "of one run there is no such time"),
+            ({"seconds": 3.0}, "one run has none between"),
             ({"score": "los"}, "Did you mean 'loss'"),
             ({"iterates": "some"}, "must be 'last' or 'all'"),
-            ({"fit": lambda features, targets, rng: 0, "epsilon": 1.0}, "is no ready trainer"),
-            ({"fit": lambda features, targets, rng: 0}, "What is claimed"),
+            ({"fit": lambda features, targets, rng: 0, "epsilon": 1.0}, "is for ready trainers, and"),
+            ({"fit": lambda features, targets, rng: 0}, "The claim is missing"),
             ({"canaries": SINGLE, "runs": 9, "fit": lambda features, targets, rng: 0, "epsilon": 1.0, "score": None}, "takes no gradients="),  # noqa: E501
             ({"data": (DATA[0][:, :5], DATA[1])}, "A canary's features have shape"),
-            ({"assume": "iid"}, "it may be 'independent'"),
-            ({"canaries": SINGLE, "runs": 9, "assume": "independent"}, "of many canaries, or None"),
-            ({"canaries": SINGLE, "runs": 9, "guesses": 5}, "guesses= and method= are of many canaries"),
+            ({"assume": "iid"}, "it must be 'independent'"),
+            ({"canaries": SINGLE, "runs": 9, "assume": "independent"}, "for many canaries, or None"),
+            ({"canaries": SINGLE, "runs": 9, "guesses": 5}, "guesses= and method= are for many canaries"),
         ],
     )  # fmt: skip
     def test_before_training_in_a_sentence(self, changed, sentence):

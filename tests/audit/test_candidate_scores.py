@@ -1,4 +1,7 @@
-"""Candidate scores and their expected rates: outputs that did not teach them only, both sides alike."""
+"""Candidate scores and their expected rates.
+
+The rates use only outputs that a score was not learnt from, and treat both sides alike.
+"""
 
 import numpy as np
 import pytest
@@ -6,8 +9,10 @@ from scipy import stats
 
 from epsaudit import PureDP
 from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
-from epsaudit.search.selection import Monotone, smoothed
-from epsaudit.witnesses.events import LONGEST, PARTS, Value, condition, parts_of
+from epsaudit.search.scores import Monotone
+from epsaudit.search.smoothing import smooth_log_odds
+from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_parts, write_condition
+from epsaudit.witnesses.parts import Value
 
 MANY = 5_000
 GROUP = np.repeat(np.array([0, 1], np.int8), MANY)
@@ -18,8 +23,8 @@ def normal(shift, seed):
     return np.concatenate([rng.normal(shift, size=MANY), rng.normal(size=MANY)])
 
 
-def candidate(scores, judged=None, group=GROUP):
-    found = CandidateScore.of(Monotone(Value(), 1), scores, group, np.ones(len(scores)), judged)
+def candidate(scores, out_of_fold=None, group=GROUP):
+    found = CandidateScore.of(Monotone(Value(), 1), scores, group, np.ones(len(scores)), out_of_fold)
     assert found is not None
     return found
 
@@ -27,7 +32,7 @@ def candidate(scores, judged=None, group=GROUP):
 def test_fresh_outputs_are_added_to_the_counts():
     before = candidate(normal(0.5, 0))
     fresh = normal(0.5, 2)
-    after = before.counting(fresh[:MANY], fresh[MANY:])
+    after = before.with_counts_of(fresh[:MANY], fresh[MANY:])
     assert after.size == 2 * MANY
     middle = len(after.thresholds) // 2
     more = np.count_nonzero(fresh[:MANY] >= after.thresholds[middle])
@@ -35,10 +40,10 @@ def test_fresh_outputs_are_added_to_the_counts():
 
 
 def test_what_a_score_was_learnt_on_does_not_judge_it():
-    """The score memorised its outputs; models that have not seen them tell nothing."""
-    final, judged = normal(3.0, 1), normal(0.0, 0)
+    """A score memorised its training outputs. Models that have not seen these outputs show that it reveals nothing."""
+    final, out_of_fold = normal(3.0, 1), normal(0.0, 0)
     odds = []
-    for one in (candidate(final), candidate(final, judged)):
+    for one in (candidate(final), candidate(final, out_of_fold)):
         _, _, correct, wrong = one.rates()[0]
         odds.append(np.max((correct / wrong)[10:50]))
     assert odds[0] > 10.0
@@ -46,26 +51,32 @@ def test_what_a_score_was_learnt_on_does_not_judge_it():
 
 
 def test_tails_of_gaussian_noise_are_not_overrated():
-    """Their log odds grow as the probit of the rank, and a line along its logit would lie 0.1 to 0.2 above them."""
+    """The log odds of Gaussian noise grow as the probit of the rank.
+
+    A line along the logit of the rank would be 0.1 to 0.2 too high.
+    """
     shares = np.geomspace(2e-5, 0.5, 30)
     cuts, off = stats.norm.ppf(np.concatenate([shares, 1.0 - shares[-2::-1]])), []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         sides = np.sort(rng.normal(size=50_000)), np.sort(rng.normal(0.27, size=50_000))
-        odds, _ = smoothed(np.array([np.searchsorted(side, cuts) for side in sides], float))
+        odds, _ = smooth_log_odds(np.array([np.searchsorted(side, cuts) for side in sides], float))
         off.append((odds - stats.norm.logcdf(cuts) + stats.norm.logcdf(cuts - 0.27))[[3, 6, 10]])
     assert np.max(np.abs(np.mean(off, axis=0))) < 0.06
 
 
 def test_log_odds_near_the_end_of_a_support_are_followed():
-    """The greatest of five exponentials: they grow as a power of the rank, and were 0.63 and 0.28 too low."""
+    """The log odds of the maximum of five exponential variables grow as a power of the rank.
+
+    Without lines along the hyperbolic sine, the estimates near the end of the support were 0.63 and 0.28 too low.
+    """
     shares, off = np.geomspace(2e-6, 0.5, 30), []
     ends = stats.expon.ppf(np.concatenate([shares, 1.0 - shares[-2::-1]]) ** 0.2, scale=20.0)
     log_chance = 5.0 * stats.expon.logcdf([ends, ends - 1.0], scale=20.0)
     cells = np.diff(np.exp(log_chance), axis=1, prepend=0.0, append=1.0)
     for seed in range(20):
         counts = np.random.default_rng(seed).multinomial(600_000, cells)
-        odds, _ = smoothed(np.cumsum(counts, axis=1)[:, :-1].astype(float))
+        odds, _ = smooth_log_odds(np.cumsum(counts, axis=1)[:, :-1].astype(float))
         off.append((odds - log_chance[0] + log_chance[1])[[8, 11]])
     assert np.all(np.abs(np.mean(off, axis=0)) < [0.4, 0.15])
 
@@ -78,7 +89,7 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
     for odds, within in ((np.full(30, 0.1), 0.05), (np.minimum(-0.2 * np.log(2 * masses), 2.0), 0.6)):
         correct = rng.poisson(bins / (1.0 + np.exp(-odds)))
         tails = np.cumsum([correct, rng.poisson(bins / (1.0 + np.exp(odds)))], axis=1).astype(float)
-        estimate, error = smoothed(tails)
+        estimate, error = smooth_log_odds(tails)
         truth = np.cumsum(bins / (1.0 + np.exp(-odds))) / np.cumsum(bins)
         assert np.max(np.abs(estimate - np.log(truth / (1.0 - truth)))[3:]) < within
         assert np.all(error > 0.0)
@@ -86,12 +97,15 @@ def test_a_bounded_loss_is_not_overrated_in_the_tail_and_one_that_grows_is_follo
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
-    """Of 5,000 outputs 75 are beyond a value, e^3 of x for one of x'; none says so alone."""
+    """Of 5,000 outputs, 75 lie beyond a value, e^3 of x for each of x'.
+
+    No single threshold has enough of these outputs alone.
+    """
     rng = np.random.default_rng(seed)
     masses = np.concatenate([np.geomspace(2e-4, 0.015, 20), [0.5]])
     bins, odds = np.diff(masses, prepend=0.0) * 5_000, np.append(np.full(20, 3.0), 0.0)
     tails = np.cumsum([rng.poisson(bins / (1.0 + np.exp(side * odds))) for side in (-1, 1)], axis=1).astype(float)
-    estimate, error = smoothed(tails)
+    estimate, error = smooth_log_odds(tails)
     assert min(3.0, np.log(tails[0, 19] / tails[1, 19])) - estimate[19] < 0.6
     assert abs(estimate[19] - 3.0) < 4.0 * error[19]
 
@@ -99,18 +113,21 @@ def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
 @pytest.mark.parametrize("size", [300, 50_000, 10**8])
 @pytest.mark.parametrize("apart", [1, 12, 24])
 def test_log_odds_of_what_is_apart_are_no_more_than_its_counts_tell(size, apart):
-    """All of x is in the first levels and nothing of x', which is in the others."""
+    """All outputs of x are in the first levels, and all outputs of x' in the other levels."""
     weights = np.random.default_rng(0).dirichlet(np.ones(25))
     shares = np.array([weights * (np.arange(25) < apart), weights * (np.arange(25) >= apart)])
     tails = np.cumsum(np.rint(size * shares / shares.sum(axis=1, keepdims=True)), axis=1)
-    estimate, error = smoothed(tails)
+    estimate, error = smooth_log_odds(tails)
     assert np.all(np.isfinite(estimate))
     assert np.all(np.isfinite(error[:-1]))
     assert 0.5 * np.log(size) < estimate[0] < np.log(4.0 * size)
 
 
 def test_an_event_of_nearly_everything_promises_nothing():
-    """Estimated rates of the two sides need not add up there, and the box would read their complements."""
+    """In an event of nearly all outputs, the estimated rates of the two sides need not add up to 1.
+
+    The box certificate would use their complements, and promise too much.
+    """
     rng = np.random.default_rng(1)
     outputs = np.where(rng.random((2, MANY)) < [[0.001], [0.0005]], 1.0, 2.0)
     choice = best_of(candidate_scores([Tails()], *outputs), Bound(PureDP(0.3), 20_000, 0.95))
@@ -119,18 +136,21 @@ def test_an_event_of_nearly_everything_promises_nothing():
 
 def test_many_scores_without_a_difference_promise_nothing():
     rng = np.random.default_rng(3)
-    noise = rng.normal(size=(10, 2, 20_000))  # one law for x and x': all differences are chance
+    noise = rng.normal(size=(10, 2, 20_000))  # x and x' have the same law, so that all differences are chance
     objective = Bound(PureDP(1.0), 1_000_000, 0.95)
     assert max(best_of(candidate_scores([Tails()], *pair), objective).predicted for pair in noise) < 0.02
 
 
 def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
-    """One of twenty values tells by how much it has in common with seven scattered ones."""
+    """Seven scattered values of twenty leak together. A single value leaks only a little."""
     rng = np.random.default_rng(4)
     told = np.isin(np.arange(20), [1, 4, 5, 9, 11, 16, 18])
     outputs = [rng.choice(20, MANY, p=odds / odds.sum()) for odds in (1.0 + 2.0 * told, 3.0 - 2.0 * told)]
     scores = list(candidate_scores([Tails(), LikelihoodRatio()], *outputs))
-    few, counted = (best_of(scores, Bound(PureDP(1.0), 20_000, 0.95), parts=most) for most in (PARTS, LONGEST))
+    few, counted = (
+        best_of(scores, Bound(PureDP(1.0), 20_000, 0.95), parts=most)
+        for most in (MAX_SIMPLE_PARTS, MAX_CONDITION_LENGTH)
+    )
     assert 0.0 < few.predicted < 1.0 < counted.predicted, "of log 3"
-    assert parts_of(few.witness) <= PARTS < parts_of(counted.witness)
-    assert "plain(y) in [" in condition(counted.witness.guess_x)
+    assert count_parts(few.witness) <= MAX_SIMPLE_PARTS < count_parts(counted.witness)
+    assert "plain(y) in [" in write_condition(counted.witness.guess_x)

@@ -151,10 +151,10 @@ def test_p_values_of_private_steps_are_not_too_small(make):
     [
         ({"noise": 0.0}, "none may be 0"),
         ({"epsilon": 1.0}, "The accountant is checked with delta="),
-        ({"batches": lambda: [[0]]}, "Of how many examples"),
-        ({"batches": lambda: [[9]], "examples": 5}, "of places from 0 to 4"),
+        ({"batches": lambda: [[0]]}, "without the size of the dataset"),
+        ({"batches": lambda: [[9]], "examples": 5}, "of indices from 0 to 4"),
         ({"batches": lambda: [[True, False]], "examples": 5}, r"A batch is a mask of shape \(2,\); .* \(5,\)"),
-        ({"batches": lambda: [[0.5]], "examples": 5}, "A batch holds float64 numbers; give the places"),
+        ({"batches": lambda: [[0.5]], "examples": 5}, "A batch holds float64 numbers; give the indices"),
     ],
 )
 def test_what_cannot_be_checked_is_refused_in_a_sentence(changed, sentence):

@@ -20,7 +20,7 @@ from epsaudit.audits import suite
 from epsaudit.outputs.arrays import normalise_array
 from epsaudit.outputs.json_form import block_from_json, block_to_json
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import digest
+from epsaudit.running.identity import digest
 from epsaudit.running.registry import Entry
 from epsaudit.search import Tails
 
@@ -122,7 +122,7 @@ class TestResume:
             keys.append(rng.bit_generator.seed_seq.spawn_key)
             return len(data) + rng.laplace()
 
-        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", 0)
+        monkeypatch.setattr("epsaudit.running.record.WORTH_WRITING", 0)
         mechanism = count(function=noted)
         whole = audit(mechanism, **OPTIONS, checkpoint=path)
         trained = sum(kind == "chunk" for _, kind, _, _ in records(path))
@@ -215,7 +215,7 @@ RED, BLUE = Decimal("0.7"), Decimal("0.1")
 
 class TestOutputsThatAreNotKept:
     def test_training_is_done_again_and_comes_to_the_same(self, path, monkeypatch):
-        monkeypatch.setattr("epsaudit.running.sampling.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
+        monkeypatch.setattr("epsaudit.running.record.WORTH_WRITING", float("inf"))  # a busy machine draws slowly
 
         def colour(data, rng):
             return RED if rng.random() < 0.3 + 0.2 * len(data) else BLUE

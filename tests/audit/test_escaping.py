@@ -122,7 +122,7 @@ def drawn(picture):
 
 class TestNamesStayAsTheyAre:
     def test_in_the_terminal(self, results, capsys):
-        tables.print_table(tables.result_rows(results), tables.PAPER, width=200)
+        tables.print_table(tables.result_rows(results), tables.RESULT_COLUMNS, width=200)
         printed = capsys.readouterr().out
         assert all(f" {name} " in printed for name in NAMES)
         print_table([{"name": name} for name in NAMES], [Column("name", "[name] :m:")], "a [title]")
@@ -140,12 +140,12 @@ class TestNamesStayAsTheyAre:
         assert [row["mechanism"] for row in rows] == NAMES
 
     def test_in_figures(self, results):
-        said = [text.strip() for text in drawn(figures.certified_against_proven(results, 0.95))]
+        said = [text.strip() for text in drawn(figures.plot_certified_against_proven(results, 0.95))]
         assert set(NAMES) <= set(said)
         for result in results[-4:]:
-            assert result.mechanism in " ".join(drawn(figures.trade_off(result)))
+            assert result.mechanism in " ".join(drawn(figures.plot_trade_off(result)))
         paths = dict.fromkeys(NAMES[-4:], kinds()[SequentialResult])
-        said = [text.strip() for text in drawn(figures.sequential_path(paths))]
+        said = [text.strip() for text in drawn(figures.plot_running_bound(paths))]
         assert set(NAMES[-4:]) <= set(said)
 
     def test_in_the_readme_of_a_study(self, tmp_path):

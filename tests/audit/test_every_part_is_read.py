@@ -1,8 +1,9 @@
-"""What the normal form keeps, a witness reads: a leak in each part of each kind, alone and inside an output.
+"""A leak in any part of an output that the normal form keeps is found, alone and inside a larger output.
 
-Each leaky function always tells its dataset d, 0 or 1, in one part of its output: its true loss is infinite. The rest
-of the output is noise that tells nothing and hardly repeats, so that no whole output is an atom. The sound twin is the
-same function with the part drawn by a fair coin; at 99.9 % an audit refutes one sound twin in a thousand by chance.
+Each leaky function reveals its dataset d, 0 or 1, in one part of every output, so that its privacy loss is infinite.
+The rest of the output is noise that reveals nothing and hardly ever repeats, so that no whole output is an atom. The
+sound twin of a function draws this part by a fair coin. At 99.9 % confidence, one sound twin in a thousand is refuted
+by chance.
 """
 
 import datetime
@@ -25,7 +26,8 @@ def noisy_times(rng, hour):
     return DAY.replace(hour=hour) + datetime.timedelta(seconds=int(rng.integers(3600)))
 
 
-# kind of the normal form, part of it -> value of that kind whose part is bit, with all else random
+# For each kind of the normal form and each part of it: a function that makes a value with a bit in this part and random
+# other parts.
 PARTS = {
     ("number", "float"): lambda bit, rng: 10.0 * bit + rng.uniform(),
     ("number", "whole number that is no float"): lambda bit, rng: 2**60 + 2**40 * bit + int(rng.integers(1000)),
@@ -66,7 +68,7 @@ PARTS = {
     ("kind", "number or string"): lambda bit, rng: (str if bit else float)(rng.integers(10**6)),
     ("kind", "number or sequence"): lambda bit, rng: (rng.laplace(),) if bit else rng.laplace(),
 }
-OUTCOMES = {  # of whole runs, which lie inside no output
+OUTCOMES = {  # outcomes of whole runs, which lie inside no output
     ("raised", "type"): lambda bit, rng: raises((KeyError, ValueError)[bit]) if rng.random() < 0.5 else rng.laplace(),
     ("raised", "status"): lambda bit, rng: sys.exit(3 + bit) if rng.random() < 0.5 else rng.laplace(),
     ("timeout", "itself"): lambda bit, rng: raises(TimeoutError) if bit else rng.laplace(),
@@ -86,7 +88,7 @@ def raises(error):
 
 
 def some_daily(cases):
-    """Mark all cases as slow except each kind alone and in a mapping; the weekly tests run all cases."""
+    """Mark all cases as slow, except each kind alone and in a mapping. The weekly tests run all cases."""
     daily = ("alone", "in a mapping")
     return [
         pytest.param(*case, id=" ".join(case), marks=() if case[2] in daily else pytest.mark.slow) for case in cases
@@ -139,15 +141,16 @@ ONE_NOISE = {
 @pytest.mark.parametrize("audited", [audit, audit_sequentially])
 @pytest.mark.parametrize("form", ONE_NOISE)
 def test_two_numbers_with_one_wide_noise_are_subtracted(form, audited):
-    """Each number alone is 0.001-DP, and the difference reveals d.
+    """Each number alone is 0.001-DP, but their difference reveals d.
 
-    With independent noise both together are 0.002-DP.
+    With noise of its own in each number, both together are 0.002-DP.
     """
 
     def release(d, rng, alone=False):
         noise, other = rng.laplace(scale=1000.0, size=2)
         values = {"noise": noise, "sum": (other if alone else noise) + 3.0 + d}
-        if "20" in form:  # far apart, and with opposite signs, so that no neighbours, lead or argmax tell
+        # the two numbers are far apart and have opposite signs, so that neither neighbours nor the maximum reveal d
+        if "20" in form:
             values["rest"] = rng.laplace(size=18).tolist()
             values["sum"] = 6.0 + 2.0 * d - values["sum"]
         return ONE_NOISE[form](values)

@@ -14,8 +14,8 @@ import pytest
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, command, serve
 from epsaudit.errors import cause_of
 from epsaudit.outputs.normal_form import Raised, TimedOut
-from epsaudit.running import external
-from epsaudit.running.external import CHILDREN
+from epsaudit.running import child
+from epsaudit.running.child_pool import CHILDREN
 
 PAIR = DatasetPair((1,), (1, 2))
 PYTHON = """
@@ -300,7 +300,7 @@ if __name__ == "__main__":
 
 @needs_proc
 def test_a_program_that_says_nothing_at_first_is_told_of_soon(monkeypatch, capsys):
-    monkeypatch.setattr(external, "GREETING_SECONDS", 0.1)
+    monkeypatch.setattr(child, "GREETING_SECONDS", 0.1)
     with pytest.raises(AuditError, match="was silent for"):
         command(["sleep", "9"], timeout=0.4)((1, 2)).sample(5, np.random.default_rng(0))
     with pytest.raises(AuditError, match="was silent for"):

@@ -1,33 +1,38 @@
-"""Features and readings: the numbers that each of them reads from an output, and the text of its events."""
+"""Features and readings: the numbers that each returns for outputs of its kind, and the text of its event."""
 
 import datetime
 
 import numpy as np
 import pytest
 
+from epsaudit.experiments.black_box_functions import BOXES
 from epsaudit.outputs.arrays import pack
 from epsaudit.outputs.normal_form import Items, normalise
 from epsaudit.outputs.readings import MAX_REPEAT_LENGTH, Reading, suitable_readings
-from epsaudit.search.encoding import Features, structure_of
-from epsaudit.witnesses import events as f
-from epsaudit.witnesses.events import (
-    Combined,
-    Contains,
-    Coordinate,
+from epsaudit.search.output_fields import OutputFields
+from epsaudit.search.readers import find_features
+from epsaudit.search.structure import list_structure_features
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic, FirstOrLastNumber, FirstOrLastPosition
+from epsaudit.witnesses.cross_table import CrossTable
+from epsaudit.witnesses.digits import (
     Deviation,
-    HasKind,
-    Interval,
+    Exponent,
+    FilledForTrees,
+    LowestBit,
     NegativeZero,
-    Region,
     Residue,
-    Value,
-    event_from_dict,
+    Scaled,
+    TrailingZeros,
 )
+from epsaudit.witnesses.events import Interval, Region, Witness, event_from_dict
+from epsaudit.witnesses.learnt import Additive, Term, Tree
+from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, PositionOf, Value
+from epsaudit.witnesses.serialisation import FEATURE_KINDS, feature_from_dict, feature_to_dict
 
 NAN = np.nan
-Y = f.Value()
-HOLES = np.array([[-np.inf, 3.5, 1.0], [NAN, NAN, NAN]])
-LEAVES = f.Tree((f.Coordinate(0),), (0, -1, -1), (0.5, 0.0, 0.0), (1, 0, 0), (2, 0, 0), (0.0, -1.0, 1.0))
+Y = Value()
+MIN_SHARE_WITH_GAPS = np.array([[-np.inf, 3.5, 1.0], [NAN, NAN, NAN]])
+LEAVES = Tree((Coordinate(0),), (0, -1, -1), (0.5, 0.0, 0.0), (1, 0, 0), (2, 0, 0), (0.0, -1.0, 1.0))
 
 
 def objects(*values):
@@ -40,46 +45,46 @@ def objects(*values):
     ("feature", "outputs", "numbers", "label"),
     [
         (Y, objects(1.5, None, "no"), [1.5, NAN, NAN], "y"),
-        (f.Coordinate(1), np.array([[1.0, 2.0], [3.0, 4.0]]), [2, 4], "y[1]"),
-        (f.At((1, 0)), objects(("no", (2.5, 3)), None), [2.5, NAN], "y[1][0]"),
-        (f.Code((1,), ("no", "yes")), objects((1.5, "yes"), (2.5, None)), [1, NAN], "number of y[1]"),
-        (f.Length(), objects("no", (1, 2, 3), None), [2, 3, NAN], "len(y)"),
-        (f.Length(), np.array(["no", "yes", ""]), [2, 3, 0], "len(y)"),
-        (f.HasKind("string"), objects("no", 1.5), [1, 0], "[y is a string]"),
-        (f.Contains("ann"), objects(Items.of({"ann": 3}), Items.of({})), [1, 0], "[y has 'ann']"),
-        (f.Contains("no", (Reading("tokens"),)), objects("oh, no!", "nobody"), [1, 0], "[tokens(y) has 'no']"),
-        (f.PlaceOf("ann"), objects(("bob", "ann"), None), [1, NAN], "place of 'ann'"),
-        (f.PlaceOf("ann", (0,)), objects((("bob", "ann"),), None), [1, NAN], "place of 'ann' in y[0]"),
-        (f.Deviation(Y, 1.0), np.array([0.0, 4.0]), [1, 3], "|y - 1|"),
-        (f.TrailingZeros(Y), np.array([1.0, 1.5, 1.0 + 2**-52]), [52, 51, 0], "trailing zero bits of y"),
-        (f.Exponent(Y), np.array([1.0, -0.4, 0.0]), [0, -2, NAN], "exponent of y"),
-        (f.LowestBit(Y), np.array([1.0, 0.75, 1.0 + 2**-52]), [0, -2, -52], "lowest bit of y"),
-        (f.NegativeZero(Y), np.array([0.0, -0.0, -1.0]), [0, 1, 0], "[y is -0.0]"),
-        (f.Residue(Y, 2), np.array([4.0, 7.0, 0.5]), [0, 1, NAN], "y mod 2"),
-        (f.Residue(Y, 7), objects(7**30 + 3, 14), [3, 0], "y mod 7"),
-        (f.Scaled(Y, 2), np.array([0.29, 1.239]), [29, 123], "floor(100 y)"),
-        (f.Filled(Y), np.array([1.0, np.inf, NAN]), [1, 1e30, -2e30], "y"),
-        (f.Combined("-", f.Coordinate(0), f.Coordinate(1)), np.array([[5.0, 3.0]]), [2], "y[0] - y[1]"),
+        (Coordinate(1), np.array([[1.0, 2.0], [3.0, 4.0]]), [2, 4], "y[1]"),
+        (NumberAt((1, 0)), objects(("no", (2.5, 3)), None), [2.5, NAN], "y[1][0]"),
+        (CategoryCode((1,), ("no", "yes")), objects((1.5, "yes"), (2.5, None)), [1, NAN], "number of y[1]"),
+        (Length(), objects("no", (1, 2, 3), None), [2, 3, NAN], "len(y)"),
+        (Length(), np.array(["no", "yes", ""]), [2, 3, 0], "len(y)"),
+        (HasKind("string"), objects("no", 1.5), [1, 0], "[y is a string]"),
+        (Contains("ann"), objects(Items.of({"ann": 3}), Items.of({})), [1, 0], "[y has 'ann']"),
+        (Contains("no", (Reading("tokens"),)), objects("oh, no!", "nobody"), [1, 0], "[tokens(y) has 'no']"),
+        (PositionOf("ann"), objects(("bob", "ann"), None), [1, NAN], "place of 'ann'"),
+        (PositionOf("ann", (0,)), objects((("bob", "ann"),), None), [1, NAN], "place of 'ann' in y[0]"),
+        (Deviation(Y, 1.0), np.array([0.0, 4.0]), [1, 3], "|y - 1|"),
+        (TrailingZeros(Y), np.array([1.0, 1.5, 1.0 + 2**-52]), [52, 51, 0], "trailing zero bits of y"),
+        (Exponent(Y), np.array([1.0, -0.4, 0.0]), [0, -2, NAN], "exponent of y"),
+        (LowestBit(Y), np.array([1.0, 0.75, 1.0 + 2**-52]), [0, -2, -52], "lowest bit of y"),
+        (NegativeZero(Y), np.array([0.0, -0.0, -1.0]), [0, 1, 0], "[y is -0.0]"),
+        (Residue(Y, 2), np.array([4.0, 7.0, 0.5]), [0, 1, NAN], "y mod 2"),
+        (Residue(Y, 7), objects(7**30 + 3, 14), [3, 0], "y mod 7"),
+        (Scaled(Y, 2), np.array([0.29, 1.239]), [29, 123], "floor(100 y)"),
+        (FilledForTrees(Y), np.array([1.0, np.inf, NAN]), [1, 1e30, -2e30], "y"),
+        (Combination("-", Coordinate(0), Coordinate(1)), np.array([[5.0, 3.0]]), [2], "y[0] - y[1]"),
         (
-            f.Combined("==", f.Coordinate(0), f.Coordinate(1)),
+            Combination("==", Coordinate(0), Coordinate(1)),
             np.array([[5.0, 3.0], [NAN, 1.0]]),
             [0, NAN],
             "[y[0] = y[1]]",
         ),
-        (f.Reduced("argmax", 3), np.array([[1.0, 7.0, 2.0], [1.0, 1.0, 1.0]]), [1, 3], "argmax(y)"),
-        (f.Place(3), HOLES, [1, NAN], "place of the first number"),
-        (f.Place(3, last=True), HOLES, [2, NAN], "place of the last number"),
-        (f.Release(3), HOLES, [3.5, NAN], "first number"),
-        (f.Release(3, last=True), HOLES, [1, NAN], "last number"),
+        (CoordinateStatistic("argmax", 3), np.array([[1.0, 7.0, 2.0], [1.0, 1.0, 1.0]]), [1, 3], "argmax(y)"),
+        (FirstOrLastPosition(3), MIN_SHARE_WITH_GAPS, [1, NAN], "place of the first number"),
+        (FirstOrLastPosition(3, last=True), MIN_SHARE_WITH_GAPS, [2, NAN], "place of the last number"),
+        (FirstOrLastNumber(3), MIN_SHARE_WITH_GAPS, [3.5, NAN], "first number"),
+        (FirstOrLastNumber(3, last=True), MIN_SHARE_WITH_GAPS, [1, NAN], "last number"),
         (
-            f.Together(f.Coordinate(0), f.Coordinate(1), (0.0,), (0.0, 1.0)),
+            CrossTable(Coordinate(0), Coordinate(1), (0.0,), (0.0, 1.0)),
             np.array([[-1.0, 0.5], [3.0, 2.0]]),
             [1, 5],
             "cell of (y[0], y[1])",
         ),
-        (f.Term(Y, (0.0, 1.0), (0.0, 2.0), missing=-5.0), np.array([0.25, 9.0, NAN]), [0.5, 2, -5], "f(y)"),
+        (Term(Y, (0.0, 1.0), (0.0, 2.0), missing=-5.0), np.array([0.25, 9.0, NAN]), [0.5, 2, -5], "f(y)"),
         (
-            f.Additive(tuple(f.Term(f.Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2))),
+            Additive(tuple(Term(Coordinate(i), (0.0, 1.0), (0.0, 1.0 + i)) for i in range(2))),
             np.array([[1.0, 1.0]]),
             [3],
             "score of (y[1], y[0])",
@@ -91,7 +96,7 @@ def objects(*values):
 def test_a_feature_reads_numbers_has_a_label_and_survives_json(feature, outputs, numbers, label):
     np.testing.assert_allclose(feature(outputs), numbers, atol=1e-9)
     assert feature.label == label
-    assert f.feature_from_dict(f.feature_to_dict(feature)) == feature
+    assert feature_from_dict(feature_to_dict(feature)) == feature
     assert np.isfinite(feature(objects())).all(), "of no outputs there are no numbers"
 
 
@@ -103,10 +108,10 @@ def test_a_vector_has_a_number_that_is_nan_whatever_lies_beside_it(others):
 def test_the_most_telling_key_comes_first_and_vectors_keep_their_coordinates():
     x = pack([{"a": 1.0, "b": 2.0}] * 50 + [{"a": 1.0}] * 50)
     x_prime = pack([{"a": 1.0}] * 100)
-    assert structure_of(x, x_prime, []) == [f.Contains("b")], "all have the other"
-    assert f.At(("b",)) in Features.of(x, x_prime).alone
+    assert list_structure_features(x, x_prime, []) == [Contains("b")], "all have the other"
+    assert NumberAt(("b",)) in find_features(x, x_prime).univariate
     plain = pack([(1.0, 2.0, 3.0)] * 10 + [None])
-    assert f.Coordinate(0) in Features.of(plain, plain).alone
+    assert Coordinate(0) in find_features(plain, plain).univariate
 
 
 BELOW, ABOVE = Interval(high=0.5), Interval(low=0.5)
@@ -121,7 +126,7 @@ BELOW, ABOVE = Interval(high=0.5), Interval(low=0.5)
         (HasKind("string"), "{y is a string}", "{y is not a string}"),
         (HasKind("None"), "{y is None}", "{y is not None}"),
         (NegativeZero(Value()), "{y is -0.0}", "{y is not -0.0}"),
-        (Combined("==", Coordinate(0), Coordinate(1)), "{y[0] = y[1]}", "{y[0] != y[1]}"),
+        (Combination("==", Coordinate(0), Coordinate(1)), "{y[0] = y[1]}", "{y[0] != y[1]}"),
     ],
 )
 def test_what_holds_and_what_does_not(feature, holds, denies):
@@ -199,7 +204,7 @@ CLOSE = 1.0 + 1e-9
         (Region(Deviation(Value(), 1e9 + 0.25), (Interval(high=0.5),)), None, "{|y - 1000000000.2| <= 0.5}"),
         (Region(intervals=(Interval(low=1234567.0),)), None, "{y >= 1234567}"),
         (
-            Region(f.Together(Y, Y, (2.5, 2.5 + 1e-8), ()), (Interval(0.5, 1.5),)),
+            Region(CrossTable(Y, Y, (2.5, 2.5 + 1e-8), ()), (Interval(0.5, 1.5),)),
             None,
             "{(2.5 < y <= 2.50000001 and y is a number)}",
         ),
@@ -212,5 +217,31 @@ CLOSE = 1.0 + 1e-9
     ],
 )
 def test_a_witness_prints_so_many_digits_that_different_numbers_differ(guess_x, guess_x_prime, text):
-    """Six digits are used if they suffice, and whole numbers are written in full."""
-    assert str(f.Witness(guess_x, guess_x_prime)).startswith(text)
+    """Numbers have six digits, and more if different numbers would look equal. Whole numbers are in full."""
+    assert str(Witness(guess_x, guess_x_prime)).startswith(text)
+
+
+def test_a_number_whose_parity_alone_tells_is_kept_among_more_places_than_are_read():
+    """Of 900 places of a line with free text 512 are kept; by its values, the number between would be kept by luck."""
+    box, rng = BOXES["number between free text in a CSV line"], np.random.default_rng(1)
+    sides = [pack(box.draw(dataset, 1_000, rng)).astype(object) for dataset in (0, 1)]
+    found = OutputFields.find(*sides)
+    assert found.left_out > 0
+    assert NumberAt((Reading("commas"), 1)) in found.numbers
+
+
+STORED_KINDS = {
+    "Additive", "At", "Code", "Combined", "Contains", "Coordinate", "Deviation", "Exponent", "Filled", "HasKind",
+    "Length", "LowestBit", "NegativeZero", "Place", "PlaceOf", "Reading", "Reduced", "Release", "Residue", "Scaled",
+    "Term", "Together", "TrailingZeros", "Tree", "Value",
+}  # fmt: skip
+
+
+def test_files_of_earlier_versions_stay_readable():
+    """Files name features by these kinds, whatever the classes are called now."""
+    assert set(FEATURE_KINDS) == STORED_KINDS
+    at = {"kind": "At", "path": ["a"]}
+    stored = {"kind": "Together", "first": at, "second": {"kind": "Value"}, "edges": [0.5], "edges_second": []}
+    read = feature_from_dict(stored)
+    assert read == CrossTable(NumberAt(("a",)), Value(), (0.5,), ())
+    assert feature_to_dict(read) == stored

@@ -16,23 +16,12 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.data.neighbours import RELATION_NOTE
 from epsaudit.results.result import AuditResult
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.reproducer import Function, Reproducer
-from epsaudit.witnesses.events import (
-    At,
-    Combined,
-    Coordinate,
-    Deviation,
-    Interval,
-    Length,
-    LowestBit,
-    Reduced,
-    Region,
-    Residue,
-    Scaled,
-    Value,
-    Witness,
-    feature_from_dict,
-)
+from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import Coordinate, Length, NumberAt, Value
+from epsaudit.witnesses.serialisation import feature_from_dict
 
 MARK = """
 from pathlib import Path
@@ -179,13 +168,13 @@ def test_honest_commands_hold(stored, command):
 CODE = "0) or open('ran', 'w') or (0"
 FEATURES = [
     Coordinate(1),
-    At((1, "a")),
+    NumberAt((1, "a")),
     Deviation(Value(), 0.5),
     LowestBit(Coordinate(1)),
     Residue(Value(), 7),
     Scaled(Value(), 2),
-    Combined("+", Coordinate(0), Coordinate(1)),
-    Reduced("sum", 3),
+    Combination("+", Coordinate(0), Coordinate(1)),
+    CoordinateStatistic("sum", 3),
     Length(()),
 ]
 
@@ -210,7 +199,7 @@ def test_no_field_of_an_event_becomes_code(stored, feature):
         return
     try:
         script = Reproducer(
-            AuditResult.from_dict(changed), DatasetPair([1], [1, 1]), Function("marked.py:count", source=MARK)
+            AuditResult.from_dict(changed), DatasetPair([1], [1, 1]), AuditedFunction("marked.py:count", source=MARK)
         ).script()
     except AuditError:
         return
@@ -236,15 +225,15 @@ def test_a_text_in_place_of_a_number_is_no_feature(field):
 def test_a_note_ends_no_comment(stored):
     note = f"{RELATION_NOTE}add-remove\nopen('ran', 'w').write('by a note')"
     result = AuditResult.from_dict({**stored, "notes": [note]})
-    script = Reproducer(result, DatasetPair([1], [1, 1]), Function("marked.py:count", source=MARK)).script()
+    script = Reproducer(result, DatasetPair([1], [1, 1]), AuditedFunction("marked.py:count", source=MARK)).script()
     assert "by a note" in script
     assert not any(line.startswith("open(") for line in script.splitlines())
 
 
 @pytest.mark.parametrize("where", ["parameters", "takes"])
 def test_the_name_of_a_parameter_is_a_name(where):
-    with pytest.raises(AuditError, match="is no name of a parameter"):
-        Function("marked.py:count", **{where: {"rng=1, **{}": "rng"}})
+    with pytest.raises(AuditError, match="it is not an identifier"):
+        AuditedFunction("marked.py:count", **{where: {"rng=1, **{}": "rng"}})
 
 
 def test_the_honest_file_verifies(stored):

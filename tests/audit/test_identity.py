@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 
 from epsaudit import serve
-from epsaudit.running.provenance import fingerprint, sources
+from epsaudit.running.identity import fingerprint, sources
 
 MINE = """
 import helper

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from epsaudit import AuditError, PureDP, audit, audit_sequentially, command, serve
-from epsaudit.running import external
+from epsaudit.running import child, child_pool
 from epsaudit.running.copies import CONSTANT, PROCESSES
 from epsaudit.running.served import Served
 from epsaudit.tools.hunting.hunt import hunt
-from epsaudit.tools.hunting.parameters import Options
+from epsaudit.tools.hunting.options import Options
 
 PROGRAMS = """
 import functools, random
@@ -55,15 +55,15 @@ def programs(tmp_path, monkeypatch):
     (tmp_path / "programs.py").write_text(PROGRAMS)
     monkeypatch.chdir(tmp_path)
     yield
-    external.CHILDREN.close()
+    child_pool.CHILDREN.close()
 
 
 @pytest.fixture
 def starts(monkeypatch):
     """Processes that were started, the one of the audit among them."""
     found = []
-    start = external.Child.__init__
-    monkeypatch.setattr(external.Child, "__init__", lambda self, program: found.append(program) or start(self, program))
+    start = child.Child.__init__
+    monkeypatch.setattr(child.Child, "__init__", lambda self, program: found.append(program) or start(self, program))
     return found
 
 

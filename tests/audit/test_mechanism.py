@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from epsaudit import AuditError, DatasetPair, Mechanism, OutputDistribution, PureDP, audit, black_box, vectorized
 from epsaudit.outputs.arrays import pack
 from epsaudit.outputs.normal_form import Raised
-from epsaudit.running.sampling import draw
+from epsaudit.running.drawing import draw
 
 SEED = 11
 

@@ -1,4 +1,4 @@
-"""Features of outputs with one layout, computed column by column, are equal to features of each output alone."""
+"""Reading outputs of one shape column by column gives the same numbers as reading each output by itself."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from epsaudit.outputs.arrays import pack
 from epsaudit.outputs.layouts import layout_of
 from epsaudit.outputs.normal_form import normalise
-from epsaudit.witnesses.events import STATISTICS, At, Contains, Coordinate, HasKind, Length, Place, Reduced, Value
+from epsaudit.witnesses.combinations import STATISTICS, CoordinateStatistic, FirstOrLastPosition
+from epsaudit.witnesses.parts import Contains, Coordinate, HasKind, Length, NumberAt, Value
 
 parts = st.one_of(
     st.none(),
@@ -26,11 +27,11 @@ PATHS = [(), (0,), (2,), (-1,), (True,), ("a",), (1,), (1.0,), (0, 0), (0, "a"),
 FEATURES = [
     Value(),
     *(Coordinate(i) for i in range(4)),
-    *(At(path) for path in PATHS),
+    *(NumberAt(path) for path in PATHS),
     *(Length(path) for path in PATHS),
     *(Contains(normalise(part)) for part in (0, 1, 2.5, float("nan"), "a", "ab", None, [1], 2**60 + 1, b"a")),
     *(HasKind(kind) for kind in ("sequence", "mapping", "number")),
-    Reduced("sum", 2),
+    CoordinateStatistic("sum", 2),
 ]
 
 
@@ -46,9 +47,9 @@ def test_columns_say_what_outputs_say(values):
         np.testing.assert_array_equal(feature(together[1::2]), feature(outputs[1::2]), str(feature))
 
 
-@pytest.mark.parametrize("feature", [*(Reduced(name, 2) for name in STATISTICS), Place(2)])
+@pytest.mark.parametrize("feature", [*(CoordinateStatistic(name, 2) for name in STATISTICS), FirstOrLastPosition(2)])
 def test_vectors_of_nan_are_read_alike_beside_what_is_no_vector(feature):
-    """If one exception in a block changed the features of other outputs, guesses would not be fair bets."""
+    """If one exception in a block changed the numbers of the other outputs, the guesses would not be fair bets."""
     empty = (float("nan"), float("nan"))
     alone, among = (feature(pack(outputs))[0] for outputs in ([empty], [empty, None]))
     assert np.array_equal(alone, among, equal_nan=True)

@@ -17,7 +17,8 @@ from recorded import counted, records
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.results.result import read_file, save
 from epsaudit.running import sampling
-from epsaudit.running.sampling import Chunk, Workers, certification_chunks
+from epsaudit.running.chunks import Chunk, certification_chunks
+from epsaudit.running.pool import Workers
 from epsaudit.search import Tails
 
 PAIR = DatasetPair((1,), (1, 2))

@@ -1,7 +1,8 @@
-"""What an output carries beside its values: its index, its categories, the order of its keys, an exit code, a message.
+"""The parts that an output has beside its values: index, categories, order of keys, exit code, message.
 
-Each leaky function releases Laplace noise of a sound scale, and tells the dataset beside it, always: its true loss is
-infinite. Its sound twin does the same without telling. At 99.9 % an audit refutes a twin by chance once in a thousand.
+Each leaky function releases Laplace noise of a sound scale, and reveals the dataset in such a part of every output, so
+that its privacy loss is infinite. Its sound twin reveals nothing in that part. At 99.9 % confidence, one sound twin in
+a thousand is refuted by chance.
 """
 
 import ipaddress
@@ -17,9 +18,10 @@ import pytest
 from epsaudit import DatasetPair, PureDP, audit, audit_sequentially, black_box
 from epsaudit.outputs.arrays import pack
 from epsaudit.outputs.normal_form import normalise
-from epsaudit.witnesses.events import NotShort, Region, condition
+from epsaudit.witnesses.conditions import NoShortCondition, write_condition
+from epsaudit.witnesses.events import Region
 
-ANN, BOB = 1, 2  # numbers: for datasets of text an audit asks another process, which takes a second
+ANN, BOB = 1, 2  # Votes are numbers, because pairs of texts start another process, which takes a second.
 VOTES = DatasetPair((ANN, ANN, BOB), (BOB, BOB, ANN))
 
 
@@ -34,7 +36,7 @@ def counted(votes, rng):
 
 
 def grouped(votes, rng):
-    """Return sums of groups, labelled by the labels that occur in the data."""
+    """Return noisy sums of groups, with the labels that occur in the data."""
     sums = pd.DataFrame({"name": votes[:2], "n": 1}).groupby("name")["n"].sum()
     return pd.Series(rng.laplace(scale=4.0), index=sums.index[:1])
 
@@ -59,7 +61,7 @@ def exits(votes, rng):
 
 
 def stream(votes, rng):
-    """Return a generator that ends or raises an exception, depending on the data."""
+    """Return a generator that ends or raises depending on the data."""
     yield rng.laplace(scale=4.0)
     if votes[0] == ANN:
         raise ValueError("of ann")
@@ -80,11 +82,11 @@ LEAKY = {
     "object": lambda votes, rng: Released(votes[0], rng.laplace()),
 }
 BLIND = DatasetPair(VOTES.x, (*VOTES.x, ANN))
-"""Between these, none tells more than noisy counts: whose votes come first, and who has more, is the same."""
+"""A pair that no function distinguishes by more than its noisy counts: the first vote and the winner are the same."""
 
 
 class Released:
-    """A plain class with attributes."""
+    """An object with two attributes."""
 
     def __init__(self, first, noise):
         self.first, self.noise = first, noise
@@ -108,8 +110,9 @@ def test_what_lies_beside_the_values_is_read(kind):
 
 
 def shuffled(votes, rng):
-    """Return noisy counts in an order that only noise decides: sound at epsilon = 1 (each count has sensitivity 2 of
-    4).
+    """Return noisy counts in an order that follows from the noisy counts only.
+
+    This is sound at epsilon = 1, since each count has a sensitivity of 2 and noise of scale 4.
     """
     counts = noisy(votes, rng)
     return {name: counts[name] for name in sorted(counts, key=counts.get)}
@@ -126,7 +129,7 @@ def test_an_order_or_an_index_that_tells_no_more_is_not_refuted(function):
 
 
 def fails(votes, rng):
-    """Raise an exception in half of the runs on any dataset, with a message that reveals the dataset."""
+    """Raise in half of the runs on any dataset, with a message that reveals the dataset."""
     if rng.random() < 0.5:
         raise ValueError(f"row {7 if votes[0] == ANN else 3}: {votes[0]} after {rng.integers(1000)} ms")
     return rng.laplace()
@@ -144,8 +147,8 @@ def test_messages_of_exceptions_are_read_where_all_is():
 @pytest.mark.parametrize("value", [10**6000, (10**6000, "a")], ids=["alone", "tuple"])
 def test_an_integer_of_6000_digits(value):
     [atom] = [normalise(value)]
-    with pytest.raises(NotShort):
-        condition(Region(intervals=(), included=(atom,)))
+    with pytest.raises(NoShortCondition):
+        write_condition(Region(intervals=(), included=(atom,)))
     function = lambda data, rng: value if rng.random() < (0.9 if data else 0.1) else "no"  # noqa: E731
     found = audit(black_box(function, claim=PureDP(1.0)), (0, 1), trials=2_000, seed=1, n_jobs=1)
     assert found.violates_claim

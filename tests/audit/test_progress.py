@@ -8,7 +8,7 @@ from recorded import cut, records
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.bounds.certificates import Counts
-from epsaudit.running.sampling import Progress
+from epsaudit.running.progress import Progress
 from epsaudit.tools.reporting.progress import Display, Lines
 
 NOISE = vectorized(
@@ -72,5 +72,5 @@ class TestDisplay:
     def test_one_audit_is_told_of_in_a_line_that_changes(self, monkeypatch):
         monkeypatch.setattr(sys, "stderr", screen := Terminal())
         with Display() as display:
-            display.of("[b]:c")(step(250))
+            display.callback("[b]:c")(step(250))
         assert "[b]:c: certification, 250 of 1,000 runs (25%)" in screen.getvalue()

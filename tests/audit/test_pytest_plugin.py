@@ -17,16 +17,16 @@ import sklearn.ensemble  # noqa: F401
 import epsaudit.audits.fixed  # noqa: F401
 from epsaudit.audits.verify import load
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.testing import fixture
-from epsaudit.tools.testing.fixture import Terms, plain, seed_of
+from epsaudit.tools.testing import outcomes
+from epsaudit.tools.testing.terms import Terms, derive_seed, strip_group
 
 pytest_plugins = ["pytester"]
 
 NOISY = """
     import pytest
     from hypothesis import given, settings, strategies as st
-    from epsaudit.tools.testing.fixture import terms_of
-    from epsaudit.tools.testing.plugin import ASKER, RUNS
+    from epsaudit.tools.testing.terms import resolve_terms
+    from epsaudit.tools.testing.plugin import CURRENT_TEST, RUNS
 
     def noisy(scale):
         def count(people, size, rng):
@@ -74,7 +74,7 @@ def test_a_leak_fails_with_all_that_is_needed(suite):
         "pair       x = (), x' = (7,)",
         "event      {y <= ",
         " on x, ",
-        f"seed       {seed_of('test_leaks.py::test_leak', 1, 0)}",
+        f"seed       {derive_seed('test_leaks.py::test_leak', 1, 0)}",
         "reproduce  pytest test_leaks.py::test_leak --privacy-runs=100000 --privacy-false-alarm=1e-06",
     ):
         assert words in text
@@ -122,7 +122,7 @@ def test_what_is_right_passes_and_says_what_it_would_have_caught(suite):
 
 @pytest.mark.slow
 def test_a_failing_pair_of_a_strategy_is_made_simpler(suite, monkeypatch):
-    monkeypatch.setattr(fixture, "SHRINKING_SECONDS", 600.0)  # a busy machine is late
+    monkeypatch.setattr(outcomes, "SHRINKING_SECONDS", 600.0)  # a busy machine is late
     result = suite("""
     from hypothesis import strategies as st
     from epsaudit import Substitution
@@ -165,16 +165,16 @@ def test_positive_controls(suite):
 
 TERMS = """
     def test_default(request, privacy_audit):
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 3, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 3, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_marked(request, privacy_audit):
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, {}, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, {}, RUNS))
 
     @pytest.mark.privacy_audit(runs=500, false_alarm=1e-3)
     def test_called(request, privacy_audit):
         given = {"runs": 700, "seconds": 2.0, "false_alarm": 1e-9}
-        print("TERMS", terms_of(request.config, request.config.stash[ASKER].item, 1, given, RUNS))
+        print("TERMS", resolve_terms(request.config, request.config.stash[CURRENT_TEST].item, 1, given, RUNS))
 """
 
 
@@ -228,15 +228,22 @@ def test_what_an_option_cannot_be_is_said_before_any_test(suite, option, words):
     "name", ["a.py::b", "a@b/c.py::d", "a@b/c.py::D::e", "c.py::d[a@b]", "c@d/e.py::f[a::b@c]", "c.py::d[a]b@c]"]
 )
 def test_the_group_is_no_part_of_the_name(name):
-    assert plain(name) == plain(f"{name}@group") == name
+    assert strip_group(name) == strip_group(f"{name}@group") == name
 
 
 def test_seeds_belong_to_names():
     names = ["a.py::b", "a@b/c.py::d", "a@b/c.py::e", "c.py::d[a@b]", "c.py::d[a@c]"]
-    assert len({seed_of(name, 1, 0) for name in names}) == 5
-    assert seed_of("a.py::b", 1, 0) == seed_of("a.py::b@group", 1, 0)
+    assert len({derive_seed(name, 1, 0) for name in names}) == 5
+    assert derive_seed("a.py::b", 1, 0) == derive_seed("a.py::b@group", 1, 0)
     assert (
-        len({seed_of("a.py::b", 1, 0), seed_of("a.py::b", 2, 0), seed_of("a.py::b", 1, 1), seed_of("a.py::c", 1, 0)})
+        len(
+            {
+                derive_seed("a.py::b", 1, 0),
+                derive_seed("a.py::b", 2, 0),
+                derive_seed("a.py::b", 1, 1),
+                derive_seed("a.py::c", 1, 0),
+            }
+        )
         == 4
     )
 
@@ -385,12 +392,12 @@ def test_a_session_writes_what_it_certified_and_two_are_compared(suite, pytester
 
 
 FROZEN = """
-    from epsaudit.tools.testing import frozen
+    from epsaudit.tools.testing.freezing import freeze
 
     @pytest.fixture(scope="module")
     def witness(tmp_path_factory):
         path = tmp_path_factory.mktemp("frozen") / "witness.json"
-        frozen.freeze(count, PAIR, epsilon=1.0, trials=12_000, runs=4_000, seed=1).save(path)
+        freeze(count, PAIR, epsilon=1.0, trials=12_000, runs=4_000, seed=1).save(path)
         return path
 """
 

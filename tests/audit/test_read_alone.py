@@ -1,5 +1,6 @@
-"""The values of features of an output depend on nothing but the output: not on its block, its storage, or earlier
-reads.
+"""The number that a feature reads off an output depends on this output only.
+
+It does not depend on the block of the output, on how the block is stored, or on what was read before.
 """
 
 import datetime
@@ -13,7 +14,11 @@ from epsaudit import PureDP, audit, black_box
 from epsaudit.outputs.arrays import join_outputs, pack
 from epsaudit.outputs.normal_form import NAN, Raised, normalise
 from epsaudit.outputs.readings import READINGS, Reading
-from epsaudit.witnesses import events as f
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.cross_table import CrossTable
+from epsaudit.witnesses.digits import Scaled
+from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, Length, NumberAt, PositionOf, Value
+from epsaudit.witnesses.serialisation import feature_from_dict, feature_to_dict
 
 TEXTS = (
     "",
@@ -50,11 +55,12 @@ def feature(rng, depth=0):
     places = (*KEYS, 0, 1, 2, -1, -2, *map(Reading, READINGS))
     path = tuple(rng.choice(places) for _ in range(rng.randrange(4)))
     made = (
-        f.Value, lambda: f.Coordinate(rng.choice([0, 1, 5, -1, -7])), lambda: f.At(path), lambda: f.Length(path),
-        lambda: f.Contains(rng.choice(ITEMS)), lambda: f.PlaceOf(rng.choice(ITEMS)),
-        lambda: f.Code(path, tuple(rng.sample(ITEMS, 3))), lambda: f.Reduced(rng.choice(["sum", "max", "argmin"]), 3),
-        lambda: f.Scaled(feature(rng, 1), 1), lambda: f.Together(feature(rng, 1), feature(rng, 1), (0.5, 1.5), (1.0,)),
-        lambda: f.Combined(rng.choice("+-*"), feature(rng, 1), feature(rng, 1)),
+        Value, lambda: Coordinate(rng.choice([0, 1, 5, -1, -7])), lambda: NumberAt(path), lambda: Length(path),
+        lambda: Contains(rng.choice(ITEMS)), lambda: PositionOf(rng.choice(ITEMS)),
+        lambda: CategoryCode(path, tuple(rng.sample(ITEMS, 3))),
+        lambda: CoordinateStatistic(rng.choice(["sum", "max", "argmin"]), 3),
+        lambda: Scaled(feature(rng, 1), 1), lambda: CrossTable(feature(rng, 1), feature(rng, 1), (0.5, 1.5), (1.0,)),
+        lambda: Combination(rng.choice("+-*"), feature(rng, 1), feature(rng, 1)),
     )  # fmt: skip
     return rng.choice(made[: 8 if depth else None])()
 
@@ -66,7 +72,7 @@ def test_an_output_is_read_alike_alone_and_among_others(seed):
         read, one, place = feature(rng), output(rng), rng.randrange(4)
         others = [output(rng) if rng.random() < 0.5 or not isinstance(one, tuple) else one for _ in range(4)]
         block = pack([*others[:place], one, *others[place:]])
-        again = f.feature_from_dict(json.loads(json.dumps(f.feature_to_dict(read))))
+        again = feature_from_dict(json.loads(json.dumps(feature_to_dict(read))))
         views = {
             "a block": (block, place), "twice": (block, place), "a slice": (block[place:], 0),
             "a copy": (block.copy(), place), "every other": (block[place % 2 :: 2], place // 2),
@@ -82,7 +88,7 @@ def test_an_output_is_read_alike_alone_and_among_others(seed):
 
 
 def test_odd_outputs_in_certification_stop_nothing():
-    """A few runs return a character that only some functions accept as a digit, or a mapping with NaN as key."""
+    """A few certification runs return a letter that some parsers take for a number, or mappings with the key NaN."""
 
     def area(data, rng):
         return f"area {rng.integers(50) + 60 * data}" + ("m²" if rng.random() < 0.002 else "")

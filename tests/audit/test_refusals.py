@@ -152,7 +152,7 @@ def test_all_audits_take_the_same_arguments_for_the_same_things(privacy_audit):
     assert all([name for name in one if name != "self"][: len(same)] == same for one in signatures)
 
 
-CALLBACK = "it must be a function of an epsaudit.running.sampling.Progress"
+CALLBACK = "it must be a function of an epsaudit.running.progress.Progress"
 JOBS = "it must be a whole number of at least 1, or -1 for every core"
 FAMILIES = "it must be 'auto', 'all' or a list of families"
 

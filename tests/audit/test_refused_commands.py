@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from epsaudit.errors import AuditError
-from epsaudit.running.provenance import refuse_unwritable
+from epsaudit.running.files import refuse_unwritable
 from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, INTERNAL, OWN_CODE, SURPRISED
 from epsaudit.tools.cli.main import main
 
@@ -103,7 +103,7 @@ NUMBERS = [
     ("--jobs 0", "--jobs is 0"),
     ("--timeout -1", "--timeout is -1.0"),
     ("--epsilon x", "'x' is not a valid float"),
-    ("--pair 1 2", "go with --command"),
+    ("--pair 1 2", "are only for --command"),
     ("--out mine.py", "cannot be written"),
     ("--out /proc/nowhere", "cannot be written"),
     ("--checkpoint .", "is not a file; give one"),
@@ -166,7 +166,7 @@ PROGRAMS = [
     ("""--command "run 'it" --pair 1 2 --mu 1""", "cannot be split into words"),
     ("--command /nowhere/program --pair 1 2 --mu 1", "there is no program '/nowhere/program'"),
     ("--command true laplace", "Give either --command or names, not both"),
-    ("--command true --library opendp", "--command and what goes with it are another way"),
+    ("--command true --library opendp", "--library already contains programs, pairs and claims"),
     ("--library opendp no-such-mechanism", "'no-such-mechanism' names none of"),
 ]
 
@@ -187,7 +187,7 @@ def test_programs_that_fail(child, says, here, capsys):
 OTHERS = [
     ("", "Missing command"),
     ("aduit", "No such command 'aduit'. Did you mean 'audit'?"),
-    ("list nothing-of-the-kind", "Nothing that is listed matches 'nothing-of-the-kind'"),
+    ("list nothing-of-the-kind", "No name matches 'nothing-of-the-kind'"),
     ("list laplas", "Did you mean 'laplace'"),
     ("list --library nothing", "'nothing' is not a library"),
     ("report", "Missing argument 'RESULT.json'"),
@@ -195,7 +195,7 @@ OTHERS = [
     ("report empty.json --markdown", "empty.json is empty; give a result file, which the option --out writes"),
     ("verify empty.json", "empty.json is empty"),
     ("recount empty.json --out new.json", "empty.json is empty"),
-    ("report none.json --markdown", "none.json has no results"),
+    ("report none.json --markdown", "none.json contains no results"),
     ("report none.json --kind pie", "'pie' is not one of"),
     ("verify nowhere.json", "nowhere.json cannot be read"),
     ("compare none.json nowhere.json", "nowhere.json cannot be read"),
@@ -240,9 +240,10 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
 
     for name in ("suite.run_suite", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
-    for name in ("auditing.hunting.hunt", "files.load", "scores.audit_counts", "scores.read_scores"):
+    loads = "reports.load", "comparing.load", "reproducing.load"
+    for name in ("hunting.hunting.hunt", *loads, "scores.audit_counts", "scores.read_scores"):
         monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
-    monkeypatch.setattr("epsaudit.tools.testing.frozen.freeze", work)
+    monkeypatch.setattr("epsaudit.tools.testing.freezing.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")
 
 

@@ -35,10 +35,10 @@ from epsaudit.tools.reporting import figures, tables
 from epsaudit.tools.reporting.figures import (
     certified_polygon,
     certified_profile,
-    trade_off,
+    plot_trade_off,
 )
 from epsaudit.tools.reporting.page import methods
-from epsaudit.tools.reporting.tables import LONGEST, Column, to_csv, to_latex, to_markdown
+from epsaudit.tools.reporting.tables import ROWS_PER_PAGE, Column, to_csv, to_latex, to_markdown
 
 POSITIVE = st.floats(1e-12, 1e12)
 
@@ -74,7 +74,9 @@ def results():
 class TestTable:
     @pytest.mark.parametrize("width", [80, 100, 140])
     def test_it_fits_and_names_everything(self, results, width):
-        tables.print_table(tables.result_rows(results), tables.PAPER, file=(drawn := io.StringIO()), width=width)
+        tables.print_table(
+            tables.result_rows(results), tables.RESULT_COLUMNS, file=(drawn := io.StringIO()), width=width
+        )
         text = drawn.getvalue()
         assert all(len(line) <= width for line in text.splitlines())
         for result in results:
@@ -84,7 +86,7 @@ class TestTable:
 
     def test_surprises_are_marked_and_named(self, results):
         flipped = [replace(results[0], expected="violated"), results[1]]
-        tables.print_table(tables.result_rows(flipped), tables.PAPER, file=(drawn := io.StringIO()), width=80)
+        tables.print_table(tables.result_rows(flipped), tables.RESULT_COLUMNS, file=(drawn := io.StringIO()), width=80)
         assert "(!)" in drawn.getvalue()
         assert "Not as expected (!): laplace." in tables.caption(flipped, 0.95)
         assert r"| consistent (\!) |" in tables.results_to_markdown(flipped, 0.95)
@@ -98,7 +100,7 @@ class TestTable:
 
 class TestFigure:
     def test_each_result_is_drawn_at_its_share_of_the_claim(self, results):
-        panels = figures.certified_against_proven(results, 0.95).axes
+        panels = figures.plot_certified_against_proven(results, 0.95).axes
         assert len(panels) == 2  # one for consistent results, one for violated ones
         for axes, result in zip(panels, results, strict=True):
             lines = [np.ravel(line.get_xdata()) for line in axes.lines]
@@ -112,35 +114,37 @@ class TestFigure:
             replace(results[1], claim=claim, exact=None) for claim in (PureDP(0.0), ApproxDP(0.0, 0.1))
         )
         endless = replace(results[1], exact=math.inf)
-        drawn = figures.certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
+        drawn = figures.plot_certified_against_proven([results[0], nothing, in_delta, endless], 0.95)
         names = [label.get_text() for axes in drawn.axes for label in axes.get_yticklabels()]
         assert names == [results[0].mechanism, nothing.mechanism, f"{in_delta.mechanism} (in δ)", endless.mechanism]
-        assert figures.shares(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
-        assert figures.shares(nothing).bound == math.inf
+        assert figures.share_of_claim(in_delta).bound == pytest.approx(in_delta.delta_lower / 0.1)
+        assert figures.share_of_claim(nothing).bound == math.inf
         legend = [text.get_text() for text in drawn.legends[0].get_texts()]
         assert "exact: infinite" in legend
         arrows = [line for line in drawn.axes[1].lines if line.get_marker() == ">" and len(line.get_xdata()) == 1]
         assert len(arrows) == 1
-        plain = figures.certified_against_proven(results, 0.95).legends[0].get_texts()
+        plain = figures.plot_certified_against_proven(results, 0.95).legends[0].get_texts()
         assert "exact: infinite" not in {text.get_text() for text in plain}
 
     def test_every_row_of_the_registry_is_drawn(self):
         stored = load(Path(__file__).parents[2] / "results" / "audit.json")
-        panels = figures.certified_against_proven(stored, 0.95).axes
+        panels = figures.plot_certified_against_proven(stored, 0.95).axes
         assert sum(len(axes.get_yticks()) for axes in panels) == len(stored)
-        assert all(figures.shares(result).bound < math.inf for result in stored if result.mechanism in front.TELLING)
+        assert all(
+            figures.share_of_claim(result).bound < math.inf for result in stored if result.mechanism in front.SHOWN
+        )
 
     @pytest.mark.parametrize("chosen", [[0], [1], [0, 1]])
     def test_the_legend_names_the_marks_that_occur_and_no_others(self, results, chosen):
         shown = [replace(results[number], exact=None if number else results[number].exact) for number in chosen]
-        legend = {text.get_text() for text in figures.certified_against_proven(shown, 0.95).legends[0].get_texts()}
+        legend = {text.get_text() for text in figures.plot_certified_against_proven(shown, 0.95).legends[0].get_texts()}
         verdicts = {f"certified, {result.verdict}" for result in shown}
         exact = {"exact for the pair"} if 0 in chosen else set()
         assert legend == verdicts | exact | {"proven"}
 
 
 def test_labels_are_drawn_as_they_are():
-    assert (figures.words("a$b$"), figures.words("_x")) == (r"a\$b\$", " _x")
+    assert (figures.matplotlib_text("a$b$"), figures.matplotlib_text("_x")) == (r"a\$b\$", " _x")
 
 
 STRANGE = "50%_&#{}~^\\ \"'<script>|中\u202e--$é"
@@ -175,7 +179,7 @@ def results_columns():
 
 
 @pytest.mark.parametrize("layout", ["onecolumn", "twocolumn"])
-@pytest.mark.parametrize(("rows", "pages"), [(3, "1 page"), (LONGEST + 20, "2 pages")])
+@pytest.mark.parametrize(("rows", "pages"), [(3, "1 page"), (ROWS_PER_PAGE + 20, "2 pages")])
 def test_a_table_compiles_whatever_it_holds(rows, pages, layout, tmp_path):
     columns = [Column("name", STRANGE), Column("code", "code", "code"), Column("bound", "bound", "lower")]
     content = [{"name": STRANGE, "code": STRANGE, "bound": 10.0 ** (9 - 3 * i) / 3} for i in range(rows)]
@@ -312,7 +316,7 @@ class TestExcluded:
 
 class TestStudies:
     def test_text_in_pdf_is_text_and_colours_differ_in_grey(self):
-        data = figures.render(trade_off(result(Laplace(1.0))), "pdf")
+        data = figures.render(plot_trade_off(result(Laplace(1.0))), "pdf")
         assert b"/FontType 42" in data or b"/CIDFontType2" in data
         assert b"/Type3" not in data
         import matplotlib

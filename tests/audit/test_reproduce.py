@@ -19,28 +19,13 @@ from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.outputs.normal_form import Items, Raised, normalise
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.reproducer import MOST_LINES, Function, Reproducer, written
-from epsaudit.witnesses.events import (
-    At,
-    Code,
-    Combined,
-    Contains,
-    Coordinate,
-    Deviation,
-    HasKind,
-    Interval,
-    Length,
-    LowestBit,
-    Reduced,
-    Region,
-    Residue,
-    Scaled,
-    Together,
-    Value,
-    Witness,
-    condition,
-    literal,
-)
+from epsaudit.tools.reporting.reproducer import MAX_LINES, AuditedFunction, Reproducer, fill_template
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.conditions import write_condition, write_literal
+from epsaudit.witnesses.cross_table import CrossTable
+from epsaudit.witnesses.digits import Deviation, LowestBit, Residue, Scaled
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, Value
 
 OWN = """
 import random
@@ -124,7 +109,7 @@ def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function,
     assert capsys.readouterr().err.startswith("epsaudit: p-value of fresh runs by ")
     with open("script.py", encoding="utf-8") as script:
         text = script.read()
-    assert len(text.splitlines()) <= MOST_LINES
+    assert len(text.splitlines()) <= MAX_LINES
     assert "epsaudit" not in "".join(line for line in text.splitlines() if "import" in line)
     assert function.split(":")[1] in text
     stored, fresh = ran("script.py")
@@ -138,12 +123,12 @@ def test_a_served_function_is_reproduced_by_a_script_that_stands_alone(function,
 
 def test_what_is_too_long_is_a_sentence_and_its_counts_are_checked(refuted, capsys):
     long = dataclasses.replace(refuted, witness=Witness(Region(included=tuple(map(float, range(400)))), None))
-    reproducer = Reproducer(long, PAIR, Function("own:count"))
-    (sentence,) = reproducer.left_out()
+    reproducer = Reproducer(long, PAIR, AuditedFunction("own:count"))
+    (sentence,) = reproducer.omissions()
     assert "does not count afresh, for the event" in sentence
     assert "names too many outputs or intervals" in sentence
     script = reproducer.script()
-    assert len(script.splitlines()) <= MOST_LINES
+    assert len(script.splitlines()) <= MAX_LINES
     (stored,) = ran_here(script, capsys)
     assert stored < 0.05, "the confidence of the bound, which refutes the claim"
 
@@ -171,7 +156,7 @@ def test_a_script_computes_the_error_at_which_the_certificate_refutes(refuted, r
 @pytest.mark.parametrize("claim", [ApproxDP(0.5, 0.02), ZCDP(0.1)])
 def test_what_a_box_refutes_is_reproduced_by_fresh_runs_of_a_game(refuted, claim, capsys):
     boxed = dataclasses.replace(refuted, certificate=Box(), claim=claim)
-    text = Reproducer(boxed, PAIR, Function("own:count")).script()
+    text = Reproducer(boxed, PAIR, AuditedFunction("own:count")).script()
     assert "STORED" not in text
     (fresh,) = ran_here(text, capsys)
     assert fresh < 1e-2
@@ -209,26 +194,33 @@ EVENTS = [
     *(Region(Coordinate(i), (Interval(low=0.6, high=2.0),)) for i in range(3)),
     *(
         Region(feature, HALF)
-        for feature in (Deviation(Value(), 1.0), Length(), At(("b",)), Contains(1.0), Contains("a"), Contains((0.0,)))
+        for feature in (
+            Deviation(Value(), 1.0),
+            Length(),
+            NumberAt(("b",)),
+            Contains(1.0),
+            Contains("a"),
+            Contains((0.0,)),
+        )
     ),
     *(Region(HasKind(kind), HALF) for kind in ("string", "mapping", "set")),
-    *(Region(Combined(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
-    *(Region(Combined("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
-    *(Region(Reduced(name, 2), HALF) for name in ("sum", "max", "min", "norm")),
+    *(Region(Combination(sign, Coordinate(0), Coordinate(1)), HALF) for sign in ("+", "-", "max", "min", "==")),
+    *(Region(Combination("==", Coordinate(0), Coordinate(1)), (Interval(high=0.25),)) for _ in range(1)),
+    *(Region(CoordinateStatistic(name, 2), HALF) for name in ("sum", "max", "min", "norm")),
     *(Region(LowestBit(Value()), (Interval(*ends),)) for ends in ((-1.5, 0.5), (-math.inf, -0.5), ())),
     Region(LowestBit(Coordinate(1)), HALF),
     *(Region(Residue(inner, 2), HALF) for inner in (Value(), Coordinate(0), Scaled(Coordinate(1), 1))),
     Region(Scaled(Value(), 1), (Interval(low=8.5),)),
-    Region(Together(Code((0,), (1.0, 2.0)), Contains(2.0), (0.5,), (0.5,)), (Interval(2.5, 3.5),)),
-    Region(Together(Coordinate(0), Coordinate(1), (0.5, 1.5), (1.0,)), (Interval(low=2.5),)),
+    Region(CrossTable(CategoryCode((0,), (1.0, 2.0)), Contains(2.0), (0.5,), (0.5,)), (Interval(2.5, 3.5),)),
+    Region(CrossTable(Coordinate(0), Coordinate(1), (0.5, 1.5), (1.0,)), (Interval(low=2.5),)),
 ]
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=str)
 def test_a_condition_holds_for_the_outputs_of_its_event(event):
-    text = condition(event)
+    text = write_condition(event)
     names = {"math": math}
-    exec(f"{written('helpers.txt', conditions=text)}\ndef holds(y): return bool({text})", names)
+    exec(f"{fill_template('helpers.txt', conditions=text)}\ndef holds(y): return bool({text})", names)
     as_one = [Raised(type(y).__name__) if isinstance(y, Exception) else normalise(y) for y in OUTPUTS]
     objects = np.empty(len(OUTPUTS), object)
     objects[:] = as_one
@@ -242,8 +234,8 @@ def test_values_are_written_as_they_are_read(output):
     if isinstance(output, BaseException) or getattr(output, "ndim", 0) > 1 or isinstance(output, pd.DataFrame):
         return  # of which events write the name, or the numbers in a row
     if not isinstance(output, Decimal):
-        assert repr(normalise(eval(literal(output), {"math": math}))) == repr(normalise(output))
-    assert repr(normalise(eval(literal(normalise(output)), {"math": math}))) == repr(normalise(output))
+        assert repr(normalise(eval(write_literal(output), {"math": math}))) == repr(normalise(output))
+    assert repr(normalise(eval(write_literal(normalise(output)), {"math": math}))) == repr(normalise(output))
 
 
 def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):
@@ -294,8 +286,8 @@ def test_a_script_has_all_that_a_function_needs_of_its_module(capsys):
     names = {"__name__": "setup"}
     exec(SETUP, names)
     told = audit(names["crowd"], claim=PureDP(1.0), pairs=[PAIR], trials=2_000, seed=1, n_jobs=1)
-    text = Reproducer(told, PAIR, Function("setup.py:crowd", source=SETUP)).script()
-    assert len(text.splitlines()) <= MOST_LINES
+    text = Reproducer(told, PAIR, AuditedFunction("setup.py:crowd", source=SETUP)).script()
+    assert len(text.splitlines()) <= MAX_LINES
     assert "helper" in text, "the lines themselves, for the file is not there"
     assert ran_here(text, capsys)[1] < 1e-2
 
@@ -306,10 +298,10 @@ def test_a_sequential_audit_is_reproduced_by_fresh_runs_alone(claim, tmp_path, c
     leak = vectorized(lambda data, size, rng: len(data) + rng.laplace(scale=0.3, size=size), name="count", claim=claim)
     result = audit_sequentially(leak, [PAIR], confidence=1 - 1e-6, seed=1, n_jobs=1)
     result = dataclasses.replace(result, execution={"command": "pytest test_own.py::test_count"})
-    reproducer = Reproducer(result, PAIR, Function("own:count", {"scale": 0.3}))
+    reproducer = Reproducer(result, PAIR, AuditedFunction("own:count", {"scale": 0.3}))
     script = reproducer.script()
     assert "STORED" not in script
-    assert len(script.splitlines()) <= MOST_LINES
+    assert len(script.splitlines()) <= MAX_LINES
     (fresh,) = ran_here(script, capsys)
     assert fresh < 1e-2
     issue = reproducer.issue()
@@ -318,6 +310,6 @@ def test_a_sequential_audit_is_reproduced_by_fresh_runs_alone(claim, tmp_path, c
     assert "p-value of these counts" not in issue
     save([result], tmp_path / "tests.json")
     assert main(["reproduce", str(tmp_path / "tests.json"), "--issue", "issue.md"]) == 0
-    assert "The function is not known: give it as module:function." in capsys.readouterr().err
+    assert "The function is not known; give it as MODULE:FUNCTION." in capsys.readouterr().err
     assert main(["reproduce", str(tmp_path / "tests.json")]) == 2
     assert "count has no script. The function is not known" in capsys.readouterr().err

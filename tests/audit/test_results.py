@@ -15,7 +15,7 @@ from epsaudit import (
 from epsaudit.audits.verify import load
 from epsaudit.bounds.certificates import Counts, MembershipGame
 from epsaudit.results.result import save
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 from epsaudit.tools.cli.main import main
 from epsaudit.witnesses.events import Interval, Region, Witness
 

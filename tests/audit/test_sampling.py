@@ -9,8 +9,10 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import PureDP, audit, black_box, vectorized
-from epsaudit.running.provenance import STAGES, stream
-from epsaudit.running.sampling import Progress, Workers, certification_counts, training_outputs
+from epsaudit.running.pool import Workers
+from epsaudit.running.progress import Progress
+from epsaudit.running.sampling import certification_counts, training_outputs
+from epsaudit.running.streams import STAGES, stream
 from epsaudit.witnesses.events import Interval, Region, Witness
 
 HALVES = Witness(Region(intervals=(Interval(high=0.0),)), Region(intervals=(Interval(low=1.0),)))
@@ -97,8 +99,8 @@ def test_memory_does_not_grow_with_the_runs(jobs, chunks, monkeypatch):
     The least of some looks, before the end, leaves out most of that by which threads are ahead of what is counted;
     on a busy machine 32,310 bytes were left.
     """
-    monkeypatch.setattr("epsaudit.running.sampling.LARGEST_CHUNK", 1 << 12)
-    monkeypatch.setattr("epsaudit.running.sampling.BLOCK", 1 << 11)
+    monkeypatch.setattr("epsaudit.running.chunks.MAX_CHUNK", 1 << 12)
+    monkeypatch.setattr("epsaudit.running.chunks.BLOCK", 1 << 11)
     law, workers = Instant(), Workers(n_jobs=jobs, recorded=True)
     kept = {100: [], 100 + chunks: []}
 
@@ -128,7 +130,7 @@ class TestMisbehaviour:
 
 @pytest.mark.parametrize("kind", ["array", pytest.param("record", marks=pytest.mark.slow)])
 def test_training_keeps_no_more_than_fits_into_memory_however_many_chunks_there_are(kind, monkeypatch):
-    monkeypatch.setattr("epsaudit.running.sampling.MOST_KEPT", 100_000)
+    monkeypatch.setattr("epsaudit.running.sampling.MAX_KEPT", 100_000)
 
     def wide(data, size, rng):
         numbers = rng.normal(size=(size, 100))

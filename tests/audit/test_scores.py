@@ -17,7 +17,7 @@ from epsaudit.audits.usual_estimates import usual_estimates
 from epsaudit.audits.verify import load, recompute
 from epsaudit.experiments.scores import LAWS, corrected, split
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.figures import render, scores
+from epsaudit.tools.reporting.figures import plot_scores, render
 
 AUDITS = 400
 ALLOWED = int(binom.ppf(0.999, AUDITS, 0.05))  # false alarm of one test: 0.1 %
@@ -307,10 +307,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("text", "more", "sentence"),
         [
-            ("included,score\nmaybe,1\n", [], "A member is 'maybe'"),
+            ("included,score\nmaybe,1\n", [], "A value of included is 'maybe'"),
             ("included,score\n1,high\n", [], "A score in"),
             ("included,loss\n1,2\n", [], "has no column 'score'; it has 'included', 'loss'. See --names"),
-            ("included,score\n1\n", [], "has rows of other lengths"),
+            ("included,score\n1\n", [], "has rows of different lengths"),
             ("included,score\n1,2\n", ["--names", "scores=a"], "did you mean 'score'"),
             ("included,score\n1,2\n", ["--counts", "1", "2", "3", "4"], "Give a file of scores, or --counts"),
         ],
@@ -337,6 +337,6 @@ def test_a_picture_of_one_run_has_the_thresholds_of_its_guesses():
     rng = np.random.default_rng(0)
     coins = rng.random(1000) < 0.5
     values = coins + rng.normal(size=1000)
-    drawn = scores(values[coins], values[~coins], audit_scores(coins, values, claim=GaussianDP(0.5), seed=1))
+    drawn = plot_scores(values[coins], values[~coins], audit_scores(coins, values, claim=GaussianDP(0.5), seed=1))
     assert [line.get_linestyle() for line in drawn.axes[0].lines] == [":", ":"]
     assert render(drawn, "png")

@@ -7,8 +7,10 @@ import pytest
 
 from epsaudit import ApproxDP, DatasetPair, PureDP, audit_sequentially, vectorized
 from epsaudit.audits.sequential.learning import SUMS, table_of
-from epsaudit.search.selection import Monotone
-from epsaudit.witnesses.events import Deviation, Value, Witness
+from epsaudit.search.scores import Monotone
+from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Witness
+from epsaudit.witnesses.parts import Value
 
 LENGTH = 20
 

@@ -7,8 +7,8 @@ from epsaudit import DatasetPair, PureDP, audit, vectorized
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.mechanisms.additive import Gaussian
 from epsaudit.outputs.arrays import join_outputs
+from epsaudit.running.pool import Workers
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import Workers
 from epsaudit.search import Classifiers, LikelihoodRatio
 from epsaudit.search.search import Search
 

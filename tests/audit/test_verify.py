@@ -35,7 +35,9 @@ from epsaudit.results.compare import recount
 from epsaudit.results.result import save
 from epsaudit.running.registry import Entry, registered
 from epsaudit.tools.cli.main import main
-from epsaudit.witnesses.events import Coordinate, Deviation, Interval, Region, Value, Witness
+from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Interval, Region, Witness
+from epsaudit.witnesses.parts import Coordinate, Value
 
 PAIRS = [DatasetPair(0, 1)]
 

@@ -1,7 +1,7 @@
-"""Every detector is shown an incorrect variant that leaks in its own way, and its sound counterpart.
+"""Every detector is tested on an incorrect variant that leaks in its own way, and on a sound counterpart.
 
-Each variant leaks log 3 against a claim of 0.3 or leaks for certain; each sound one is 0-DP. At 99.99 % confidence a
-sound one is refuted with probability at most 1e-4; the seeds are fixed.
+Each variant leaks log 3 against a claim of 0.3, or reveals the dataset with certainty. Each counterpart is 0-DP. At
+99.99 % confidence, a sound one is refuted with probability at most 1e-4. Seeds are fixed.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ def run(function, adapter=black_box, trials=6000, families=DEFAULT_FAMILIES, **o
 
 
 def leaks(data, rng, strength=0.5):
-    """1 with probability 1/4 on dataset 0 and 3/4 on dataset 1; a fair coin where strength is 0."""
+    """Return 1 with probability 1/4 on dataset 0 and 3/4 on dataset 1; a fair coin if ``strength`` is 0."""
     return rng.random() < 0.5 + strength * (data - 0.5)
 
 
@@ -68,7 +68,10 @@ def parity_in_floats(data, size, rng, strength=1):
 
 
 def interaction(data, size, rng, strength=1):
-    """The product of three signs: no sum of functions of one coordinate, or table of two, sees it."""
+    """Return vectors that leak in the product of three signs only.
+
+    No sum of functions of single coordinates, and no table of two, shows this leak.
+    """
     y = rng.normal(size=(size, 6))
     wanted = np.where(rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8, 1.0, -1.0)
     y[:, 1] = np.abs(y[:, 1]) * wanted * np.sign(y[:, 0] * y[:, 2])
@@ -99,10 +102,11 @@ def matrix_corner(data, size, rng, strength=1):
 
 VECTORIZED = {
     difference: "y[",
-    equality: ("y[1] = y[3]", "distinct numbers in y"),  # one and the same event
+    equality: ("y[1] = y[3]", "distinct numbers in y"),  # the two texts describe the same event
     order: ("y[", "argmax(y)"),
     total: "sum(y)",
-    greatest: ("max(y)", "norm(y)", "sum(y)"),  # a peak of 9 among unit normals is nearly the whole norm and sum
+    # a peak of 9 among standard normal numbers determines nearly the whole norm and sum
+    greatest: ("max(y)", "norm(y)", "sum(y)"),
     parity: "mod 2",
     parity_in_floats: "mod 2",
     interaction: "score of (",
@@ -114,7 +118,7 @@ VECTORIZED = {
 
 
 def each(leaks, *slow):
-    """One parameter a leak; what takes over a second is learnt, or told by many features, and is for the night."""
+    """Return one test parameter for each leak. Those that take more than a second run in the weekly tests."""
     return [pytest.param(leak, marks=pytest.mark.slow if leak in slow else (), id=leak.__name__) for leak in leaks]
 
 
@@ -218,7 +222,7 @@ ONE_BY_ONE = {
     mixed: "y has ",
     not_a_number: "y = nan",
     symbol: "y = 'refused'",
-    text: "y = 'yes'",  # and not how long it is
+    text: "y = 'yes'",  # the text itself and not its length
 }
 
 
@@ -233,7 +237,7 @@ def test_objects(leak):
 
 
 def last_bit(data, size, rng):
-    """Noise of 20 bits on a grid; one dataset's grid is twice as fine."""
+    """Return noise of 20 bits on a grid that is twice as fine for one dataset."""
     noise = rng.integers(1 << 19, 1 << 20, size) / (1 << 20)
     return noise + (rng.integers(0, 2, size) * data) * 2.0**-40
 
@@ -257,10 +261,10 @@ def sign_of_zero(data, size, rng):
     ],
 )
 def test_the_sign_of_zero_is_seen_by_float_bits_alone(function, adapter):
-    """0.0 is seen with probability 0.9 against 0.5, and equals -0.0."""
+    """0.0 is returned with probability 0.9 or 0.5, depending on the dataset; -0.0, which equals it, otherwise."""
     found = run(function, adapter, 20_000, ALL_FAMILIES)
     assert 1.2 < found.lower_bound <= np.log(5)
-    assert "-0.0" in str(found.witness)  # one event or its complement
+    assert "-0.0" in str(found.witness)  # the event or its complement
     assert run(function, adapter, 20_000).lower_bound < 0.3
 
 
@@ -272,7 +276,10 @@ def test_noise_that_lives_on_one_grid_is_not_accused_of_its_bits():
 
 
 def among_infinite(data, size, rng, strength=1):
-    """Of a tenth that are finite, every second quarter of an interval is likelier."""
+    """Return numbers of which a tenth is finite.
+
+    Every second quarter of the interval of finite numbers is more likely on one dataset.
+    """
     likelier = rng.random(size) < 0.5 + strength * (data - 0.5) * 0.8
     y = np.stack([rng.normal(size=size), (2 * rng.integers(0, 2, size) + likelier + rng.random(size)) / 4.0], axis=1)
     far = rng.random(size) < 0.9
@@ -288,7 +295,7 @@ def test_cells_of_finite_numbers_hold_no_infinite_ones(seed):
 
 
 def among_far(data, size, rng):
-    """Half of the outputs are far out on both sides; of the rest those of x are near 0, those of x' near 1."""
+    """Return numbers half of which are far out on both sides. The others are near 0 for x, and near 1 for x'."""
     return np.where(rng.random(size) < 0.5, rng.laplace(scale=1e13, size=size), rng.laplace(data, 0.5, size))
 
 
@@ -301,7 +308,7 @@ def test_windows_are_seen_between_tails_that_tell_nothing(seed):
 
 
 class Opaque:
-    """Hashable by identity only: every output differs from every other."""
+    """An object that is hashable by identity only, so that every output differs from all others."""
 
     def __repr__(self):
         return "<an opaque thing>"

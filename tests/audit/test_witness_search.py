@@ -1,4 +1,4 @@
-"""Choosing among pairs by successive halving, 'all' witnesses, and the oracle. Seeds are fixed."""
+"""The choice among pairs by successive halving, the families of 'all', and the oracle. Seeds are fixed."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from epsaudit.experiments.oracle import Oracle
 from epsaudit.mechanisms.additive import Laplace
 from epsaudit.mechanisms.broken.additive import LaplaceInDoubles
 from epsaudit.search import encode
-from epsaudit.search.learning import planted
-from epsaudit.witnesses.events import Coordinate
+from epsaudit.search.boosted_trees import distil_boosted_trees
+from epsaudit.witnesses.parts import Coordinate
 
 
 def one_leaky_pair(data, size, rng):
@@ -60,8 +60,8 @@ def test_the_oracle_is_asked_by_name_and_not_beaten_by_much():
 
 
 def test_numbers_beyond_single_precision_are_learnt_from():
-    """scikit-learn's trees hold single precision, and refuse 1e300 as infinite; found by test_normal_form.py."""
+    """The trees of scikit-learn use single precision and would refuse 1e300 as infinite."""
     rng = np.random.default_rng(1)
     outputs = rng.choice([1e300, -1e300, np.inf, np.nan, 2.5], size=(400, 2))
-    found = planted(encode(outputs, np.where(outputs > 0, outputs, 2.5)), (Coordinate(0), Coordinate(1)))
+    found = distil_boosted_trees(encode(outputs, np.where(outputs > 0, outputs, 2.5)), (Coordinate(0), Coordinate(1)))
     assert all(np.isfinite(candidate.score(outputs)).all() for candidate in found)

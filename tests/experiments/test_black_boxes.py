@@ -10,9 +10,9 @@ import pytest
 
 from epsaudit import codec
 from epsaudit.experiments.black_box_functions import BOXES, CERTAIN
-from epsaudit.experiments.black_boxes import CLAIM, expert_bound, main, measure, runs_of, wrong
+from epsaudit.experiments.black_boxes import CLAIM, expert_bound, is_wrong, main, measure, runs_of
 from epsaudit.outputs.arrays import normalise_array, pack
-from epsaudit.search.encoding import Features
+from epsaudit.search.readers import find_features
 
 LEAKY = [box for box in BOXES.values() if box.leaks]
 
@@ -59,7 +59,7 @@ def test_the_rates_of_noisy_events_are_as_computed(box):
 @pytest.mark.parametrize("name", SEEN)
 def test_the_telling_feature_is_looked_at(name):
     sides = [outputs_of(BOXES[name], data, 300) for data in (0, 1)]
-    labels = [feature.label for feature in Features.of(*sides).alone]
+    labels = [feature.label for feature in find_features(*sides).univariate]
     assert SEEN[name] in labels
 
 
@@ -83,7 +83,7 @@ def test_every_box_is_judged_rightly(box):
     runs = runs_of(box)
     if 0.8 * expert_bound(box, runs) <= CLAIM.parameter and box.leaks:
         pytest.skip("needs more runs")
-    assert not wrong(measure(box, runs, seed=1))
+    assert not is_wrong(measure(box, runs, seed=1))
 
 
 def test_the_files_that_the_study_writes_are_as_their_schemas_say(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS, Environment, cache
 from epsaudit.experiments.libraries.rows import findings
-from epsaudit.running.provenance import write_whole
+from epsaudit.running.files import write_whole
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
 BUGS = [bug for bug in findings() if bug.page]

@@ -38,9 +38,9 @@ def test_every_affected_row_is_hunted_and_thirty_that_are_sound():
 @pytest.mark.slow
 def test_the_table_is_written_before_a_false_refutation_is_an_error(tmp_path, monkeypatch):
     mechanism = vectorized(half, claim=PureDP(1.0), pairs=[DatasetPair(0.0, 1.0)], name="half")
-    monkeypatch.setattr(hunts, "_sound", lambda quick: iter([Entry("half", mechanism, PureDP(1.0))]))
+    monkeypatch.setattr(hunts, "_sound_mechanisms", lambda quick: iter([Entry("half", mechanism, PureDP(1.0))]))
     monkeypatch.setattr(hunts, "QUICK", {**hunts.QUICK, "steps": 0})
-    with pytest.raises(AuditError, match=r"is not as expected: refuted are half\."):
+    with pytest.raises(AuditError, match=r"has unexpected verdicts: sound but refuted are half\."):
         hunts.main(tmp_path, seed=1, quick=True)
     (row,) = csv.DictReader((tmp_path / "data.csv").open(encoding="utf-8"))
     assert (row["kind"], row["name"], row["verdict"]) == ("sound", "half", "refuted")

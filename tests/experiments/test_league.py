@@ -53,14 +53,14 @@ def found(name, ours, **others):
 def test_cases_that_are_lost_stand_first_and_what_is_no_bound_wins_nothing():
     lost = [found("lost", ours, valid=0.8) for ours in (0.1, 0.4, 0.7)]
     met = [found("won", 1.0, valid=0.5, wild=5.0), found("text", 1.0), *lost]
-    rows = list(league.compared(met, {"valid", league.WHOLE, league.OURS.name}))
+    rows = list(league.compare_cases(met, {"valid", league.WHOLE, league.OURS.name}))
     assert [(row["case"], row["lost"]) for row in rows] == [("lost", True), ("won", False), ("text", False)]
     assert rows[1]["by"] == "valid"
     assert (rows[0]["share"], rows[2]["by"]) == (pytest.approx(0.5), "not applicable")  # medians of three
 
 
 def test_what_is_above_the_truth_more_often_than_stated_is_beyond_the_tolerance():
-    rows = list(league.counted([("Laplace", {"a": [0.9] * 90 + [1.1] * 10, "b": [0.9] * 50 + [1.1] * 50})]))
+    rows = list(league.count_above_truth([("Laplace", {"a": [0.9] * 90 + [1.1] * 10, "b": [0.9] * 50 + [1.1] * 50})]))
     assert [(row["above"], row["within"]) for row in rows] == [(10, True), (50, False)]
     assert rows[0]["low"] < 0.1 < rows[0]["high"]
 
@@ -75,7 +75,10 @@ def test_fits_of_mst_have_gaussian_noise_of_the_implied_mu():
 
 @pytest.mark.slow
 def test_a_stricter_level_is_asked_from_the_runs_on_that_refuted_at_the_first():
-    runs = {(row["tool"], row["alpha"]): row["runs"] for row in league.climb(("laplace half noise", [100, 300], 0))}
+    runs = {
+        (row["tool"], row["alpha"]): row["runs"]
+        for row in league.measure_runs_to_refute(("laplace half noise", [100, 300], 0))
+    }
     first, strict = ({tool: n for (tool, alpha), n in runs.items() if alpha == one} for one in league.ALPHAS)
     assert all(strict[tool] >= n for tool, n in first.items())
     assert first["histogram ratio"] == strict["histogram ratio"] == 100  # it knows no level

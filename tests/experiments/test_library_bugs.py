@@ -63,7 +63,7 @@ def test_every_row_has_a_result_that_its_counts_bear_out(case):
     assert result.provenance["library"] == case.version
     assert not result.reproducible
     assert result.verdict == case.expected
-    assert result.confidence >= 1.0 - (1.0 - library_bugs.TOGETHER) / len(STORED) - 1e-12
+    assert result.confidence >= 1.0 - (1.0 - library_bugs.JOINT_CONFIDENCE) / len(STORED) - 1e-12
 
 
 @later

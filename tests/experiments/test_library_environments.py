@@ -21,7 +21,7 @@ from epsaudit.running.registry import Library
 from epsaudit.running.served import Served
 from epsaudit.tools.cli import AS_EXPECTED
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.tracing.verdicts import MOVES, NOTHING_SEEN
+from epsaudit.tools.tracing.suspicion import MOVES, NOTHING_SEEN
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")
@@ -92,7 +92,7 @@ def pretended(monkeypatch, rows):
 
         monkeypatch.setattr(Environment, "python", lambda environment: sys.executable)
         monkeypatch.setattr(bisecting, "released", lambda python, package, *options: list(verdicts))
-        monkeypatch.setattr(bisecting, "_tried", tried)
+        monkeypatch.setattr(bisecting, "_try_version", tried)
         return order
 
     return pretend
@@ -128,8 +128,8 @@ class TestSearch:
         found = bisect(rows["1.2"], every=True)
         assert [version for version, _ in order] == list(verdicts)
         assert (found.first_affected, found.last_affected, found.first_not_refuted) == ("1.2", "1.20", "1.21")
-        assert "Not refuted between the first and the last affected: 1.4, 1.11" in found.sentence()
-        assert "taken to change once" not in found.sentence()
+        assert "Versions between the first and the last affected that were not refuted: 1.4, 1.11" in found.sentence()
+        assert "assumes that the verdict changes only once" not in found.sentence()
 
     def test_the_error_probability_is_shared_by_all_versions(self, pretended, rows):
         order = pretended(toy(2, 10))
@@ -238,7 +238,7 @@ class TestBuilding:
         result = audit(entry.mechanism, trials=20_000, confidence=0.9999, seed=1, n_jobs=1)
         assert result.violates_claim
         assert not result.reproducible
-        with pytest.raises(AuditError, match="the library claims 2-DP, and the row says 1-DP"):
+        with pytest.raises(AuditError, match="the library states the claim 2-DP, but the row states 1-DP"):
             replace(row, states="2.0").entry()
         with pytest.raises(AuditError, match=r"states no claim: .*AttributeError"):
             replace(row, states="toynoise.EPSILON").entry()

@@ -11,7 +11,7 @@ from epsaudit.experiments.published_statements import (
     KINDS,
     MISTAKE,
     READING,
-    checked,
+    check_statement,
     median_moves,
     statements,
 )
@@ -45,7 +45,7 @@ def test_every_row_says_what_it_is():
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
 def test_what_is_stated_fails_and_what_is_corrected_holds(statement):
-    row = checked(statement, runs=20_000, seed=1)  # an upper limit at 99.9 %: a false alarm in 1,000 for each
+    row = check_statement(statement, runs=20_000, seed=1)  # an upper limit at 99.9 %: a false alarm in 1,000 for each
     assert row["fails"]
     if statement.occurs:
         assert statement.kept >= statement.stated > row["certified"] >= statement.exact

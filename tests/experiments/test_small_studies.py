@@ -27,7 +27,7 @@ from epsaudit.experiments.medians import CAUCHY, INVERSE, LAPLACE, SMOOTH, error
 from epsaudit.experiments.sequential import Case, fastest_growth
 from epsaudit.experiments.sequential_published import LEAST_SIZE, NoisyMean
 from epsaudit.experiments.shuffled_learning import power, row_for
-from epsaudit.experiments.stated_power import audited, kinds
+from epsaudit.experiments.stated_power import audit_with_parameter, kinds
 from epsaudit.mechanisms.amplification import numeric
 from epsaudit.mechanisms.broken.additive import LaplaceHalfNoise
 from epsaudit.mechanisms.down_sensitivity import (
@@ -70,7 +70,7 @@ def test_constants_are_those_of_the_sources():
 
 def test_what_is_stated_is_what_an_audit_says():
     kind = next(kind for kind in kinds() if kind.name == "randomised response")
-    result = audited(kind, 1.0, 0)
+    result = audit_with_parameter(kind, 1.0, 0)
     assert len(kinds()) == 10
     assert 1.0 < result.least_caught(0.5) < result.least_caught(0.9) == result.detectable
 
@@ -186,10 +186,10 @@ def test_verdicts_on_the_boundary():
 @pytest.mark.slow
 def test_the_mechanism_that_declared_independence_refutes_satisfies_its_claim():
     for mu in (1.0, 2.0):
-        epsilon, chance = training.mixed(mu)
+        epsilon, chance = training.joint_response(mu)
         for e in np.linspace(0.0, epsilon, 97):
             assert chance * PureDP(epsilon).profile(float(e)) <= GaussianDP(mu).profile(float(e))
-    found = [training.declared(mu, number, 5, 20) for mu in (1.0, 2.0) for number in (50, 100, 200)]
+    found = [training.count_refutations(mu, number, 5, 20) for mu in (1.0, 2.0) for number in (50, 100, 200)]
     assert all(row["one run"] <= 4 for row in found)  # of 20 at 5 %
     assert any(row["rule"] >= 8 for row in found)
 
@@ -244,8 +244,8 @@ def test_formulas_written_anew_give_what_the_released_tools_print(known, printed
 def test_memory_is_that_of_the_process_that_measures_it():
     held = np.ones(40_000_000)  # 320 MB
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
-        assert 20.0 < processes.submit(speed.greatest_memory).result() < held.nbytes / 2e6
-    assert speed.greatest_memory() > held.nbytes / 2**20
+        assert 20.0 < processes.submit(speed.peak_memory).result() < held.nbytes / 2e6
+    assert speed.peak_memory() > held.nbytes / 2**20
 
 
 @pytest.mark.slow

@@ -17,7 +17,8 @@ from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, tested_claim
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, GaussianDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
-from epsaudit.running.provenance import entropy, provenance, stream
+from epsaudit.running.provenance import provenance
+from epsaudit.running.streams import entropy, stream
 
 StepCallback = Callable[[int, int], None]
 """A function that receives the number of finished steps and the number of all steps while the one run goes on."""

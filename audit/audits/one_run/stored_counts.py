@@ -15,7 +15,7 @@ from epsaudit.audits.one_run.planning import BONFERRONI_SHARES, ladder, split_ev
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.audits.one_run.rules import Bonferroni, Fixed, GuessSizes, Planned, PredeterminedRule, Threshold
 from epsaudit.bounds.one_run import GuessBound
-from epsaudit.running.provenance import stream
+from epsaudit.running.streams import stream
 
 
 def find_contradictions(result: OneRunResult) -> Iterator[str]:

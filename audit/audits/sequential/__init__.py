@@ -18,9 +18,9 @@ from epsaudit.bounds import betting
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs, Relation
 from epsaudit.errors import AuditError, finite_at_least, seconds_of
+from epsaudit.running.progress import ProgressCallback
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import ProgressCallback
 from epsaudit.search import Family
 
 

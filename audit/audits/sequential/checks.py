@@ -12,12 +12,12 @@ import numpy as np
 
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.outputs.arrays import Outputs, join_outputs
+from epsaudit.running.chunks import draw_by_coins
 from epsaudit.running.copies import affordable
 from epsaudit.running.dependence import dependence_of_outputs, refuse
-from epsaudit.running.provenance import stream
 from epsaudit.running.rates import Rates
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import draw_by_coins
+from epsaudit.running.streams import stream
 
 MAX_CALLS = 64
 """The most further calls on each dataset, beyond the budget, that show whether outputs depend on their call."""

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.outputs.arrays import Outputs
+from epsaudit.running.chunks import Chunk, draw_by_coins
+from epsaudit.running.identity import digest
 from epsaudit.running.protocols import OutputLaws
-from epsaudit.running.provenance import STAGES, digest, stream
+from epsaudit.running.record import AuditRecord
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import AuditRecord, Chunk, changed, draw_by_coins, learn
+from epsaudit.running.sampling import changed, learn
+from epsaudit.running.streams import STAGES, stream
 from epsaudit.witnesses.events import Witness
 
 GuessCounts = NDArray[np.int64]

@@ -25,10 +25,10 @@ from epsaudit.bounds.betting import Accounts
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.running.dependence import LEVEL
-from epsaudit.running.provenance import digest
+from epsaudit.running.identity import digest
+from epsaudit.running.progress import Progress
 from epsaudit.running.runs import Runs
-from epsaudit.running.sampling import Progress
-from epsaudit.witnesses.events import PARTS, parts_of
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 N_STRATEGIES = 2
 """[chosen] A conservative strategy and an aggressive one; see `epsaudit.audits.sequential.learning`."""
@@ -219,7 +219,7 @@ class Game:
         result = SequentialResult(**shared, stopped=self.stopped, rounds=tuple(self.rounds))
         notes: list[str] = []
         if self.stopped == "refuted":
-            if parts_of(result.witness) > PARTS:
+            if count_parts(result.witness) > MAX_SIMPLE_PARTS:
                 notes += self._simpler_event()
             notes += self.runs.copy_test.notes_on_a_refutation()
         if result.lower_bound > 0.0:

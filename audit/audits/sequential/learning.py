@@ -1,7 +1,7 @@
 """Plans for the next round of a sequential audit: a witness, the tangent to test it at, and estimated rates.
 
-They are made from the past outputs of one pair. Two strategies bet in parallel: a conservative one uses the scores and
-the penalty of the fixed-size audit, best after many runs; an aggressive one bets after a few.
+Plans are made from the past outputs of one pair. Two strategies bet in parallel. The conservative one uses the scores
+and the penalty of the fixed-size audit and is best after many runs; the aggressive one bets after a few runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.outputs.arrays import Outputs, rows_of
 from epsaudit.search import (
-    ANYTHING,
+    FALLBACK_WITNESS,
     Bound,
     CandidateScore,
     Choice,
@@ -32,32 +32,42 @@ from epsaudit.search import (
     candidate_scores,
     encode,
 )
-from epsaudit.search.encoding import FEW_VALUES, LEAST_TO_LEARN, MOST_PAIRED, screen
-from epsaudit.search.learning import FromTable, planted
-from epsaudit.search.selection import ERRORS
-from epsaudit.witnesses.events import PARTS, Combined, Coordinate, Deviation, Value, Witness
+from epsaudit.search.candidate import DEFAULT_SD
+from epsaudit.search.classifiers import learn_interactions
+from epsaudit.search.difference_tests import select_most_different
+from epsaudit.search.family import TableFamily
+from epsaudit.search.field_pairs import MAX_COORDINATES_ALL_PAIRS
+from epsaudit.search.limits import MAX_DISTINCT_KNOTS, MIN_OUTPUTS_TO_LEARN
+from epsaudit.search.readers import find_features
+from epsaudit.witnesses.combinations import Combination
+from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS
+from epsaudit.witnesses.digits import Deviation
+from epsaudit.witnesses.events import Witness
+from epsaudit.witnesses.parts import Coordinate, Value
 
 
 @dataclass(frozen=True)
-class Middles(FromTable):
-    """Distance from the median, of the only feature of single numbers that hardly repeat."""
+class DistanceFromMedian(TableFamily):
+    """The family of scores by distance from the median, for outputs that are single numbers and hardly repeat."""
 
     def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
-        feature = next(iter(data.features.alone), None)
+        feature = next(iter(data.features.univariate), None)
         if not (isinstance(feature, Value) or feature == Coordinate(0)) or data.features.groups:
             return
         numbers = data.numbers(feature)
         known = numbers[np.isfinite(numbers)]
-        if len(data.outputs) == len(data.row) and len(known) >= FEW_VALUES:
-            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], ERRORS)
+        if len(data.outputs) == len(data.row) and len(known) >= MAX_DISTINCT_KNOTS:
+            yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], DEFAULT_SD)
 
 
-NUMBERS_TO_CHOOSE, LEAST_TO_SCREEN = 80_000, 1_000
-"""Numbers of either side by which features of vectors longer than `MOST_PAIRED` are chosen, and outputs at least."""
-FEW_TO_LOOK_AT = 4
-"""Features of such vectors that are looked at one by one; more cost power against what sums and products tell."""
-CORRELATED = 0.3
-"""Mean correlation of neighbours' signs from which their differences are learnt; running sums have above 0.7."""
+NUMBERS_TO_CHOOSE, MIN_TO_SCREEN = 80_000, 1_000
+"""[chosen] The features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen by this many numbers of each
+side, and by at least this many outputs."""
+N_SINGLE_FEATURES = 4
+"""[chosen] Features of long vectors that are scored one by one. More of them cost power against sums and products."""
+RUNNING_CORRELATION = 0.3
+"""[chosen] If the signs of neighbouring coordinates have at least this mean correlation, their differences are learnt;
+running sums have above 0.7."""
 
 
 def table_of(
@@ -65,61 +75,73 @@ def table_of(
     outputs_prime: Outputs,
     features: Features | None = None,
     *,
-    learnt: bool = False,
+    only_groups: bool = False,
     known: dict[int, Features] | None = None,
 ) -> Encoding:
-    """Encode outputs, as many of x' as of x, with these features, or with those that a part of them shows to tell.
+    """Return the encoded table of outputs.
 
-    If ``learnt``, the latter are only such that sums are learnt from, which are found in half the time. Those that were
-    found by so many outputs are ``known``, and do for up to twice as many.
+    Parameters
+    ----------
+    outputs, outputs_prime : arrays
+        Equally many outputs on x and on x'.
+    features : Features, optional
+        The features of the table; by default those that a part of the outputs shows to be promising.
+    only_groups : bool
+        Whether to find only the features that sums are learnt from, which takes half the time.
+    known : dict of int to Features, optional
+        The features that were found by a number of outputs; they are used again for up to twice that number. New ones
+        are added.
     """
     length, known = length_of(outputs), {} if known is None else known
-    part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), LEAST_TO_SCREEN), len(outputs))
+    part = min(max(NUMBERS_TO_CHOOSE // max(length, 1), MIN_TO_SCREEN), len(outputs))
     features = features or next((known[size] for size in known if size <= part <= 2 * size), None)
-    if features is None and length > MOST_PAIRED:
-        # increments only of what looks like running sums, and few features to look at one by one
+    if features is None and length > MAX_COORDINATES_ALL_PAIRS:
+        # differences of neighbours only if the coordinates look like running sums, and few single features
         some, some_prime = outputs[:part], outputs_prime[:part]
-        features = Features.of(some, some_prime, learnt=learnt)
-        alone = tuple(screen(features.alone, some, some_prime, FEW_TO_LOOK_AT))
+        features = find_features(some, some_prime, only_groups=only_groups)
+        univariate = tuple(select_most_different(features.univariate, some, some_prime, N_SINGLE_FEATURES))
         rows = np.nan_to_num(np.asarray(rows_of(some), float), posinf=0.0, neginf=0.0)
         ranks = np.sign(rows - np.median(rows, axis=0))
-        running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > CORRELATED
+        running = np.mean(ranks[:, 1:] * ranks[:, :-1]) > RUNNING_CORRELATION
         groups = features.groups
-        if not running and any(isinstance(one, Combined) for one in groups[1]):
+        if not running and any(isinstance(one, Combination) for one in groups[1]):
             groups = (groups[0], (), *groups[2:])
-        features = replace(features, alone=alone, groups=groups, alike=features.alike if running else 1)
-        if not learnt:
+        features = replace(
+            features, univariate=univariate, groups=groups, n_ordered=features.n_ordered if running else 1
+        )
+        if not only_groups:
             known[part] = features
-    return encode(outputs, outputs_prime, features, learnt=learnt)
+    return encode(outputs, outputs_prime, features, only_groups=only_groups)
 
 
 def length_of(outputs: Outputs) -> int:
-    """Coordinates of vectors; 0 of all else."""
+    """Return the number of coordinates if outputs are vectors, else 0."""
     rows = rows_of(outputs) if len(outputs) else None
     return 0 if rows is None else int(rows.shape[1])
 
 
-LEAST_TO_CHOOSE = 64
-"""Past runs from which the conservative strategy begins to choose. Set by hand."""
-MOST_FOR_AGGRESSIVE = 5_000
-"""Past runs on each dataset that the aggressive strategy learns from."""
+MIN_TO_CHOOSE = 64
+"""[chosen] The conservative strategy begins to choose after this many past runs."""
+MAX_FOR_AGGRESSIVE = 5_000
+"""[time] The most past runs on each dataset that the aggressive strategy learns from."""
 LEARN_EVERY = 2
-"""[measured] Rounds from one choice of the conservative strategy's event to the next, in which past runs grow four
-times. Checks of 100,000 runs, 12 seeds: with 1 those of vectors take 1.8 times as long, and mean bounds of seven
-mechanisms are within 5 %; with 3 that of prefix sum is 20 % lower."""
+"""[measured] Number of rounds from one choice of the conservative strategy's event to the next; past runs grow by a
+factor of four in between. Checks of 100,000 runs, 12 seeds: with 1, checks of vectors take 1.8 times as long, and the
+mean bounds of seven mechanisms are within 5 %; with 3, the bound of prefix sum is 20 % lower."""
 ENOUGH_NUMBERS = 20_000
-"""Numbers of x from which the aggressive strategy learns of long vectors when the conservative one does. Features that
-old at any size would cost power."""
-WEAKER, MOST_PROMISING = (0.0, 0.25, 0.5, 0.75, 1.0), 3
-"""[measured] Shares of a claim at each of which so many candidates are looked at closely. Beside looking at all, 26
-refuted claims take as many runs (4 to 8 seeds), and of 19 that pass 17 have the same bounds, the rest within 0.3 %."""
+"""[chosen] With more numbers in the outputs on x, the aggressive strategy learns from long vectors only when the
+conservative one does, and uses its features. For fewer numbers, old features would cost power."""
+WEAKER_CLAIMS, N_PROMISING = (0.0, 0.25, 0.5, 0.75, 1.0), 3
+"""[measured] At each of these shares of a claim, this many candidates are examined closely. Compared with examining all
+candidates, 26 refuted claims take as many runs (4 to 8 seeds); of 19 claims that pass, 17 have the same bounds and the
+others bounds within 0.3 %."""
 SUMS = Classifiers(trees=False, curves=24)
-"""Of long vectors with few curves: a fit takes the cube of their number."""
+"""The learnt sums, for long vectors with few curves, because a fit takes the cube of their number."""
 
 
 @dataclass(frozen=True)
 class Plan(StrategyBet):
-    """What one strategy does in the next round, and the growth of log-wealth a run that it expects; 0 for none."""
+    """The bet of one strategy in the next round, with the expected growth of log-wealth in one run; 0 for no bet."""
 
     growth: float
 
@@ -129,17 +151,23 @@ Plans = tuple[Plan, Plan]
 
 @dataclass(frozen=True)
 class Growth:
-    """The objective of a sequential audit: growth of log-wealth a run against the claim at the best of some ``points``.
+    """The objective of a sequential audit: the growth of log-wealth in one run.
 
-    ``more_wrong`` guesses are added to those seen: the best of many events is overestimated.
+    Attributes
+    ----------
+    points : sequence of (float, float)
+        The points (epsilon, delta) of the claim to bet against; the best one counts.
+    more_wrong : float
+        Wrong guesses that are added to those seen, because the best of many events is overestimated.
     """
 
     points: Sequence[tuple[float, float]]
     more_wrong: float = 0.0
 
-    def choices(self, candidate: CandidateScore, errors: float | None = None) -> list[Choice]:
+    def choices(self, candidate: CandidateScore, n_errors: float | None = None) -> list[Choice]:
+        """Return the best event of a candidate at each point; log odds are lowered by ``n_errors`` standard errors."""
         found = []
-        for upper, lower, correct, wrong in candidate.rates(errors):
+        for upper, lower, correct, wrong in candidate.rates(n_errors):
             wrong = wrong + self.more_wrong / candidate.size
             events = int(upper[0] >= 0) + int(lower[0] >= 0)
             for epsilon, delta in self.points:
@@ -153,58 +181,70 @@ class Growth:
 
 
 class Learner:
-    """Plans the rounds of one pair, and remembers between them what need not be learnt anew.
+    """The planner of the rounds on one pair, which keeps what need not be learnt again.
 
-    Both strategies read one table and share the learnt sums. The conservative one, with these ``families``, chooses its
-    event in every second round; the aggressive one, with simple ones and sums, in every round, or of long vectors less
-    often. The bound may be wrong with probability ``alpha``. If ``middles``, both look at distances from the median.
+    Both strategies read one table and share the learnt sums. The conservative strategy chooses its event in every
+    second round. The aggressive one, with simple families and sums, chooses in every round, and less often for long
+    vectors.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        The families of the conservative strategy.
+    distances : bool
+        Whether both strategies also score outputs by their distance from the median.
+    claim : Claim
+        The claim to bet against.
+    alpha : float
+        The probability that the bound may be wrong.
     """
 
-    def __init__(self, families: Sequence[Family], middles: bool, claim: Claim, alpha: float) -> None:
+    def __init__(self, families: Sequence[Family], distances: bool, claim: Claim, alpha: float) -> None:
         self.families: list[Family] = []
         for family in families:
-            self.families += [family, Middles()] if middles and family == Tails() else [family]
-        self.simple = (Tails(), Middles(), LikelihoodRatio()) if middles else (Tails(), LikelihoodRatio())
+            self.families += [family, DistanceFromMedian()] if distances and family == Tails() else [family]
+        self.simple = (Tails(), DistanceFromMedian(), LikelihoodRatio()) if distances else (Tails(), LikelihoodRatio())
         self.claim, self.alpha = claim, alpha
-        self.made = self.size = 0  # plans, and outputs that the last was made from
+        self.made = self.size = 0  # number of plans, and of outputs that the last plan was made from
         self._plans: Plans | None = None
         self._features: Features | None = None  # of the last table
         self._known: dict[int, Features] = {}
 
     def plan(self, outputs: Outputs, outputs_prime: Outputs) -> Plans:
-        """Plan the next round from all outputs so far.
+        """Return the plans of both strategies for the next round, from all outputs so far.
 
-        At the start the conservative strategy copies the aggressive one. Later it takes the event of the fixed-size
-        audit's scores, with its penalty, that grows most; where none grows, that audit's choice for as many runs.
+        At first the conservative strategy copies the aggressive one. Later it takes the event with the greatest growth
+        among the scores of the fixed-size audit, with that audit's penalty. If no event grows, it takes the event that
+        the fixed-size audit would choose for as many runs as the next round may have.
         """
         size, claim, turn = min(len(outputs), len(outputs_prime)), self.claim, self.made % LEARN_EVERY
         table, sums = None, []
-        if turn == 0 and 2 * size >= LEAST_TO_CHOOSE:
+        if turn == 0 and 2 * size >= MIN_TO_CHOOSE:
             table = table_of(outputs[:size], outputs_prime[:size], known=self._known)
             self._features = table.features
             sums = list(SUMS.candidates(table))
-        small = size <= MOST_FOR_AGGRESSIVE
+        small = size <= MAX_FOR_AGGRESSIVE
         kept = eager = self._eager(outputs, outputs_prime, table if small else None, sums)
         if table is not None:
             candidates: list[CandidateScore] = []
             for family in self.families:
-                if type(family) is not Classifiers:  # a subclass may find others
+                if type(family) is not Classifiers:  # a subclass may propose other scores
                     candidates += candidate_scores([family], *table.sides, table)
                     continue
                 candidates += sums
-                few = length_of(outputs) <= MOST_PAIRED
+                few = length_of(outputs) <= MAX_COORDINATES_ALL_PAIRS
                 if family.trees and few and fastest(candidates := promising(candidates, claim), claim) is not None:
-                    # boosting takes most of the time, and of the many sums of long vectors some promise by luck
-                    # the sum is judged by what taught it, which asks a little more of the trees
+                    # Boosting takes most of the time, and some of the many sums of long vectors are promising by luck.
+                    # The sum is judged by the outputs that it was fitted to, so trees have to be a little better.
                     odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
-                    candidates += planted(table, odds=odds)
+                    candidates += learn_interactions(table, odds=odds)
             candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:
                 against = claim
                 if eager.tangent is not None:
                     against = ApproxDP(*next(at for at in betting.tangents(claim) if at[0] == eager.tangent))
-                # the next round is about as long as all before it
+                # the next round is about as long as all rounds before it
                 choice = best_of(candidates, Bound(against, 4 * size, 1.0 - self.alpha))
                 witness = choice.witness if choice.predicted > 0.0 else None
             kept = eager if witness is None else plan_with(witness, claim, outputs, outputs_prime)
@@ -218,23 +258,30 @@ class Learner:
     def _eager(
         self, outputs: Outputs, outputs_prime: Outputs, data: Encoding | None, sums: list[CandidateScore]
     ) -> Plan:
-        """Choose the aggressive strategy's event while there are more runs to choose it from: by growth alone.
+        """Return the plan of the aggressive strategy, which chooses by growth alone.
 
-        Simple scores have no penalty; where none grows, any difference is bet on. Coordinates count jointly.
+        Scores have no penalty, and if no event grows, the event with the greatest difference is bet on. Coordinates of
+        vectors count jointly. The event stays when the strategy has learnt from as many runs as it may.
         """
         last, claim = None if self._plans is None else self._plans[1], self.claim
-        many, turn = length_of(outputs) > MOST_PAIRED and outputs.size > ENOUGH_NUMBERS, self.made % LEARN_EVERY
-        if last is not None and (last.past >= 2 * MOST_FOR_AGGRESSIVE or (many and turn)):
+        many, turn = (
+            length_of(outputs) > MAX_COORDINATES_ALL_PAIRS and outputs.size > ENOUGH_NUMBERS,
+            self.made % LEARN_EVERY,
+        )
+        if last is not None and (last.past >= 2 * MAX_FOR_AGGRESSIVE or (many and turn)):
             return plan_with(last.witness, claim, outputs, outputs_prime) if last.past else last
-        size = min(len(outputs), len(outputs_prime), MOST_FOR_AGGRESSIVE)
+        size = min(len(outputs), len(outputs_prime), MAX_FOR_AGGRESSIVE)
         if size < 4:
             return no_bet(claim)
         if data is None:
             features = self._features if many else None
-            sides, learnt = (outputs[:size], outputs_prime[:size]), length_of(outputs) > 1 and size >= LEAST_TO_LEARN
-            data = table_of(*sides, features, learnt=learnt)  # beside sums nothing is looked at one by one
+            sides, only_groups = (
+                (outputs[:size], outputs_prime[:size]),
+                length_of(outputs) > 1 and size >= MIN_OUTPUTS_TO_LEARN,
+            )
+            data = table_of(*sides, features, only_groups=only_groups)  # no single features besides the sums
             sums = list(SUMS.candidates(data))
-            if learnt and not sums:
+            if only_groups and not sums:
                 data = table_of(*sides, features)
         candidates = sums or candidate_scores(self.simple, *data.sides, data)
         witness = most_telling(promising(candidates, claim), claim)
@@ -242,59 +289,60 @@ class Learner:
 
 
 def promising(candidates: Iterable[CandidateScore], claim: Claim) -> list[CandidateScore]:
-    """Return the candidates that are worth being looked at closely, in their order.
+    """Return the candidates that are worth a close examination, in their order.
 
-    Of a small growth the square root is proportional to how many standard deviations correct guesses lead over what a
-    claim allows: the best few at the claim and at weaker ones are kept.
+    The square root of a small growth is proportional to the number of standard deviations by which correct guesses
+    exceed what a claim allows. The best few candidates at the claim, and at weaker claims, are kept.
     """
     candidates = list(candidates)
     epsilon, delta = np.transpose(betting.tangents(claim))
-    ratio = np.exp(np.multiply.outer(WEAKER, epsilon))[..., None]
-    leads = np.zeros((len(candidates), len(WEAKER)))
+    ratio = np.exp(np.multiply.outer(WEAKER_CLAIMS, epsilon))[..., None]
+    leads = np.zeros((len(candidates), len(WEAKER_CLAIMS)))
     for lead, one in zip(leads, candidates, strict=True):
-        for right, wrong in (one.upper, one.lower[::-1]):  # of other outputs
+        for right, wrong in (one.upper, one.lower[::-1]):  # events of large scores, and of small ones
             over = right - ratio * wrong - one.size * delta[:, None]
             far = over / np.sqrt(right + ratio**2 * wrong + 1.0)
             lead += np.maximum(far.max(axis=(1, 2)), 0.0) ** 2
-        lead[:] = np.sqrt(lead) - one.errors
-    best = np.argsort(-leads, axis=0, kind="stable")[:MOST_PROMISING]
+        lead[:] = np.sqrt(lead) - one.n_errors
+    best = np.argsort(-leads, axis=0, kind="stable")[:N_PROMISING]
     return [candidates[place] for place in np.unique(best)]
 
 
 def most_telling(candidates: Iterable[CandidateScore], claim: Claim, parts: float = math.inf) -> Witness | None:
-    """Return the event of the greatest growth, or that tells most where none grows; None for none."""
+    """Return the event with the greatest growth, or the greatest difference if none grows; None if there is none."""
     candidates = list(candidates)
     for points in (betting.tangents(claim), [(0.0, 0.0)]):
-        choice = best_of(candidates, Growth(points, more_wrong=1.0), errors=0.0, parts=parts)
+        choice = best_of(candidates, Growth(points, more_wrong=1.0), n_errors=0.0, parts=parts)
         if choice.predicted > 0.0:
             return choice.witness
     return None
 
 
 def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Witness | None:
-    """Return the most telling event that reads well; None for none."""
+    """Return the most telling event that is easy to read, or None if there is none."""
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
-    candidates = candidate_scores((Tails(), Middles(), LikelihoodRatio()), *data.sides, data)
-    return most_telling(candidates, claim, parts=PARTS)
+    candidates = candidate_scores((Tails(), DistanceFromMedian(), LikelihoodRatio()), *data.sides, data)
+    return most_telling(candidates, claim, parts=MAX_SIMPLE_PARTS)
 
 
 def fastest(candidates: Sequence[CandidateScore], claim: Claim) -> Witness | None:
-    """Return the witness with the greatest growth of log-wealth against the claim; None where none grows."""
+    """Return the witness with the greatest growth of log-wealth against the claim; None if none grows."""
     choice = best_of(candidates, Growth(betting.tangents(claim)))
     return choice.witness if choice.predicted > 0.0 else None
 
 
 def no_bet(claim: Claim) -> Plan:
-    """Return the plan without past runs: no bet."""
-    return Plan(ANYTHING, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
+    """Return the plan that bets nothing, which is used before there are outputs."""
+    return Plan(FALLBACK_WITNESS, None if claim.claimed_point is not None else 0.0, 0.5, 1.0, 0, 0.0)
 
 
 def plan_with(witness: Witness, claim: Claim, outputs: Outputs, outputs_prime: Outputs) -> Plan:
-    """Add the tangent of the greatest growth against the claim, or, if there is none, the one nearest to growth.
+    """Return the plan that bets on a witness, at the tangent with the greatest growth against the claim.
 
-    The rates are those of the past with one more run, in which the guess was wrong: at an estimated rate of 0 wrong
-    guesses the best bet would be everything, and lost with the first.
+    If no tangent grows, the tangent nearest to growth is used. The estimated rates count one more run with a wrong
+    guess, because at an estimated rate of 0 wrong guesses the best bet would be everything, and the first wrong guess
+    would lose it.
     """
     (right, wrong_prime), (wrong_on_x_prime, right_prime) = witness.count(outputs), witness.count(outputs_prime)
     on_x, on_x_prime, runs = len(outputs) + 1.0, len(outputs_prime) + 1.0, 2 * min(len(outputs), len(outputs_prime))

@@ -1,6 +1,6 @@
-"""The result of a sequential audit: every round, from which bounds and evidence are recomputed, and its reach.
+"""The result of a sequential audit: every round, from which the bound and the evidence are recomputed.
 
-`detectable` says what an audit would have caught, of a mechanism that is imagined: that is no bound.
+`detectable` estimates which privacy loss the audit would have caught; that estimate is no bound.
 """
 
 from __future__ import annotations
@@ -25,18 +25,29 @@ from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, Ren
 from epsaudit.results.result import PairResult
 from epsaudit.witnesses.events import Witness
 
-ERRORS = 3.0
-"""Standard errors by which the guesses of an event are taken to be worse before events are compared: an audit saw some
-forty, and at 2 a rare one would be the best by luck."""
+STANDARD_ERRORS = 3.0
+"""[chosen] Standard errors by which the guesses of an event are lowered before events are compared. An audit sees some
+forty events; with 2 a rare event would be the best one by luck."""
 RARER = tuple(2.0 ** (-np.arange(13) / 2.0))
-"""Shares of the most common event seen that are tried where a Gaussian is imagined: its tails may be cut anywhere."""
-LEAST = 0.1
-"""Least parameter up to which is searched: four times a claim of 0 is 0."""
+"""[chosen] How much rarer than the most common event seen the events of a Gaussian may be, because its tails can be cut
+anywhere."""
+MIN_SEARCHED = 0.1
+"""[chosen] The parameter is searched up to four times the claim, and at least up to this number."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """An event, or two, as an audit saw them over all rounds: where they were tested, how many, and their guesses."""
+class SeenWitness:
+    """The counts of a witness over all rounds of an audit.
+
+    Attributes
+    ----------
+    tangent : float, optional
+        The epsilon at which the claim's profile was tested.
+    events : int
+        The number of events of the witness, 1 or 2.
+    runs, correct, wrong : int
+        All runs, and those in which the witness guessed correctly and wrongly.
+    """
 
     tangent: float | None
     events: int
@@ -46,11 +57,15 @@ class Seen:
 
     @property
     def share(self) -> float:
+        """The share of the runs in which the witness guessed."""
         return (self.correct + self.wrong) / self.runs if self.runs else 0.0
 
 
 def gaussian(claim: Claim) -> float | None:
-    """Mean mu of the Gaussian of scale 1, of Renyi divergence a mu^2 / 2, that attains a claim; None for others."""
+    """Return the mean mu of the Gaussian with scale 1 that attains a claim, or None if no Gaussian does.
+
+    The Renyi divergence of order a of this Gaussian from the one with mean 0 is a mu^2 / 2.
+    """
     if isinstance(claim, GaussianDP):
         return claim.mu
     if isinstance(claim, ZCDP | ApproxZCDP):
@@ -58,22 +73,42 @@ def gaussian(claim: Claim) -> float | None:
     return math.sqrt(2.0 * claim.epsilon / claim.order) if isinstance(claim, RenyiDP) else None
 
 
-def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float, share: float = 0.9) -> float | None:
-    """Least parameter that ``runs`` would have refuted with probability about ``share``, by events as common as those.
+def detectable(
+    claim: Claim, seen: Sequence[SeenWitness], runs: int, log_needed: float, share: float = 0.9
+) -> float | None:
+    """Estimate the least parameter that an audit would have refuted, by events as common as those that it saw.
 
-    By a normal approximation to the number of correct guesses. Imagined is the Gaussian that attains the claim, if any,
-    guessed by its likelihood ratio, else a mechanism that attains its parameter on the event that tells most.
-    ``log_needed`` is the log-wealth that refutes the claim. None if not even four times the claim would have been.
+    The number of correct guesses is approximated by a normal law. The imagined mechanism is the Gaussian that attains
+    the parameter, with guesses by its likelihood ratio, if there is one for this claim. Otherwise it is a mechanism
+    that attains the parameter on the event that tells most.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim of the audit.
+    seen : sequence of SeenWitness
+        The witnesses of the audit and their counts.
+    runs : int
+        The runs of the imagined audit.
+    log_needed : float
+        The log-wealth that refutes the claim.
+    share : float
+        The probability with which the parameter would have been refuted.
+
+    Returns
+    -------
+    float or None
+        The parameter; None if not even four times the claim would have been refuted.
     """
     seen = [one for one in seen if one.share > 0.0]
     if not seen or runs == 0:
         return None
     if gaussian(claim) is None:
-        points, told, half = [point(claim, one.tangent) for one in seen], [], ERRORS**2 / 2.0
+        points, told, half = [point(claim, one.tangent) for one in seen], [], STANDARD_ERRORS**2 / 2.0
         for one, (epsilon, delta) in zip(seen, points, strict=True):
-            # Wilson's limits of rare counts: of none, ERRORS squared may have been expected; delta allows some correct
-            correct = one.correct + half - ERRORS * math.sqrt(one.correct + half / 2.0)
-            wrong = one.wrong + half + ERRORS * math.sqrt(one.wrong + half / 2.0)
+            # Wilson's limits, because counts may be rare or 0; delta allows some correct guesses
+            correct = one.correct + half - STANDARD_ERRORS * math.sqrt(one.correct + half / 2.0)
+            wrong = one.wrong + half + STANDARD_ERRORS * math.sqrt(one.wrong + half / 2.0)
             told.append(math.log(max(correct - one.events * delta / 2.0 * one.runs, 1.0) / wrong) - epsilon)
         best = int(np.argmax(told))
         bets = [(points[best], seen[best].events, seen[best].share)]
@@ -87,12 +122,12 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
     quantile = float(ndtri(share))
 
     def caught(parameter: float) -> bool:
-        odds = _odds(claim.with_parameter(parameter), epsilons, events, guesses / runs)
+        odds = _accuracy(claim.with_parameter(parameter), epsilons, events, guesses / runs)
         right = np.maximum(guesses * odds - quantile * np.sqrt(guesses * odds * (1.0 - odds)), 0.0)
         tallies = np.stack([right, guesses - right, runs - guesses], axis=-1)
         return bool(np.any(betting.average(np.einsum("eo,eob->eb", tallies, factors)) >= log_needed))
 
-    low, high = claim.parameter, max(4.0 * claim.parameter, LEAST)
+    low, high = claim.parameter, max(4.0 * claim.parameter, MIN_SEARCHED)
     if not caught(high):
         return None
     while high - low > 1e-3 * high:
@@ -102,18 +137,21 @@ def detectable(claim: Claim, seen: Sequence[Seen], runs: int, log_needed: float,
 
 
 def with_half_noise(claim: Claim) -> float:
-    """How many times the claim half of the noise spends: twice; four times where the parameter is squared in noise."""
+    """Return the factor by which halving the noise multiplies the parameter: 2, or 4 for zCDP and Renyi DP."""
     return 4.0 if isinstance(claim, ZCDP | ApproxZCDP | RenyiDP) else 2.0
 
 
-def _odds(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) -> Floats:
+def _accuracy(imagined: Claim, epsilons: Floats, events: Floats, guesses: Floats) -> Floats:
+    """Return the probability that a guess is correct, if a mechanism attains the imagined claim."""
     mu = gaussian(imagined)
     if mu is None:
         epsilon, delta = np.transpose([point(imagined, float(tangent)) for tangent in epsilons])
         return np.asarray(
             np.minimum((np.exp(epsilon) * guesses + events * delta / 2) / (1.0 + np.exp(epsilon)) / guesses, 1.0)
         )
-    return gaussian_accuracy(2.0 * guesses / events, mu)  # probability of the event on x plus that on x'
+    return gaussian_accuracy(
+        2.0 * guesses / events, mu
+    )  # 2 guesses / events is the probability of the event on x plus that on x'
 
 
 Stopped = Literal["refuted", "near", "runs", "seconds"]
@@ -123,27 +161,48 @@ SENTENCES: dict[Stopped, str] = {
     "runs": "the runs were spent",
     "seconds": "the time was spent",
 }
-SLACK = 1e-9
-"""Log-wealth that rounding may make when the accounts are recomputed elsewhere."""
-LEARNING = 0.25
-"""Share of the runs that learning is taken to cost, where an audit says what it would have caught."""
+ROUNDING_ERROR = 1e-9
+"""[chosen] Difference of log-wealth that rounding may cause when the accounts are recomputed elsewhere."""
+LEARNING_SHARE = 0.25
+"""[chosen] Share of the runs that learning is assumed to cost in `detectable`."""
 
 
 @dataclass(frozen=True)
 class StrategyRecord(StrategyBet):
-    """A strategy's bet in a round, counts until the audit stopped, and looks: (runs, correct, wrong guesses) so far."""
+    """The bet of one strategy in one round, and its outcome.
+
+    Attributes
+    ----------
+    counts : Counts
+        The counts of the witness at the end of the round, or when the audit stopped.
+    looks : tuple of (int, int, int)
+        The runs, correct guesses and wrong guesses so far, at the interim looks.
+    """
 
     counts: Counts
     looks: tuple[tuple[int, int, int], ...]
 
     @property
     def seen(self) -> tuple[int, int, int]:
+        """The runs, correct guesses and wrong guesses at the end."""
         return int(self.counts.runs), int(self.counts.correct), int(self.counts.wrong)
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round on a pair, by its name and digest, and each strategy in it; before it, ``explored`` runs on others."""
+    """One round of an audit.
+
+    Attributes
+    ----------
+    pair : str
+        The name of the pair that was bet on.
+    explored : int
+        Runs on other pairs before the bets.
+    strategies : tuple of StrategyRecord
+        The bet and the outcome of each strategy.
+    digest : str
+        The digest of the data of the pair.
+    """
 
     pair: str
     explored: int
@@ -152,21 +211,27 @@ class Round:
 
     @property
     def runs(self) -> int:
+        """The runs of the round that were bet on."""
         return self.strategies[0].seen[0]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SequentialResult(PairResult):
-    """A lower bound on the privacy loss that held at every moment of the audit; see also its base, `Result`.
+    """The result of a sequential audit: a lower bound that held at every moment of the audit; see also `Result`.
 
-    Its confidence is the probability that the bound never exceeds the truth, at any time. ``pair``, ``x`` and
-    ``x_prime`` are of the last pair that was bet on.
+    The confidence is the probability that the bound never exceeds the truth at any time. ``pair``, ``x`` and
+    ``x_prime`` describe the pair that was bet on last.
+
+    Attributes
+    ----------
+    stopped : str
+        Why the audit stopped: 'refuted', 'near', 'runs' or 'seconds'.
+    rounds : tuple of Round
+        All rounds, in order.
     """
 
     stopped: Stopped
-    """Why it stopped."""
     rounds: tuple[Round, ...]
-    """Everything that was bet on, in order."""
 
     _kind = "sequential"
     _written = (
@@ -177,7 +242,7 @@ class SequentialResult(PairResult):
 
     @property
     def runs(self) -> int:
-        """Runs up to the moment at which the audit stopped, on both datasets, those of every pair included."""
+        """The runs until the audit stopped, on both datasets of every pair."""
         return sum(round_.explored + round_.runs for round_ in self.rounds)
 
     @property
@@ -186,7 +251,7 @@ class SequentialResult(PairResult):
 
     @property
     def path(self) -> tuple[tuple[int, float], ...]:
-        """The running bound: (runs, bound) at every interim look at which it rose, and at the end; from the rounds."""
+        """The running bound: (runs, bound) at every interim look at which it rose, and at the end."""
         return self._recomputed[2]
 
     @property
@@ -196,51 +261,52 @@ class SequentialResult(PairResult):
 
     @functools.cached_property
     def log_evidence(self) -> float:
-        """Natural logarithm of what a stake of 0.9 against the claim became; from the rounds."""
+        """The natural logarithm of the wealth that a stake of 0.9 against the claim became."""
         return math.log(betting.STAKE) + float(betting.average(self._recomputed[0], axis=(0, 1)))
 
     @property
     def violates_claim(self) -> bool:
         """Whether the evidence against the claim reached 1 / (1 - confidence)."""
-        return self.log_evidence >= self._recomputed[1] - SLACK
+        return self.log_evidence >= self._recomputed[1] - ROUNDING_ERROR
 
     @functools.cached_property
     def best(self) -> int:
+        """The number of the strategy that won most against the claim."""
         return int(np.argmax(np.max(self._recomputed[0], axis=1)))
 
     @property
     def witness(self) -> Witness:
-        """The last witness of the strategy that won more."""
+        """The last witness of the strategy that won most."""
         return self.rounds[-1].strategies[self.best].witness
 
     @property
     def counts(self) -> Counts:
-        """What was seen of `witness`, in the rounds that it was used in unchanged."""
+        """The counts of `witness` in all rounds on the last pair in which it was used unchanged."""
         last = (self.pair, self.pair_digest)
         on_pair = (one.strategies[self.best] for one in self.rounds if (one.pair, one.digest) == last)
         return functools.reduce(operator.add, (one.counts for one in on_pair if one.witness == self.witness))
 
     @functools.cached_property
     def detectable(self) -> float | None:
-        """Least parameter that would have been refuted 9 times in 10; None beyond four times the claim."""
+        """The least parameter that would have been refuted 9 times in 10; None if it exceeds four times the claim."""
         return self.least_caught(0.9)
 
     def least_caught(self, share: float) -> float | None:
-        """Least parameter that would have been refuted with this probability, 0.5 or 0.9; see `detectable`."""
+        """Return the least parameter that would have been refuted with probability ``share``; see `detectable`."""
         pooled: dict[tuple[Witness, float | None], Counts] = {}
         for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
             event, counts = (strategy.witness, strategy.tangent), strategy.counts
             pooled[event] = pooled[event] + counts if event in pooled else counts
         seen = [
-            Seen(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
+            SeenWitness(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
             for (_, tangent), counts in pooled.items()
         ]
         needed = -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE)
-        return detectable(self.claim, seen, round((1.0 - LEARNING) * self.runs), needed, share)
+        return detectable(self.claim, seen, round((1.0 - LEARNING_SHARE) * self.runs), needed, share)
 
     @functools.cached_property
     def _recomputed(self) -> tuple[Floats, float, tuple[tuple[int, float], ...]]:
-        """Log-wealth against the claim, shape (strategies, bets), what is needed, and the path; from the rounds."""
+        """The log-wealth against the claim, shape (strategies, bets), the log-wealth that refutes, and the path."""
         accounts = Accounts(self.claim, self.confidence, len(self.rounds[0].strategies))
         before, path = 0, [(0, 0.0)]
         for round_ in self.rounds:

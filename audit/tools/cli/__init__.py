@@ -1,7 +1,7 @@
-"""What the subcommands of ``epsaudit`` share: how tables such as ``commands.toml`` make them, and how they answer.
+"""Shared parts of the subcommands of ``epsaudit``: the class `Command`, types of options, and output.
 
-`Command` extends click by what its help lacks. A command is a function of its arguments and options, by their names,
-that returns an exit status; what it says goes through `sayer`.
+The file ``commands.toml`` lists all commands with their options. `Command` makes a click command from an entry. The
+function of a command takes its arguments and options by their names and returns an exit status.
 """
 
 from __future__ import annotations
@@ -27,41 +27,44 @@ from epsaudit.codec import to_json
 from epsaudit.errors import AuditError, clipped, confidence_of, finite_at_least, fraction
 
 AS_EXPECTED, SURPRISED, BAD_INPUT, OWN_CODE, INTERNAL, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 4, 130, 141
-"""Exit statuses: every verdict as expected, one not, wrong input, the audited code failed, a defect here, Ctrl-C, and
-what shells say of a program whose output nobody reads any more."""
+"""Exit statuses. In order: every verdict is as expected, a verdict is not, the input is wrong, the audited code failed,
+epsaudit has a defect, Ctrl-C, and the status that shells use for a program whose output nobody reads any more."""
 
 
 Words = tuple[str, ...]
 
 
-def sayer(silent: bool) -> Callable[[str], None]:
-    """Return what prints a line as it is; if ``silent``, what does nothing."""
+def printer(silent: bool) -> Callable[[str], None]:
+    """Return a function that prints a line, or a function that does nothing if ``silent`` is true."""
     return (lambda text: None) if silent else partial(print, flush=True)
 
 
-def say_json(asked: bool, data: Any) -> None:
-    """Print ``data`` as JSON if that was asked for, infinite numbers as text."""
+def print_json(asked: bool, data: Any) -> None:
+    """Print ``data`` as JSON if ``asked`` is true. Infinite numbers are written as text."""
     if asked:
         print(json.dumps(to_json(data), indent=1, ensure_ascii=False, allow_nan=False))
 
 
-def those(thing: Any, *names: str) -> dict[str, Any]:
-    """Return attributes by name."""
+def attributes(thing: Any, *names: str) -> dict[str, Any]:
+    """Return the named attributes of an object as a dictionary."""
     return {name: getattr(thing, name) for name in names}
 
 
 def read_json(text: str, option: str, made: Callable[[Any], Any] = lambda data: data) -> Any:
-    """Read what was typed behind an option, and what is made of it; raises `AuditError`."""
+    """Parse the JSON text of an option, apply ``made`` to the data, and return the result.
+
+    Raises `AuditError` if the text is not JSON.
+    """
     try:
         return made(json.loads(text))
-    except AuditError:  # of what is made
+    except AuditError:  # raised by ``made``
         raise
     except (ValueError, RecursionError) as error:
         raise AuditError(f"{option} is {clipped(repr(text), 200)}, which is not JSON ({error}).") from None
 
 
 class Number(click.ParamType[float]):
-    """A number that a check of `epsaudit.errors` accepts, which says what is wrong with another one."""
+    """A click type for numbers that are accepted by a check of `epsaudit.errors`, which writes the error message."""
 
     name = "number"
 
@@ -69,13 +72,19 @@ class Number(click.ParamType[float]):
         self._check = partial(check, **settings)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the checked number."""
         with contextlib.suppress(ValueError):
             value = float(value)
         return self._check(value, what=param.opts[0] if param is not None else self.name)
 
 
 class Command(click.Command):
-    """A command of a table; what it ``runs`` is a function, or 'module.function' of this package, imported then."""
+    """A click command that is made from an entry of ``commands.toml``.
+
+    ``runs`` is the function of the command, or its name as 'module.function' of this package. A named function is
+    imported only when the command runs. ``headed`` contains the options that the help shows below a heading of their
+    own.
+    """
 
     def __init__(
         self,
@@ -94,8 +103,8 @@ class Command(click.Command):
             if isinstance(function, str):
                 module, _, attribute = function.partition(".")
                 function = getattr(import_module(f"epsaudit.tools.cli.{module}"), attribute)
-            status = int(function(**options))
-            sys.stdout.flush()  # so that a reader who has gone is noticed here
+            status = int(function(**with_dictionaries(options)))
+            sys.stdout.flush()  # raises BrokenPipeError here if nobody reads the output
             return status
 
         super().__init__(
@@ -108,6 +117,7 @@ class Command(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options for the help text, each group below its heading."""
         under = [*itertools.chain(*self._headed.values())]
         known = self.get_params(ctx)
         others: list[Any] = [one for one in known if isinstance(one, click.Option) and one not in under]
@@ -117,7 +127,7 @@ class Command(click.Command):
 
 
 def recorded(seed: int) -> str:
-    """Return the command as it was typed, with the seed if it was not given."""
+    """Return the command line as it was typed, with the seed added if it was not given."""
     context = click.get_current_context()
     typed: list[str] = context.find_root().obj
     drawn = ["--seed", str(seed)] if context.get_parameter_source("seed") is ParameterSource.DEFAULT else []
@@ -132,17 +142,33 @@ TYPES: dict[str, Any] = {
     "chance": Number(fraction, open_below=True),
     "confidence": Number(confidence_of),
 }
+"""Types of options by their names in ``commands.toml``."""
 COMMANDS: dict[str, Any] = tomllib.loads(
     files("epsaudit.tools.cli").joinpath("commands.toml").read_text(encoding="utf-8")
 )
 GROUPS: dict[str, list[Any]] = COMMANDS.pop("groups")
+"""Groups of parameters by name."""
+DICTIONARIES: dict[str, str] = COMMANDS.pop("dictionaries")
+"""Groups whose options are passed to the function of a command as one dictionary, with the name of that argument."""
+
+
+def with_dictionaries(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace the options of each group in `DICTIONARIES` by one dictionary that contains only the given options."""
+    found = dict(options)
+    for group, argument in DICTIONARIES.items():
+        names = [str(one.name) for one in parameters(group)]
+        if found.keys() >= set(names):
+            values = {name: found.pop(name) for name in names}
+            found[argument] = {name: value for name, value in values.items() if value is not None}
+    return found
 
 
 def parameters(*items: Any) -> list[click.Parameter]:
-    """Make parameters of click of what a table says: [words, help] or [words, help, settings], or the name of a group.
+    """Return click parameters for entries of ``commands.toml``.
 
-    Words are those of a usage, such as '--only NAME', or the name of an argument. An option that takes nothing is a
-    flag; ``type`` is one of `TYPES` or a list of choices.
+    An entry is a list [words, help] or [words, help, settings], or the name of a group. The words are those of a usage
+    line, such as '--only NAME', or the name of an argument. An option without a value is a flag. The setting ``type``
+    is a name in `TYPES` or a list of choices.
     """
     found: list[click.Parameter] = []
     for item in items:

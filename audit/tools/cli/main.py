@@ -1,7 +1,6 @@
-"""The ``epsaudit`` command: its subcommands, which ``commands.toml`` lists with their options, and exit statuses.
+"""The command ``epsaudit``: its subcommands and its exit status.
 
-Words come in and go to the functions of `epsaudit.tools.cli`, which are imported only then: help and completion,
-which need the words alone, come at once.
+The modules of the subcommands are imported only when a subcommand runs, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, COMMANDS, INTERNAL, INTER
 NOTES = """\b
 Exit status:
   0    every verdict is as expected
-  1    one is not: a claim is refuted, a bound moved, a file does not verify
-  2    the input was wrong
-  3    the code that is audited failed, or a package that registers some
+  1    a verdict is not: a claim is refuted, a bound has changed, or a file does not verify
+  2    the input is wrong
+  3    the audited code, or a package that registers mechanisms, has failed
   4    epsaudit itself has a defect
-  130  Ctrl-C
-  141  whoever read the output stopped reading
+  130  interrupted by Ctrl-C
+  141  the reader of the output has stopped reading
 
-Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or zsh_source, or fish_source."""
+Completion: eval "$(_EPSAUDIT_COMPLETE=bash_source epsaudit)", or with zsh_source or fish_source."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status; what went wrong is one sentence on standard error."""
+    """Run the command and return its exit status. An error is printed as one sentence on standard error."""
     left_out: list[Warning | str] = []
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="epsaudit")  # for terminals without Greek letters
+            stream.reconfigure(errors="epsaudit")  # spells out Greek letters for terminals that lack them
     try:
         with _sentences(left_out):
             words = sys.argv[1:] if arguments is None else list(arguments)
@@ -58,11 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain("interrupted.", INTERRUPTED)
     except (Exception, SystemExit) as error:
         of_click = traceback.extract_tb(error.__traceback__)[-1].filename == click.core.__file__
-        if isinstance(error, SystemExit) and not error.code:  # completion ends so
+        if isinstance(error, SystemExit) and not error.code:  # shell completion ends this way
             return AS_EXPECTED
         if isinstance(error.__context__, BrokenPipeError) or (isinstance(error, SystemExit) and of_click):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left at its end
-            return NOBODY_READS  # rich and click leave so
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes stdout when it exits
+            return NOBODY_READS  # rich and click raise this
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             return _complain(f"The output cannot be written ({error.strerror}).", BAD_INPUT)
@@ -75,9 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 WORDS = {"ε": "epsilon", "δ": "delta", "ρ": "rho", "µ": "mu", "é": "e", "≥": ">=", "≤": "<=", "′": "'", "…": "..."}
+"""ASCII spellings of the special characters in the output."""
 
 
 def _in_words(error: Any) -> tuple[str, int]:
+    """Replace characters that the terminal cannot show; this is an error handler of Python codecs."""
     return "".join(WORDS.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
@@ -85,6 +86,7 @@ codecs.register_error("epsaudit", _in_words)
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:
+    """Print an error in one line on standard error, followed by ``lines``, and return the status."""
     sentence = re.sub(r"\s*\n\s*", " ", sentence.strip())
     print(f"epsaudit: {sentence}\n{lines}", end="", file=sys.stderr)
     return status
@@ -92,6 +94,7 @@ def _complain(sentence: str, status: int, lines: str = "") -> int:
 
 @contextlib.contextmanager
 def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
+    """Print warnings of epsaudit as sentences, and collect the warnings about parts that were left out."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 

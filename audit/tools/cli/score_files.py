@@ -1,6 +1,6 @@
-"""Files of scores for ``epsaudit scores``: columns of a .csv, .parquet, .npz or .npy file, by their roles.
+"""Files of scores for ``epsaudit scores``: the columns of a .csv, .parquet, .npz or .npy file.
 
-It stands alone because a file may be damaged in any way: whatever is wrong with it becomes one sentence here.
+A file may be damaged in any way. This module turns every such problem into an `AuditError` with one sentence.
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ from epsaudit.errors import QUOTED, AuditError, clipped, needs, suggest_name
 Column = NDArray[Any]
 Columns = dict[str, Column]
 ROLES = ("included", "score", "run", "canary", "scored")
+"""Roles of columns."""
 MATRIX = ROLES[:4]
-"""What the columns of an .npy matrix are taken for, in this order."""
+"""Roles of the columns of a matrix in an .npy file, in this order."""
 IN = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
-"""Words that a file may have for membership."""
+"""Words that a file may contain for membership."""
 PANIC = "PanicException"
-"""Name of the exception by which polars, of Rust, says that it found what it did not expect: no `Exception`."""
+"""Name of the exception that polars, a library written in Rust, raises for internal errors. It is not an
+`Exception`."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The columns of a file by their roles, all of one length; ``notes`` say what was assumed of them."""
+    """The columns of a file of scores by role, all of the same length.
+
+    ``notes`` says what was assumed about the file.
+    """
 
     included: NDArray[np.bool_]
     score: NDArray[np.float64]
@@ -46,15 +51,15 @@ class Scores:
 
 
 def read_scores(file: Path, names: str = "") -> Scores:
-    """Read a file of scores; raises `AuditError`, one sentence, for whatever else the file is.
+    """Read a file of scores; raise `AuditError` with one sentence if it cannot be read.
 
     Parameters
     ----------
     file : Path
-        Its ending says how it is read.
+        The ending of the name selects the format.
     names : str
-        Columns that have other names than their roles, as in 'score=loss,included=member'. A minus sign before the
-        column of the scores turns them round: 'score=-loss'.
+        Names of columns that differ from their roles, such as 'score=loss,included=member'. A minus sign before the
+        column of the scores reverses their order: 'score=-loss'.
     """
     chosen = _names(names)
     columns, notes = read_columns(file)
@@ -64,7 +69,7 @@ def read_scores(file: Path, names: str = "") -> Scores:
         columns = _two_columns(columns, file)
     found = {role: _column(columns, role, chosen, file) for role in ROLES}
     included, score = found["included"], found["score"]
-    assert included is not None  # which _column refuses
+    assert included is not None  # _column raises an error for missing columns
     assert score is not None
     for role, column in found.items():
         if column is not None and column.ndim != 1:
@@ -74,8 +79,8 @@ def read_scores(file: Path, names: str = "") -> Scores:
     if len(included) == 0:
         raise AuditError(f"{file} has no rows. Give {ROW_LAYOUT}.")
     members = membership(included, file)
-    turned = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
-    values = _numbers(score, file) * (-1.0 if turned else 1.0)
+    reversed_scores = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
+    values = _numbers(score, file) * (-1.0 if reversed_scores else 1.0)
     if members.all() or not members.any():
         kind = "members" if members.all() else "not members"
         raise AuditError(f"All {len(members):,} scores in {file} are of canaries that are {kind}; both are needed.")
@@ -83,12 +88,12 @@ def read_scores(file: Path, names: str = "") -> Scores:
 
 
 def _names(text: str) -> dict[str, str]:
-    """Read --names: which column has which role."""
+    """Return the column names by role from the text of --names."""
     names: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         role, sign, column = (word.strip() for word in part.partition("="))
         if role not in ROLES:
-            raise AuditError(f"--names has {role!r}; {', '.join(ROLES)} are read.{suggest_name(role, ROLES)}")
+            raise AuditError(f"--names has {role!r}; it must be one of {', '.join(ROLES)}.{suggest_name(role, ROLES)}")
         if not (sign and column):
             raise AuditError(f"--names has {part!r}; give ROLE=COLUMN, as in score=loss or score=-loss.")
         if role in names:
@@ -98,6 +103,7 @@ def _names(text: str) -> dict[str, str]:
 
 
 def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> Column | None:
+    """Return the column with this role, or None if it is optional and missing."""
     name = names.get(role, role)
     if name in columns:
         return columns[name]
@@ -110,12 +116,15 @@ def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -
 
 
 def _two_columns(columns: Columns, file: Path) -> Columns:
-    """Columns 'in' and 'out' are scores of runs with the canary and without: one row for each of these runs."""
+    """Convert the columns 'in' and 'out' to one row for each run.
+
+    The columns contain scores of runs with the canary and of runs without the canary.
+    """
     for name in ("in", "out"):
         if columns[name].ndim != 1:
             raise AuditError(f"{name} in {file} has shape {columns[name].shape}; give one score for each run.")
     sides = [columns[name] for name in ("in", "out")]
-    if file.suffix.lower() in (".csv", ".parquet"):  # of one length, the shorter one filled up
+    if file.suffix.lower() in (".csv", ".parquet"):  # empty cells fill up the shorter column
         sides = [np.array([one for one in side.tolist() if one not in ("", None)]) for side in sides]
     members = np.repeat([True, False], [len(side) for side in sides])
     values = np.concatenate([_numbers(side, file) for side in sides])
@@ -123,19 +132,19 @@ def _two_columns(columns: Columns, file: Path) -> Columns:
 
 
 def membership(column: Column, file: Path) -> NDArray[np.bool_]:
-    """Read who is in: numbers 0 and 1, or words of `IN`."""
+    """Return whether each row is a member, from numbers 0 and 1 or from the words in `IN`."""
     if column.dtype.kind in "biuf" and np.all((column == 0) | (column == 1)):
         return column.astype(bool)
     words = [str(one).strip().lower() for one in column.tolist()]
     if unknown := next((word for word in words if word not in IN), None):
         order = f" An .npy has its columns in the order {', '.join(MATRIX)}." if file.suffix.lower() == ".npy" else ""
         said = clipped(repr(unknown), QUOTED)
-        raise AuditError(f"A member is {said}; it must be one of {', '.join(IN)}.{order}")
+        raise AuditError(f"A value of included is {said}; it must be one of {', '.join(IN)}.{order}")
     return np.array([IN.get(word, False) for word in words], bool)
 
 
 def _numbers(column: Column, file: Path) -> NDArray[np.float64]:
-    """Read scores as numbers; text may hold them."""
+    """Return scores as numbers. Columns of text may contain numbers."""
     if column.dtype.kind in "fiub":
         return column.astype(float)
     if column.dtype.kind not in "OU":
@@ -151,7 +160,7 @@ def _numbers(column: Column, file: Path) -> NDArray[np.float64]:
 
 
 def read_columns(file: Path) -> tuple[Columns, list[str]]:
-    """Read the columns of a file by their names, and say what was assumed of them."""
+    """Return the columns of a file by name, and notes about what was assumed."""
     readers: dict[str, Callable[[Path], tuple[Columns, list[str]]]] = {
         ".csv": _read_csv,
         ".parquet": _read_parquet,
@@ -160,7 +169,7 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
     }
     kind = file.suffix.lower()
     if kind not in readers:
-        raise AuditError(f"{file} ends in {kind!r}; {', '.join(readers)} are read.")
+        raise AuditError(f"{file} ends in {kind!r}; it must end in {', '.join(readers)}.")
     try:
         with file.open("rb") as stream:
             if not stream.read(1):
@@ -170,24 +179,25 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
     except OSError as error:
         raise AuditError(f"{file} cannot be read: {error.strerror or error}.") from None
     except MemoryError:
-        raise AuditError(f"{file} cannot be read: it says that it holds more than there is memory for.") from None
+        raise AuditError(f"{file} cannot be read: there is not enough memory for the size that it states.") from None
     except BaseException as error:
         if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == PANIC):
             raise
-        # what decoders raise of damaged files is of many types: zlib.error, BadZipFile, csv.Error, ComputeError
+        # decoders raise many types of errors for damaged files: zlib.error, BadZipFile, csv.Error, ComputeError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
         said = clipped(lines[0].rstrip(".:"), 3 * QUOTED)
         raise AuditError(f"{file} cannot be read as {kind}; it may be damaged ({said}).") from None
 
 
 def _as_text(column: Column) -> Column:
-    """Return a column of bytes as one of text."""
+    """Convert a column of bytes to text; return other columns unchanged."""
     if column.dtype.kind == "S":
         return np.array([one.decode("utf-8", "replace") for one in column.reshape(-1).tolist()]).reshape(column.shape)
     return column
 
 
 def _read_csv(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of a CSV file as text. The first line contains their names."""
     with file.open(encoding="utf-8-sig", newline="") as stream:
         rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
     head, *rows = rows or [[]]
@@ -196,11 +206,12 @@ def _read_csv(file: Path) -> tuple[Columns, list[str]]:
     if not rows:
         raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {ROW_LAYOUT}.")
     if any(len(row) != len(head) for row in rows):
-        raise AuditError(f"{file} has rows of other lengths than its head, which names {len(head)} columns.")
+        raise AuditError(f"{file} has rows of different lengths; its first line names {len(head)} columns.")
     return {name: np.array(column, object) for name, column in zip(head, zip(*rows, strict=True), strict=True)}, []
 
 
 def _read_parquet(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of a Parquet file."""
     with needs("parquet"):
         import polars
     with _silenced():
@@ -209,7 +220,10 @@ def _read_parquet(file: Path) -> tuple[Columns, list[str]]:
 
 @contextlib.contextmanager
 def _silenced() -> Iterator[None]:
-    """Keep native code from writing to standard error: polars prints a panic, and raises it as well."""
+    """Discard what native code writes to standard error.
+
+    Polars prints an internal error in addition to raising it.
+    """
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -222,22 +236,24 @@ def _silenced() -> Iterator[None]:
 
 
 def _read_npz(file: Path) -> tuple[Columns, list[str]]:
+    """Return the arrays of an .npz file."""
     if not zipfile.is_zipfile(file):
-        raise AuditError(f"{file} is not an .npz file of numpy, or is cut off.")
+        raise AuditError(f"{file} is not a numpy .npz file, or is truncated.")
     with np.load(file, allow_pickle=False) as found:
         if twice := [name for name, times in Counter(found.files).items() if times > 1]:
             raise AuditError(f"{file} has {twice[0]!r} more than once.")
         columns = {name: found[name] for name in found.files}
     if other := [name for name, column in columns.items() if not isinstance(column, np.ndarray)]:
-        raise AuditError(f"{file} holds {other[0]!r}, which is not an array of numpy.")
+        raise AuditError(f"{file} contains {other[0]!r}, which is not a numpy array.")
     return columns, []
 
 
 def _read_npy(file: Path) -> tuple[Columns, list[str]]:
+    """Return the columns of an .npy file, with a note if they have no names."""
     with file.open("rb") as stream:
         if stream.read(6) != b"\x93NUMPY":
-            raise AuditError(f"{file} is not an .npy file of numpy.")
-    found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapped first: the file must be long enough
+            raise AuditError(f"{file} is not a numpy .npy file.")
+    found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapping fails early if the file is too short
     if found.dtype.names:
         return {name: found[name] for name in found.dtype.names}, []
     order = ", ".join(MATRIX)

@@ -1,4 +1,7 @@
-"""``epsaudit scores``: audits a file of scores, or four counts, and prints a bound beside what is usually printed."""
+"""The command ``epsaudit scores``, which audits a file of scores or four counts.
+
+It prints the certified bound beside the estimates that are usually reported.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ from epsaudit.audits.usual_estimates import usual_estimates, usual_estimates_of_
 from epsaudit.claims.definitions import TradeOff, claim_given
 from epsaudit.errors import QUOTED, AuditError, clipped, needs
 from epsaudit.results import result as results
-from epsaudit.running.provenance import entropy, refuse_unwritable, typed, write_whole
-from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, read_json, recorded, say_json, sayer
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.provenance import typed
+from epsaudit.running.streams import entropy
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, read_json, recorded
 from epsaudit.tools.cli.score_files import read_scores
 
 
@@ -33,16 +38,16 @@ def scores(
     figure: Path | None,
     as_json: bool,
     quiet: bool,
-    **numbers: Any,
+    numbers: dict[str, float],
 ) -> int:
-    """Audit what a file or counts say; the exit status says whether the claim is refuted."""
+    """Audit a file of scores or four counts. Returns 1 if the claim is refuted."""
     if (file is None) == (counts is None):
         raise AuditError("Give a file of scores, or --counts TP FP TN FN.")
     refuse_unwritable(out, figure)
     if figure is not None:
         with needs("report"):
             from epsaudit.tools.reporting import figures
-        ending = figures.ending(figure)
+        ending = figures.figure_format(figure)
     curve = None if profile is None else read_json(profile, "--profile", _curve)
     claim = claim_given(curve, **numbers)
     asked: dict[str, Any] = {
@@ -68,23 +73,23 @@ def scores(
         result = replace(result, notes=(*result.notes, *given.notes))
         inside, outside, times = given.score[given.included], given.score[~given.included], None
         usual = usual_estimates(inside, outside, result.claim, confidence, threshold)
-    say = sayer(quiet or as_json)
-    say(str(result))
+    show = printer(quiet or as_json)
+    show(str(result))
     if result.reach > 0.0 and "at most" not in dict(result.lines()):
-        say(f"  at most    {result.claim.symbol} {result.reach:.4g}, were all guesses right")
+        show(f"  at most    {result.claim.symbol} {result.reach:.4g}, were all guesses right")
     for name, value in usual.items():
-        say(f"  no bound   {name}: epsilon {value:.4g}")
+        show(f"  no bound   {name}: epsilon {value:.4g}")
     if out is not None:
         with typed(recorded(result.seed)):
             results.save([result], out)
     if figure is not None:
-        write_whole(figure, figures.render(figures.scores(inside, outside, result, times), ending))
-    say_json(as_json, {**result.to_dict(), "reach": result.reach, "no_bounds": usual})
+        write_whole(figure, figures.render(figures.plot_scores(inside, outside, result, times), ending))
+    print_json(as_json, {**result.to_dict(), "reach": result.reach, "no_bounds": usual})
     return SURPRISED if result.violates_claim else AS_EXPECTED
 
 
 def _curve(points: Any) -> TradeOff:
-    """Make a claim of what --profile lists."""
+    """Return the claim that the points of --profile make."""
     if not isinstance(points, list) or not all(isinstance(one, list) and len(one) == 2 for one in points):
         raise AuditError(
             f"--profile is {clipped(repr(points), QUOTED)}; it must be a list of points, [[EPSILON, DELTA], ...]."
@@ -93,8 +98,8 @@ def _curve(points: Any) -> TradeOff:
 
 
 def _guesses(text: str | None) -> Any:
-    """Read --guesses: a number if it is one, else the name of a rule, which is looked up later."""
+    """Return the value of --guesses: a number, or the name of a rule, which is checked later."""
     try:
         return int(text) if text is not None and text.isdecimal() else text
-    except ValueError:  # of more digits than Python reads
+    except ValueError:  # Python refuses to read so many digits
         raise AuditError(f"--guesses has {len(str(text)):,} digits; give one guess for each canary at most.") from None

@@ -1,5 +1,1 @@
-"""Reports: tables, figures, a page, the methods paragraphs of a paper, and progress.
-
-`page` and `methods` stand above results. The others read what they are given and import no result, so that a result
-can draw itself by them.
-"""
+"""Reports: tables, figures, an HTML page, the methods paragraphs of a paper, scripts that reproduce findings."""

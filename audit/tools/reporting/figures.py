@@ -1,7 +1,8 @@
-"""Figures of results: certified bounds against proven ones, and the curves of one result beside its claim's.
+"""Figures of results: certified bounds compared with proven ones, and the curves of one result and its claim.
 
-What a curve excludes rests on the counts and the confidence alone: all beyond the one corner that `Certificate.corner`
-shows. Drawing functions are ``@styled()``, as matplotlib reads settings when an artist is made and when it is drawn.
+The excluded region of a curve follows from the counts and the confidence alone: it is everything beyond the one corner
+that `Certificate.corner` returns. Matplotlib reads its settings both when an artist is created and when it is drawn, so
+that drawing functions are decorated with ``@styled()``.
 """
 
 from __future__ import annotations
@@ -29,32 +30,34 @@ from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, count, lower, percent, visible
-from epsaudit.tools.reporting.tables import runs_each
+from epsaudit.tools.reporting.tables import describe_runs
 
 if TYPE_CHECKING:
     from epsaudit.audits.many_runs import ManyRunsResult
     from epsaudit.audits.one_run import OneRunResult
 
 ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
-"""Widths in inches of a column of a two-column paper, and of its text."""
+"""Widths in inches of one column of a two-column paper, and of the full text."""
 BLUE, VERMILION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-"""Okabe and Ito's palette (2008), told apart by colour-blind readers; always with a marker or dash of its own."""
+"""Colours of the palette of Okabe and Ito (2008), which colour-blind readers can distinguish. Each colour is always
+used with its own marker or line style."""
 MARKERS = "osD^vPX"
 FORMATS = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-"""Formats of figures, and what must be kept out of their files so that equal figures give equal bytes."""
+"""File formats of figures, and the metadata to remove from each so that equal figures give equal bytes."""
 STYLE = {"consistent": (BLUE, "o"), "violated": (VERMILION, "s")}
 PROVEN: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": "--"}
-ROWS = 54
-"""Most results that are drawn in one column; more stand in two."""
-LONGEST_NAME = 28
-"""Most characters of a name that leave half of a column of a paper to the drawing."""
+MAX_ROWS_PER_COLUMN = 54
+"""Maximum number of results that are drawn in one column; more results are drawn in two columns."""
+MAX_NAME_LENGTH = 28
+"""Maximum number of characters of a name that leaves half of a column of a paper for the drawing."""
 Floats = NDArray[np.float64]
-ERRORS = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
-"""Where curves are drawn, dense near 0."""
-NEAR = np.geomspace(1e-4, 0.3, 12)
-"""Distances from a claimed epsilon, as shares of it, at which profiles are drawn besides: there they bend most."""
-LEAST_DELTA = 1e-9
-"""Where a logarithmic axis for delta ends at the latest."""
+ERROR_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
+"""Error probabilities at which curves are drawn. The grid is dense near 0."""
+KINK_OFFSETS = np.geomspace(1e-4, 0.3, 12)
+"""Relative distances from a claimed epsilon at which profiles are also drawn, because their curvature is largest
+there."""
+MIN_DELTA = 1e-9
+"""Smallest possible lower end of a logarithmic axis for delta."""
 CLAIMED: dict[str, Any] = {"color": BLUE, "linestyle": "--"}
 EXACT: dict[str, Any] = {"color": "black", "linestyle": ":", "label": "exact for the pair"}
 EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "////", "linewidth": 0.0}
@@ -62,47 +65,54 @@ EXCLUDED: dict[str, Any] = {"facecolor": "0.9", "edgecolor": "0.75", "hatch": "/
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Apply the package's style within; also a decorator."""
+    """Apply the package's matplotlib style inside this context; also usable as a decorator."""
     with matplotlib.rc_context(fname=Path(__file__).with_name("epsaudit.mplstyle")):
         yield
 
 
-class Drawn(Figure):
-    """A figure that a notebook shows, whether or not pyplot was imported there."""
+class NotebookFigure(Figure):
+    """A figure that a notebook displays, whether or not pyplot is imported there."""
 
     def _repr_png_(self) -> bytes:
         return render(self, "png")
 
 
-def blank(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
-    """Return an empty figure of that size in inches; call it within `styled`."""
-    figure = Drawn(figsize=(width, height))
+def new_figure(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
+    """Return an empty figure with this width and height in inches; call it inside `styled`."""
+    figure = NotebookFigure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
 
 
 def legend_below(figure: Figure, columns: int = 2) -> None:
-    """Set the legend of the first axes below the figure, where it hides nothing."""
+    """Place the legend of the first axes below the figure, where it hides nothing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=columns)
 
 
-def words(text: str) -> str:
-    r"""Write a name so that matplotlib draws it as it is, and in the legend: no mathematics, no underscore first."""
+def matplotlib_text(text: str) -> str:
+    r"""Escape a name so that matplotlib draws it literally.
+
+    A dollar sign would start mathematics. A leading underscore would remove the name from the legend, so that a space
+    is put before it.
+    """
     plain = visible(text).replace("$", r"\$")
     return f" {plain}" if plain.startswith("_") else plain
 
 
 def render(figure: Figure, kind: str) -> bytes:
-    """Return the figure as 'png', 'pdf' or 'svg' bytes, without the date that would make files differ."""
+    """Return the figure as 'png', 'pdf' or 'svg' bytes, without a date, so that equal figures give equal bytes."""
     buffer = io.BytesIO()
     with styled():
         figure.savefig(buffer, format=kind, metadata=FORMATS[kind])
     return buffer.getvalue()
 
 
-class Shares(NamedTuple):
-    """A result as shares of its claim, or of the claim's delta where its epsilon is 0, which its name says."""
+class ClaimShare(NamedTuple):
+    """The certified bound and the exact value of a result, divided by the claimed value.
+
+    If the claimed epsilon is 0, both are values of delta, and the name says so.
+    """
 
     result: Result
     bound: float
@@ -110,45 +120,49 @@ class Shares(NamedTuple):
     name: str
 
 
-def shares(result: Result) -> Shares:
-    """Divide a result by its claim; of a claim that is 0 altogether every bound above 0 is an infinite share."""
-    name, proven = words(result.mechanism), result.proven
-    delta_lower = getattr(result, "delta_lower", None)  # which sequential audits do not have
+def share_of_claim(result: Result) -> ClaimShare:
+    """Divide the certified bound and the exact value of a result by the claimed value.
+
+    If the claimed value is 0, every positive bound is infinitely many times the claim.
+    """
+    name, proven = matplotlib_text(result.mechanism), result.proven
+    delta_lower = getattr(result, "delta_lower", None)  # sequential audits have none
     if proven == 0.0 and isinstance(result.claim, ApproxDP) and result.claim.delta > 0.0 and delta_lower is not None:
-        return Shares(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
+        return ClaimShare(result, delta_lower / result.claim.delta, None, f"{name} (in δ)")
     bound, exact = (value and (value / proven if proven else math.inf) for value in (result.lower_bound, result.exact))
-    return Shares(result, bound or 0.0, exact, name)
+    return ClaimShare(result, bound or 0.0, exact, name)
 
 
 @styled()
 def plot_result(result: Result) -> Figure:
     """Draw one result in the way that suits its kind.
 
-    An audit of fixed size shows its privacy profile, a sequential audit its running bound, every other kind its
+    An audit of fixed size shows its privacy profile, a sequential audit its running bound, and every other result its
     certified bound beside the proven one.
     """
     if isinstance(result, AuditResult):
-        return privacy_profile(result)
+        return plot_privacy_profile(result)
     if isinstance(result, SequentialResult):
-        return sequential_path({result.mechanism: result})
-    return certified_against_proven([result], result.confidence)
+        return plot_running_bound({result.mechanism: result})
+    return plot_certified_against_proven([result], result.confidence)
 
 
-def certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
-    """Draw every result as a share of its claim: the certified bound, the one-sided interval, the exact value.
+def plot_certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
+    """Draw each result as a share of its claim: the certified bound, the one-sided interval and the exact value.
 
-    Consistent results stand on a linear axis, violated ones on a logarithmic axis; what lies beyond stands at its end.
-    The figure is as wide as a column of a paper, unless names are long or results many.
+    Results that are consistent with their claim have a linear axis, and results that violate it a logarithmic one.
+    Values beyond an axis are drawn at its end. The figure is as wide as one column of a paper, unless names are long or
+    there are many results.
     """
-    shown = list(map(shares, results))
+    shown = list(map(share_of_claim, results))
     groups = [[share for share in shown if share.result.violates_claim == violated] for violated in (False, True)]
     rows = [[group] for group in groups if group] or [[[]]]
-    if len(shown) > ROWS:
+    if len(shown) > MAX_ROWS_PER_COLUMN:
         rows = [[group[: (len(group) + 1) // 2], group[(len(group) + 1) // 2 :]] for [group] in rows]
-    short = max((len(share.name) for share in shown), default=0) <= LONGEST_NAME
-    width = ONE_COLUMN if len(shown) <= ROWS and short else TWO_COLUMNS
+    short = max((len(share.name) for share in shown), default=0) <= MAX_NAME_LENGTH
+    width = ONE_COLUMN if len(shown) <= MAX_ROWS_PER_COLUMN and short else TWO_COLUMNS
     tallest = [max(map(len, panels)) for panels in rows]
-    figure = blank(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
+    figure = new_figure(width, 0.85 + 0.145 * sum(tallest) + 0.45 * len(rows))
     grid = figure.add_gridspec(len(rows), 1, height_ratios=[most + 3 for most in tallest])
     for place, (panels, most) in enumerate(zip(rows, tallest, strict=True)):
         for axes, panel in zip(grid[place].subgridspec(1, len(panels)).subplots(squeeze=False)[0], panels, strict=True):
@@ -157,7 +171,7 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
             left, right = 0.0, 1.15 * greatest
             if panel and panel[0].result.violates_claim:
                 left, right = 0.8, 1.5 * max(2.0, greatest)
-                logarithmic(axes)
+                set_log_scale(axes)
             for height, share in enumerate(panel):
                 draw_row(axes, height, share, right)
             axes.axvline(1.0, clip_on=False, **PROVEN)
@@ -166,16 +180,16 @@ def certified_against_proven(results: Sequence[Result], family_confidence: float
             if place == len(rows) - 1:
                 axes.set_xlabel("certified / proven")
             axes.tick_params(labelsize=6.5)
-    about = f"Certified lower bounds on privacy loss, {runs_each(results)} each;"
+    about = f"Certified lower bounds on privacy loss, {describe_runs(results)} each;"
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(("\n" if width == ONE_COLUMN else " ").join([about, together]), fontsize=8)
-    name_marks(figure.axes[0], shown)
+    add_legend_entries(figure.axes[0], shown)
     legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
 
 
-def draw_row(axes: Axes, height: float, share: Shares, right: float) -> None:
-    """Draw one result: its bound, the interval up to the right end, and the exact value."""
+def draw_row(axes: Axes, height: float, share: ClaimShare, right: float) -> None:
+    """Draw one result: its bound, the interval from the bound to the right end of the axis, and the exact value."""
     colour, marker = STYLE[share.result.verdict]
     bound = min(share.bound, right)
     axes.plot([bound, right], [height, height], color=colour, linewidth=1.0, linestyle="-", alpha=0.35)
@@ -186,8 +200,8 @@ def draw_row(axes: Axes, height: float, share: Shares, right: float) -> None:
         axes.plot(right, height, marker=">", color="black", linestyle="none", clip_on=False)
 
 
-def name_marks(axes: Axes, shown: Sequence[Shares]) -> None:
-    """Name the marks that occur, and no others."""
+def add_legend_entries(axes: Axes, shown: Sequence[ClaimShare]) -> None:
+    """Add a legend entry for each kind of mark that occurs in the figure."""
     for verdict in dict.fromkeys(share.result.verdict for share in shown):
         colour, marker = STYLE[verdict]
         axes.plot([], [], marker=marker, color=colour, linestyle="-", label=f"certified, {verdict}")
@@ -200,16 +214,16 @@ def name_marks(axes: Axes, shown: Sequence[Shares]) -> None:
     axes.plot([], [], label="proven", **PROVEN)
 
 
-def logarithmic(axes: Axes) -> None:
-    """Give an axis of shares its logarithmic scale."""
+def set_log_scale(axes: Axes) -> None:
+    """Give the horizontal axis of shares a logarithmic scale."""
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def with_bends(errors: Floats, claim: Claim) -> Floats:
-    """Add to the errors those at which the trade-off curve of a claim of pure or approximate DP has its bends."""
+def add_kinks(errors: Floats, claim: Claim) -> Floats:
+    """Add to a grid of errors the kinks of the trade-off curve of a pure or approximate DP claim."""
     if claim.claimed_point is None:
         return errors
     epsilon, delta = claim.claimed_point
@@ -217,60 +231,66 @@ def with_bends(errors: Floats, claim: Claim) -> Floats:
 
 
 def certified_polygon(result: AuditResult) -> Floats:
-    """Vertices of the curve at or below which the pair's trade-off curve passes, by the corner and its mirror image."""
+    """Return the vertices of the certified upper bound on the pair's trade-off curve, shape (vertices, 2).
+
+    The bound is the convex curve through the certified corner and its mirror image.
+    """
     p, p_prime = (float(limit) for limit in result.certificate.corner(result.counts, result.confidence))
     corners = [(p_prime, 1.0 - p), (1.0 - p, p_prime)] if p > p_prime else []
     return lower_hull([(0.0, 1.0), (1.0, 0.0), *corners])
 
 
 def certified_profile(result: AuditResult, epsilons: Floats) -> Floats:
-    """Lower bound on the pair's privacy profile at all epsilons: the tangents at both corners of the polygon."""
+    """Return a lower bound on the pair's privacy profile at each epsilon.
+
+    The bound is the maximum of the tangents at the certified corner and at its mirror image.
+    """
     corners = certified_polygon(result)[1:-1]
     gains = [1.0 - beyond - np.exp(epsilons) * error for error, beyond in corners]
     return np.asarray(np.maximum.reduce([np.zeros_like(epsilons), *gains]))
 
 
 @styled()
-def trade_off(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw error against error: the claim's curve, the excluded region, and the exact curve if it is known."""
-    figure = blank(ONE_COLUMN, 3.4)
+def plot_trade_off(result: AuditResult, exact: Any = None) -> Figure:
+    """Draw the trade-off curve of the claim, the excluded region and, if ``exact`` is given, the exact curve."""
+    figure = new_figure(ONE_COLUMN, 3.4)
     axes = figure.add_subplot()
     polygon = certified_polygon(result)
     excluded = f"excluded at {percent(result.confidence)}" if len(polygon) > 2 else "excluded: nothing but the trivial"
     axes.fill(*np.vstack([polygon, [[1.0, 1.0]]]).T, label=excluded, **EXCLUDED)
     axes.plot(*polygon.T, color=VERMILION, linestyle="-", marker="o", markersize=3, label="passes at or below")
-    errors = with_bends(ERRORS, result.claim)
+    errors = add_kinks(ERROR_GRID, result.claim)
     axes.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
     if exact is not None:
         p, p_prime = exact.events(np.concatenate([[-np.inf], np.linspace(-12.0, 12.0, 481), [np.inf]]))
-        points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # of Neyman and Pearson's tests
+        points = list(zip(p_prime.tolist(), (1.0 - p).tolist(), strict=True))  # errors of the Neyman-Pearson tests
         envelope = lower_hull([*points, *((b, a) for a, b in points), (0.0, 1.0), (1.0, 0.0)])
         axes.plot(*envelope.T, **EXACT)
     axes.plot([0.0, 1.0], [1.0, 0.0], color="0.6", linewidth=0.6, linestyle="-")
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), aspect="equal")
     axes.set_xlabel("P[M(x′) in E]: says x, wrongly")
     axes.set_ylabel("P[M(x) not in E]: says x′, wrongly")
-    return _finished(figure, result)
+    return _add_title(figure, result)
 
 
 @styled()
-def privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
-    """Draw delta against epsilon: the claim's profile, the excluded region, and the exact profile if it is known."""
-    figure = blank(ONE_COLUMN, 3.0)
+def plot_privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
+    """Draw the privacy profile of the claim, the excluded region and, if ``exact`` is given, that of the pair."""
+    figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
     point, corners = result.point, certified_polygon(result)[1:-1]
     ends = [math.log((1.0 - beyond) / error) for error, beyond in corners if 0.0 < error < 1.0 - beyond]
-    root = max(ends, default=0.0)  # where what is certified reaches 0
+    root = max(ends, default=0.0)  # the epsilon at which the certified profile reaches 0
     even = np.linspace(0.0, max(1.6 * point[0], 1.3 * root, 0.5), 121)
-    epsilons = np.union1d(even, root * (1.0 - NEAR))  # where what is excluded ends
+    epsilons = np.union1d(even, root * (1.0 - KINK_OFFSETS))  # a denser grid where the excluded region ends
     sparse = even[::3]
-    if result.claim.claimed_point is not None:  # else it is smooth
+    if result.claim.claimed_point is not None:  # the profiles of other claims are smooth
         bend = result.claim.claimed_point[0]
-        sparse = np.union1d(sparse, bend * np.concatenate([[1.0], 1.0 - NEAR, 1.0 + NEAR]))
+        sparse = np.union1d(sparse, bend * np.concatenate([[1.0], 1.0 - KINK_OFFSETS, 1.0 + KINK_OFFSETS]))
     claimed = np.array([result.claim.profile(float(epsilon)) for epsilon in sparse])
     shown = certified_profile(result, epsilons)
     in_logs = bool(np.any((claimed > 0.0) & (claimed < 1e-3)))
-    floor = max(LEAST_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if in_logs else 0.0
+    floor = max(MIN_DELTA, min(claimed[claimed > 0.0], default=1.0) / 3) if in_logs else 0.0
     some, level = shown > floor, percent(result.confidence)
     if some.any():
         axes.fill_between(epsilons, np.where(some, shown, floor), floor, label=f"excluded at {level}", **EXCLUDED)
@@ -286,19 +306,22 @@ def privacy_profile(result: AuditResult, exact: Any = None) -> Figure:
         axes.set_yscale("log")
     axes.set(xlim=(0.0, even[-1]), xlabel="ε (nats)", ylabel="δ(ε), a probability")
     axes.set_ylim(bottom=floor)
-    return _finished(figure, result)
+    return _add_title(figure, result)
 
 
 @styled()
-def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
-    """Draw the running bound of named sequential audits, of claims of one symbol, against runs."""
-    figure = blank(ONE_COLUMN, 2.6)
+def plot_running_bound(results: Mapping[str, SequentialResult]) -> Figure:
+    """Draw the running bounds of sequential audits by the number of runs.
+
+    ``results`` maps names to results; their claims must have the same symbol.
+    """
+    figure = new_figure(ONE_COLUMN, 2.6)
     axes = figure.add_subplot()
     colours = (VERMILION, BLUE, GREEN, PURPLE, "black")
-    looks = zip(results.items(), itertools.cycle(colours), itertools.cycle(MARKERS), strict=False)
-    for (name, result), colour, marker in looks:
+    series = zip(results.items(), itertools.cycle(colours), itertools.cycle(MARKERS), strict=False)
+    for (name, result), colour, marker in series:
         runs, bounds = np.array(result.path, float).T
-        axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=words(name))
+        axes.step(np.maximum(runs, 1.0), bounds, where="post", color=colour, label=matplotlib_text(name))
         axes.plot(runs[-1], bounds[-1], color=colour, marker=marker, linestyle="none")
     for proven in dict.fromkeys(result.claim.parameter for result in results.values()):
         axes.axhline(proven, color="black", linewidth=0.8, linestyle=":", label=f"claimed: {proven:.4g}")
@@ -311,8 +334,8 @@ def sequential_path(results: Mapping[str, SequentialResult]) -> Figure:
     return figure
 
 
-def ending(path: Path) -> str:
-    """Return the format that a file's name ends in; `AuditError` for none of `FORMATS`."""
+def figure_format(path: Path) -> str:
+    """Return the format of a figure from the ending of its path; raise `AuditError` if it is not in `FORMATS`."""
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise AuditError(f"{path} must end in one of {', '.join(f'.{one}' for one in FORMATS)}.")
@@ -320,25 +343,34 @@ def ending(path: Path) -> str:
 
 
 @styled()
-def scores(
+def plot_scores(
     included: Floats,
     excluded: Floats,
     result: ManyRunsResult | OneRunResult,
     times: tuple[Floats, Floats] | None = None,
 ) -> Figure:
-    """Draw scores of members and others with the thresholds of the best event, and their errors beside the claim's.
+    """Draw histograms of the scores and their error rates beside the trade-off curve of the claim.
 
-    ``times`` says how often each score of members and of others occurs; once if it is not given.
+    The histograms show the scores of members and of others and the thresholds of the best event.
+
+    Parameters
+    ----------
+    included, excluded : ndarray
+        Scores of members, and of others.
+    result : ManyRunsResult or OneRunResult
+        The audit of these scores.
+    times : (ndarray, ndarray), optional
+        How many times each score of members and of others occurs; by default once.
     """
     times = (np.ones(len(included)), np.ones(len(excluded))) if times is None else times
-    figure = blank(TWO_COLUMNS, 2.9)
+    figure = new_figure(TWO_COLUMNS, 2.9)
     left, right = figure.subplots(1, 2)
     both = np.concatenate([included, excluded]).astype(float)
     finite = both[np.isfinite(both)]
     least, most = (float(np.min(finite)), float(np.max(finite))) if len(finite) else (0.0, 1.0)
     edges = np.linspace(least, most, 41)
-    looks: Any = ((included, VERMILION, "members", "-"), (excluded, BLUE, "others", "--"))
-    for weights, (values, colour, name, style) in zip(times, looks, strict=True):
+    series: Any = ((included, VERMILION, "members", "-"), (excluded, BLUE, "others", "--"))
+    for weights, (values, colour, name, style) in zip(times, series, strict=True):
         within = np.clip(values, edges[0], edges[-1])
         left.hist(within, edges, weights=weights, histtype="step", color=colour, label=name, linestyle=style)
     best: Any = result.best
@@ -355,9 +387,9 @@ def scores(
         left.axvline(cut, color="black", linewidth=0.8, linestyle=":", label="threshold" if place == 0 else None)
     left.set(xlabel="score", ylabel="scores")
     at = np.concatenate([np.unique(both), [np.inf]])
-    missed, wrong = _share_below(included, times[0], at), 1.0 - _share_below(excluded, times[1], at)
+    missed, wrong = _fraction_below(included, times[0], at), 1.0 - _fraction_below(excluded, times[1], at)
     right.plot(wrong, missed, color=VERMILION, linestyle="-", label="these scores: no bound")
-    errors = with_bends(ERRORS, result.claim)
+    errors = add_kinks(ERROR_GRID, result.claim)
     right.plot(errors, 1.0 - result.claim.greatest(errors), label=f"claimed: {result.claim}", **CLAIMED)
     if result.lower_bound > 0.0:
         shown = result.claim.with_parameter(result.lower_bound)
@@ -366,18 +398,22 @@ def scores(
     right.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="others said to be members", ylabel="members missed")
     for axes in (left, right):
         axes.legend(fontsize=6.5)
-    figure.suptitle(f"{words(result.mechanism)}, {percent(result.confidence)} confidence", fontsize=8)
+    figure.suptitle(f"{matplotlib_text(result.mechanism)}, {percent(result.confidence)} confidence", fontsize=8)
     return figure
 
 
-def _share_below(scores: Floats, times: Floats, at: Floats) -> Floats:
+def _fraction_below(scores: Floats, times: Floats, at: Floats) -> Floats:
+    """Return the fraction of scores below each value of ``at``, where ``times`` counts how often each score occurs."""
     order = np.argsort(scores, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(times[order])])
     return np.asarray(total[np.searchsorted(scores[order], at, "left")] / total[-1])
 
 
-def _finished(figure: Figure, result: AuditResult) -> Figure:
+def _add_title(figure: Figure, result: AuditResult) -> Figure:
+    """Add the title and the legend to a figure of one result, and return the figure."""
     name = result.mechanism if len(result.mechanism) <= 44 else f"{result.mechanism[:41]}..."
-    figure.axes[0].set_title(f"{words(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence")
+    figure.axes[0].set_title(
+        f"{matplotlib_text(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
+    )
     legend_below(figure)
     return figure

@@ -1,7 +1,7 @@
-r"""What templates write of results: a self-contained HTML page, and the methods paragraphs of a paper in LaTeX.
+r"""Documents made of results: a self-contained HTML page, and the methods paragraphs of a paper in LaTeX.
 
-`templates/report.html` escapes everything that comes from a result; the page's content security policy allows no
-script, style or address but its own, by hash. The paragraphs say nothing that the results do not show.
+`templates/report.html` escapes all text of a result. The content security policy of the page allows only its own script
+and style, identified by their hashes. The paragraphs state only what the results show.
 """
 
 from __future__ import annotations
@@ -29,17 +29,18 @@ from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, nearest, visible
-from epsaudit.tools.reporting.figures import Floats, certified_polygon, with_bends
-from epsaudit.tools.reporting.reproducer import templates
-from epsaudit.tools.reporting.tables import caption, kind_of
-from epsaudit.witnesses.events import Additive, Tree
+from epsaudit.tools.reporting.figures import Floats, add_kinks, certified_polygon
+from epsaudit.tools.reporting.reproducer import template_environment
+from epsaudit.tools.reporting.tables import caption, privacy_definition
+from epsaudit.witnesses.learnt import Additive, Tree
 
-WIDTH = 320.0
-"""Pixels of the strip of a result's card."""
-SQUARE = 150.0
-"""Pixels of a side of the trade-off curve on a result's card."""
-ERRORS = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
-"""Where a claim's trade-off curve is computed: 146 cards then weigh less than one drawn by matplotlib."""
+STRIP_WIDTH = 320.0
+"""Width in pixels of the strip on a result's card that shows bound, claim and exact value."""
+CURVE_SIZE = 150.0
+"""Side length in pixels of the trade-off curve on a result's card."""
+ERROR_GRID = np.concatenate([[0.0, 1e-4, 1e-3, 4e-3], np.linspace(0.01, 0.1, 10), np.linspace(0.15, 1.0, 18)])
+"""Error probabilities at which a claim's trade-off curve is computed. The grid is coarse, so that a page of 146 cards
+is smaller than one figure of matplotlib."""
 DEFINITIONS = {
     "PureDP": "dwork2006calibrating",
     "ApproxDP": "dwork2006our",
@@ -54,8 +55,8 @@ DELIMITERS: dict[str, Any] = {
     **{"block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<"},
     **{"variable_end_string": ">>", "comment_start_string": "<#", "comment_end_string": "#>"},
 }
-"""Of the template, as LaTeX has braces of its own."""
-OWN = r"""@misc{epsaudit,
+"""Delimiters of the template `methods.tex`; the usual ones contain braces, which have a meaning in LaTeX."""
+OWN_ENTRY = r"""@misc{epsaudit,
   author = {{The epsaudit founders}},
   title = {epsaudit: Empirical Privacy Auditing with Certified Lower Bounds},
   note = {Version %s},
@@ -64,8 +65,12 @@ OWN = r"""@misc{epsaudit,
 
 
 def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
-    """Return the page; ``family_confidence`` is of all bounds together, ``file`` named in commands that repeat them."""
-    environment = templates(autoescape=True)
+    """Return the HTML page of results.
+
+    ``family_confidence`` is the confidence at which all bounds hold together. ``file`` is the name of the result file
+    in the commands that the page gives for reproducing a result.
+    """
+    environment = template_environment(autoescape=True)
     environment.filters |= {
         "plain": nearest,
         "visible": visible,
@@ -73,16 +78,16 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         "sortable": lambda value: (
             "" if value is None else repr(float(value)).replace("inf", "Infinity")
         ),  # JavaScript's
-        "anchor": lambda place: "start" if place < 40.0 else "end" if place > WIDTH - 40.0 else "middle",
+        "anchor": lambda place: "start" if place < 40.0 else "end" if place > STRIP_WIDTH - 40.0 else "middle",
     }
-    # in these two no text of a result occurs, and escaping would break them
+    # these two files contain no text of a result, and escaping would break them
     css, js = (
         files("epsaudit.tools.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
         for name in ("report.css", "report.js")
     )
     page: str = environment.get_template("report.html").render(
         cards=[_card(result, file) for result in results],
-        kinds=sorted({kind_of(result) for result in results}),
+        kinds=sorted({privacy_definition(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
         in_one_run=any(isinstance(result, OneRunResult) for result in results),
         version=version("epsaudit"),
@@ -90,13 +95,14 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         js=Markup(js),
         css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
         js_hash=base64.b64encode(hashlib.sha256(js.encode()).digest()).decode(),
-        width=WIDTH,
-        square=SQUARE,
+        width=STRIP_WIDTH,
+        square=CURVE_SIZE,
     )
     return page
 
 
 def _card(result: Result, file: str) -> dict[str, Any]:
+    """Return the values that the template shows on the card of one result."""
     marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
     known = {name: value for name, value in marks.items() if value is not None}
     greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
@@ -111,11 +117,11 @@ def _card(result: Result, file: str) -> dict[str, Any]:
         made.insert(0, f"Started {result.execution['started']}{taken}")
     return {
         "result": result,
-        "kind": kind_of(result),
+        "kind": privacy_definition(result),
         "symbol": SYMBOLS[result.claim.symbol],
         "share": result.lower_bound / result.proven if result.proven > 0.0 else None,
         "places": {
-            name: round(WIDTH * min(value / greatest, 1.0), 1)
+            name: round(STRIP_WIDTH * min(value / greatest, 1.0), 1)
             for name, value in known.items()
             if name != "exact" or math.isfinite(value)
         },
@@ -127,20 +133,25 @@ def _card(result: Result, file: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1024)
 def _claimed_curve(claim: Claim) -> str:
-    errors = with_bends(ERRORS, claim)
+    """Return the points of the claim's trade-off curve as text for an SVG polyline."""
+    errors = add_kinks(ERROR_GRID, claim)
     return _points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
 
 
 def _points(points: Floats) -> str:
-    return " ".join(f"{round(SQUARE * x, 2):g},{round(SQUARE * (1.0 - y), 2):g}" for x, y in points)
+    """Return points, shape (n, 2) with coordinates from 0 to 1, as text for an SVG polyline."""
+    return " ".join(f"{round(CURVE_SIZE * x, 2):g},{round(CURVE_SIZE * (1.0 - y), 2):g}" for x, y in points)
 
 
 def methods(results: Sequence[Result], family_confidence: float) -> str:
-    """Return the paragraphs and the BibTeX entries that they cite, in this order; `AuditError` without results."""
+    """Return the methods paragraphs of a paper, followed by the BibTeX entries that they cite.
+
+    Raises `AuditError` if there are no results.
+    """
     if not results:
-        raise AuditError("There are no results to describe.")
-    environment = templates(**DELIMITERS)
-    environment.filters |= {"latex": latex, "span": _span, "kind": lambda claim: type(claim).__name__}
+        raise AuditError("There are no results to describe; give at least one.")
+    environment = template_environment(**DELIMITERS)
+    environment.filters |= {"latex": latex, "span": _format_range, "kind": lambda claim: type(claim).__name__}
     fixed = [result for result in results if isinstance(result, AuditResult)]
     games: list[Any] = [result for result in fixed if isinstance(result.certificate, MembershipGame)]
     events = [(result.witness.guess_x, result.witness.guess_x_prime) for result in fixed]
@@ -160,9 +171,9 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
         family=family_confidence,
         symbols=SYMBOLS,
         names=lambda found: ", ".join(_code(result.mechanism) for result in found),
-        tool=lambda found: rf"epsaudit~{latex(_only(found, 'epsaudit'))}~\cite{{epsaudit}}",
-        claims=_claims,
-        made_by=_made_by,
+        tool=lambda found: rf"epsaudit~{latex(_common_value(found, 'epsaudit'))}~\cite{{epsaudit}}",
+        claims=_describe_claims,
+        made_by=_describe_software,
     )
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split(r"\par") if paragraph.strip()]
     cited = [key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")]
@@ -170,12 +181,13 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     known = {entry.partition("{")[2].partition(",")[0]: entry.strip() for entry in re.split(r"\n(?=@)", entries)}
     addresses = [line.partition(", ")[2] for line in metadata("epsaudit").get_all("Project-URL") or ()]
     url = "".join(f",\n  howpublished = {{\\url{{{address}}}}}" for address in addresses[:1])
-    known["epsaudit"] = OWN % (version("epsaudit"), url)
+    known["epsaudit"] = OWN_ENTRY % (version("epsaudit"), url)
     return "\n\n".join([*paragraphs, *(known[key] for key in dict.fromkeys(cited))]) + "\n"
 
 
-def _claims(results: Sequence[Result]) -> str:
-    kinds = Counter((kind_of(result), type(result.claim).__name__) for result in results)
+def _describe_claims(results: Sequence[Result]) -> str:
+    """Return the kinds of claims and their numbers as LaTeX text with citations."""
+    kinds = Counter((privacy_definition(result), type(result.claim).__name__) for result in results)
     said = [
         ("" if len(results) == 1 else f"{number} of ")
         + latex(kind)
@@ -185,12 +197,15 @@ def _claims(results: Sequence[Result]) -> str:
     return ", ".join(said[:-1]) + (" and " if len(said) > 1 else "") + said[-1]
 
 
-def _made_by(results: Sequence[Result]) -> str:
-    """Name libraries and commit, and say whether code differed from it."""
+def _describe_software(results: Sequence[Result]) -> str:
+    """Return the versions of the libraries and the commit as LaTeX text.
+
+    If the code differed from the commit, the text says so.
+    """
     labels = {"python": "Python", "numpy": "NumPy", "scipy": "SciPy"}
-    known = {label: _only(results, name) for name, label in labels.items()}
+    known = {label: _common_value(results, name) for name, label in labels.items()}
     libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")
-    if (commit := _only(results, "commit")) == "unknown":
+    if (commit := _common_value(results, "commit")) == "unknown":
         return libraries
     said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
     if any(result.provenance.get("commit", "").endswith("-dirty") for result in results):
@@ -199,14 +214,17 @@ def _made_by(results: Sequence[Result]) -> str:
 
 
 def _code(text: str) -> str:
+    """Return text in typewriter as LaTeX code."""
     return rf"\texttt{{{latex(text)}}}"
 
 
-def _only(results: Sequence[Result], name: str) -> str:
+def _common_value(results: Sequence[Result], name: str) -> str:
+    """Return the provenance value that all results share under this name, or 'several versions'."""
     values = {result.provenance.get(name, "unknown") for result in results}
     return values.pop() if len(values) == 1 else SEVERAL
 
 
-def _span(numbers: Iterable[int]) -> str:
+def _format_range(numbers: Iterable[int]) -> str:
+    """Return the smallest and the largest number as text, or one number if they are equal."""
     low, *_, high = sorted(numbers) * 2
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,6 +1,6 @@
-"""Progress in one line: it changes on a terminal, is printed now and then in a log, and is a callback anywhere else.
+"""Progress of an audit in one line of text, which is redrawn on a terminal and printed at intervals in a log.
 
-A bound on the way is called 'so far': only that of the last run is certified.
+A bound that is shown before the end is called 'bound so far', because only the bound of the last run is certified.
 """
 
 from __future__ import annotations
@@ -12,19 +12,21 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
-from epsaudit.running.sampling import Progress as Step
-from epsaudit.running.sampling import ProgressCallback
+from epsaudit.running.progress import Progress as Step
+from epsaudit.running.progress import ProgressCallback
 from epsaudit.text import lower
 
 if TYPE_CHECKING:
     from rich.status import Status
 
 LOG_SECONDS = 30.0
-"""Seconds between two lines of a log: 120 an hour."""
+"""Seconds between two lines of a log, which makes 120 lines an hour."""
 
 
 class Lines:
-    """A progress callback for logs and notebooks: a line to ``stream``, or standard error, ``every`` so many seconds.
+    """A progress callback for logs and notebooks that prints a line every ``every`` seconds.
+
+    The lines are written to ``stream``, by default to standard error.
 
     >>> from epsaudit import DatasetPair, PureDP, audit, vectorized
     >>> noise = vectorized(lambda data, size, rng: data + rng.laplace(size=size), claim=PureDP(1.0))
@@ -43,16 +45,21 @@ class Lines:
         self._said = self._began = self._last = clock()
 
     def __reduce__(self) -> tuple[type[Lines], tuple[Any, ...]]:
-        """Begin anew in a worker process, where the audit begins when this arrives."""
+        """Return a copy with a new start time.
+
+        The audit in a worker process starts when the copy arrives there.
+        """
         return Lines, self._given
 
     def __call__(self, step: Step) -> None:
+        """Print the progress if at least ``every`` seconds have passed since the last line."""
         every, stream, _, clock = self._given
         if clock() - self._said >= every:
             self._said = clock()
             print(self.describe(step), file=stream or sys.stderr, flush=True)
 
     def describe(self, step: Step) -> str:
+        """Return a line of text with the stage, the number of runs, their speed, the bound so far and the time left."""
         *_, name, clock = self._given
         done, total, now = step.runs_done, step.runs_total, clock()
         if (step.stage, total) != self._stage:
@@ -70,7 +77,10 @@ class Lines:
 
 
 class Display:
-    """What a command shows on standard error while it does ``total`` audits: a line that changes, or a few in a log."""
+    """The progress display of a command on standard error: one line that is redrawn, or a few lines in a log.
+
+    ``total`` is the number of audits that the command makes.
+    """
 
     def __init__(self, total: int = 1, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, 0, quiet
@@ -91,7 +101,8 @@ class Display:
         if self._status is not None:
             self._status.stop()
 
-    def say(self, sentence: str) -> None:
+    def show(self, sentence: str) -> None:
+        """Show a sentence. In a log, it is printed only if the last one is at least `LOG_SECONDS` old."""
         now = time.monotonic()
         if self._status is not None:
             from rich.text import Text
@@ -101,14 +112,18 @@ class Display:
             self._said = now
             print(f"epsaudit: {sentence}", file=sys.stderr, flush=True)
 
-    def of(self, name: str) -> ProgressCallback | None:
-        """Return the callback of one audit. In a log it may be sent to another process, and prints there."""
+    def callback(self, name: str) -> ProgressCallback | None:
+        """Return the progress callback of one audit, or None if another display shows it.
+
+        In a log, the callback may be sent to another process, where it prints its own lines.
+        """
         lines = None if self._quiet else Lines(name=name)
         if lines is None or self._status is None:
             return lines
-        return None if self._total > 1 else lambda step: self.say(lines.describe(step))
+        return None if self._total > 1 else lambda step: self.show(lines.describe(step))
 
-    def ended(self) -> None:
+    def finish_one(self) -> None:
+        """Count one audit as finished, and show the number of finished audits on a terminal."""
         self._done += 1
         if self._status is not None and self._total > 1:
-            self.say(f"{self._done} of {self._total} audits")
+            self.show(f"{self._done} of {self._total} audits")

@@ -1,7 +1,8 @@
-"""A refuted claim as a short script and as the text of an issue, for those who maintain the code.
+"""A refuted claim as a short script and as the text of an issue, for the maintainers of the audited code.
 
-A script needs the library alone, counts afresh and computes exact p-values by code of its own. What is not known, or
-cannot be written so short, it says in a sentence; then it takes the counts that are stored.
+A script needs only the audited library: it counts the event in new runs and computes exact p-values with its own code.
+If a part of the finding is not known or would be too long, the script says so in a sentence and uses the stored counts
+instead.
 """
 
 from __future__ import annotations
@@ -30,61 +31,85 @@ from epsaudit.data.neighbours import RELATION_NOTE, DatasetPair
 from epsaudit.errors import AuditError, cause_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
-from epsaudit.tools.reporting.tables import told_apart
-from epsaudit.witnesses.events import NotShort, condition, literal
+from epsaudit.tools.reporting.tables import describe_pair
+from epsaudit.witnesses.conditions import NoShortCondition, write_condition, write_literal
 
-MOST_LINES = 60
-"""Lines of a script, so that whoever gets it reads it before running it."""
-SMALL = 1e-6
-"""The p-value that fresh runs are expected to reach."""
-MOST_RUNS = 1 << 20
-"""Runs of a script whose counts are not those of the result."""
-SHOWN = 0.01
-"""The p-value of fresh runs above which a script shows nothing."""
-OWN = {"run", "guess", "number", "plain", "tail", "p_value", "X", "X_PRIME", "EPSILON", "DELTA", "STORED", "counts"}
-NAMES = OWN | {"side", "audited", "copy", "math", "random", "Counter", "run_path"}
-"""What a script defines or imports itself, and what is audited must not define."""
-TANGENTS = np.linspace(0.0, 8.0, 33)
-"""Where a claim about a whole curve is tested whose result is of a Clopper-Pearson box."""
+MAX_LINES = 60
+"""Maximum number of lines of a script, so that its recipient reads it before running it."""
+TARGET_P_VALUE = 1e-6
+"""The p-value that the new runs of a script are expected to reach."""
+MAX_RUNS = 1 << 20
+"""Maximum number of runs of a script whose stored result has no counts of the same game."""
+MAX_FRESH_P_VALUE = 0.01
+"""If the new runs of a script give a larger p-value than this, the script is refused because it shows nothing."""
+SCRIPT_NAMES = {
+    "run",
+    "guess",
+    "number",
+    "plain",
+    "tail",
+    "p_value",
+    "X",
+    "X_PRIME",
+    "EPSILON",
+    "DELTA",
+    "STORED",
+    "counts",
+}
+RESERVED_NAMES = SCRIPT_NAMES | {"side", "audited", "copy", "math", "random", "Counter", "run_path"}
+"""Names that a script defines or imports. The module of the audited function must not define them if it is copied into
+the script."""
+TANGENT_GRID = np.linspace(0.0, 8.0, 33)
+"""Epsilons at which a claim about a whole curve is tested if its result has a Clopper-Pearson box as certificate."""
 
 
 @dataclass(frozen=True)
-class Function:
-    """What a script calls: as ``epsaudit serve`` does, whose ``--describe`` says the last three."""
+class AuditedFunction:
+    """The function that a script calls, in the same way as ``epsaudit serve`` calls it.
+
+    The fields ``takes``, ``versions`` and ``source`` are what the server program prints with ``--describe``. Raises
+    `AuditError` if the name of a keyword argument is not an identifier, because the script contains this name as code.
+    """
 
     name: str
-    """'module:function'."""
+    """Name of the function, 'module:function' or 'file.py:function'."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Keyword arguments of every call."""
     data: str = "plain"
-    """Or 'array' or 'frame'."""
+    """Type in which the function receives its data: 'plain', 'array' or 'frame'."""
     takes: Mapping[str, str] = field(default_factory=dict)
-    """Which of its parameters are given randomness, and what: 'seed' or 'rng'."""
+    """Parameters that receive randomness, and its kind: 'seed' or 'rng'."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Of the libraries that its module names."""
+    """Versions of the libraries that the module imports."""
     source: str = ""
-    """Of its module, '' for one that is installed."""
+    """Source code of the module, or '' if the module is installed."""
     python: str = ""
-    """That it runs in."""
+    """Python interpreter that runs the function."""
     folder: str = ""
-    """That its module is looked for in."""
+    """Folder in which the module is searched."""
 
     def __post_init__(self) -> None:
-        """Raise `AuditError` for a keyword argument that is no name: a script contains it as code."""
+        """Raise `AuditError` if the name of a keyword argument is not an identifier."""
         for name in [*self.parameters, *self.takes]:
             if not name.isidentifier() or keyword.iskeyword(name):
-                raise AuditError(f"{name!r} is no name of a parameter of {self.name}.")
+                raise AuditError(f"{name!r} cannot be a parameter of {self.name}: it is not an identifier.")
 
     @property
     def file(self) -> str:
+        """Path of the module if its name is a path."""
         return os.path.join(self.folder, self.name.rpartition(":")[0])
 
     @property
-    def home(self) -> str:
+    def import_folder(self) -> str:
+        """Folder that the script adds to the import path."""
         return os.path.dirname(self.file) if self.file.endswith(".py") else self.folder
 
     @property
     def title(self) -> str:
-        """The library's function that it calls, 'diffprivlib.tools.mean', or else itself."""
+        """Name of the library function that the audited function calls, or else its own name.
+
+        For example, 'diffprivlib.tools.mean'.
+        """
         with contextlib.suppress(SyntaxError):
             module, origin = ast.parse(self.source), dict[str, str]()
             for node in ast.walk(module):
@@ -93,7 +118,7 @@ class Function:
                     origin |= {one.asname or one.name: of + one.name for one in node.names}
             libraries = {*self.versions} - {"numpy", "pandas", "scipy"}
             functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-            functions.sort(key=lambda node: node.name != self.called.partition(".")[0])  # itself first
+            functions.sort(key=lambda node: node.name != self.local_name.partition(".")[0])  # it comes first
             for node in (part for one in functions for part in ast.walk(one)):
                 if isinstance(node, ast.Call) and (name := re.match(r"[\w.]+", ast.unparse(node.func))):
                     head, dot, rest = name[0].partition(".")
@@ -102,34 +127,39 @@ class Function:
         return self.name
 
     @property
-    def called(self) -> str:
+    def local_name(self) -> str:
+        """Name by which the script calls the function."""
         head, dot, path = self.name.rpartition(":")[2].partition(".")
-        return f"{'audited' if head in NAMES else head}{dot}{path}"
+        return f"{'audited' if head in RESERVED_NAMES else head}{dot}{path}"
 
     def inline(self) -> list[str]:
-        """The lines of its module, none where they need the module's place or have names of the script's own."""
+        """Return the lines of the function's module if they can be copied into the script, or else an empty list.
+
+        They cannot be copied if the module needs its own location or defines names that the script uses.
+        """
         if "__" in self.source or "from ." in self.source:
             return []
         names = symtable.symtable(self.source, self.name, "exec").get_symbols()
         defined = {name.get_name() for name in names if name.is_assigned() and not name.is_imported()}
-        return [] if defined & NAMES else self.source.strip().splitlines()
+        return [] if defined & RESERVED_NAMES else self.source.strip().splitlines()
 
 
 @dataclass(frozen=True)
 class Reproducer:
-    """A refuted claim to be shown to others; raises `AuditError` for a claim that is not refuted.
+    """A refuted claim that is to be reproduced by others.
 
-    A script plays the membership game; those of sequential audits and of Clopper-Pearson boxes count afresh only.
+    A script plays the membership game. For sequential audits and Clopper-Pearson boxes it only uses new runs, because
+    the stored counts do not belong to this game. Raises `AuditError` if the claim is not refuted.
     """
 
     result: AuditResult | SequentialResult
     pair: DatasetPair | None = None
-    function: Function | None = None
+    function: AuditedFunction | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.result, AuditResult | SequentialResult):
             said = f"{self.result.mechanism} is a {type(self.result).__name__}"
-            raise AuditError(f"{said}; a reproducer is made of an audit on pairs of datasets.")
+            raise AuditError(f"{said}; only audits on pairs of datasets can be reproduced by a script.")
         if not self.result.violates_claim:
             name, exact = self.result.mechanism, self.result.exact
             if exact is not None and exact > self.result.proven:
@@ -139,6 +169,7 @@ class Reproducer:
 
     @functools.cached_property
     def game(self) -> MembershipGame:
+        """The membership game that the script plays."""
         result, claim = self.result, self.result.claim
         if isinstance(result, SequentialResult):
             return MembershipGame(result.rounds[-1].strategies[result.best].tangent)
@@ -146,32 +177,36 @@ class Reproducer:
             return result.certificate
         if claim.claimed_point is not None:
             return MembershipGame()
-        bounds = MembershipGame().delta(result.counts, TANGENTS, result.confidence)
-        return MembershipGame(float(TANGENTS[int(np.argmax(claim.least_at(TANGENTS, bounds)))]))
+        bounds = MembershipGame().delta(result.counts, TANGENT_GRID, result.confidence)
+        return MembershipGame(float(TANGENT_GRID[int(np.argmax(claim.least_at(TANGENT_GRID, bounds)))]))
 
     @property
     def stored(self) -> bool:
+        """Whether the script can also test the stored counts."""
         return isinstance(self.result, AuditResult) and self.game is self.result.certificate
 
-    def left_out(self) -> list[str]:
-        """Sentences about what a script cannot run, which is then left to the counts; none if it can run."""
+    def omissions(self) -> list[str]:
+        """Return sentences that say why the script cannot make new runs; an empty list if it can."""
         found = []
         if self.function is None:
-            found.append("The function is not known: give it as module:function.")
+            found.append("The function is not known; give it as MODULE:FUNCTION.")
         if self.pair is None:
-            found.append("The datasets are not known whole: give them as JSON.")
+            found.append("The datasets are not known completely; give them as JSON.")
         try:
             self._body()
-        except NotShort as reason:
-            found.append(f"It does not count afresh, for {reason}; epsaudit recount does.")
+        except NoShortCondition as reason:
+            found.append(f"The script makes no new runs, because {reason}; use epsaudit recount for that.")
         return found
 
     def script(self) -> str:
-        """Write the script: the function's own module in it where that is short, else its name."""
-        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
+        """Return the script. A short module of the audited function is copied into it; a long one is imported.
+
+        Raises `AuditError` if neither new runs nor stored counts can be used, or if the script is too long.
+        """
+        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.omissions()
         if reasons and not self.stored:
             raise AuditError(f"{result.mechanism} has no script. {' '.join(reasons)}")
-        function = self.function or Function(result.mechanism)
+        function = self.function or AuditedFunction(result.mechanism)
         found = " ".join(f"{name} {version}" for name, version in function.versions.items())
         about = [
             f"{function.title}: {result.claim} does not hold.",
@@ -190,7 +225,7 @@ class Reproducer:
                 stored |= {**guessed, (side, None): seen[f"runs_{side}"] - sum(guessed.values())}
         module, _, name = function.name.rpartition(":")
         for inline in ("\n".join(function.inline()), ""):
-            text = written(
+            text = fill_template(
                 "reproducer.txt",
                 about="\n".join(about).replace("\\", "\\\\").replace('"', "'"),
                 body={} if reasons else self._body(),
@@ -198,7 +233,7 @@ class Reproducer:
                 inline=inline,
                 module=module,
                 head=name.partition(".")[0],
-                called=function.called.partition(".")[0],
+                called=function.local_name.partition(".")[0],
                 epsilon=epsilon,
                 delta=delta,
                 share=self.game.share,
@@ -206,35 +241,38 @@ class Reproducer:
                 stored={key: value for key, value in stored.items() if value},
                 runs=0 if reasons else self._runs(),
             )
-            if len(text.splitlines()) <= MOST_LINES:
+            if len(text.splitlines()) <= MAX_LINES:
                 return text
-        raise AuditError(f"The script of {result.mechanism} has over {MOST_LINES} lines.")
+        raise AuditError(
+            f"The script of {result.mechanism} would have more than {MAX_LINES} lines; its conditions are too long."
+        )
 
     def issue(self) -> str:
-        """Write the text of an issue in Markdown; what cannot be written is left out, as `left_out` says."""
-        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.left_out()
+        """Return the text of an issue in Markdown. It leaves out the parts that `omissions` names."""
+        result, (epsilon, delta), reasons = self.result, self.game.point(self.result.claim), self.omissions()
         text = self.script() if self.stored or not reasons else ""
         data = result.pair if result.x == result.x_prime else f"x = {result.x}, x' = {result.x_prime}"
         command = result.execution.get("command", "")
-        return written(
+        return fill_template(
             "issue.txt",
             result=result,
             title=self.function.title if self.function else result.mechanism,
             versions=self.function.versions if self.function else {},
             implied="" if result.claim.claimed_point else f", which implies ({epsilon:.4g}, {delta:.4g})-DP,",
-            data=data if self.pair is None else told_apart(self.pair),
+            data=data if self.pair is None else describe_pair(self.pair),
             sequential=isinstance(result, SequentialResult),
             reasons=reasons,
             command=command if command.startswith("pytest ") else "",
             script=text,
         )
 
-    def fresh(self, text: str) -> float | None:
-        """Run a script where its function runs; return the p-value of the fresh runs, or None if it makes none.
+    def rerun(self, text: str) -> float | None:
+        """Run the script in the environment of its function and return the p-value of its new runs.
 
-        `AuditError` if it fails, or if the p-value is above `SHOWN`: then the script shows nothing.
+        Returns None if the script makes no new runs. Raises `AuditError` if the script fails, or if the p-value exceeds
+        `MAX_FRESH_P_VALUE`, so that the script shows nothing.
         """
-        if self.function is None or self.left_out():
+        if self.function is None or self.omissions():
             return None
         with tempfile.TemporaryDirectory() as folder:
             (path := Path(folder, "script.py")).write_text(text, encoding="utf-8")
@@ -245,19 +283,27 @@ class Reproducer:
         if found is None:
             reason = cause_of(done.stderr) or "it printed no p-value"
             raise AuditError(f"{name} does not run by {words[0]}: {reason.rstrip('.')}.")
-        if (p_value := float(found[1])) > SHOWN:
-            raise AuditError(f"{name} shows nothing: its fresh runs have a p-value of {p_value:.3g}, above {SHOWN:g}.")
+        if (p_value := float(found[1])) > MAX_FRESH_P_VALUE:
+            raise AuditError(
+                f"{name} shows nothing: its fresh runs have a p-value of {p_value:.3g}, above {MAX_FRESH_P_VALUE:g}."
+            )
         return p_value
 
     def _body(self) -> dict[str, Any]:
+        """Return the code fragments of a script: the datasets, the arguments and the conditions of both guesses.
+
+        Raises `NoShortCondition` if one of them would be too long.
+        """
         witness, pair, function = self.result.witness, self.pair or DatasetPair(None, None), self.function
         events = {"x": witness.guess_x, "x_prime": witness.guess_x_prime}
-        guesses = {name: condition(event) for name, event in events.items() if event is not None}
-        x, x_prime = literal(pair.x), literal(pair.x_prime)
+        guesses = {name: write_condition(event) for name, event in events.items() if event is not None}
+        x, x_prime = write_literal(pair.x), write_literal(pair.x_prime)
         if max(len(x), len(x_prime)) > 1_000:
-            raise NotShort("the datasets are too long to print")
+            raise NoShortCondition("the datasets are too long to print")
         fresh = {"seed": "random.getrandbits(32)", "rng": "np.random.default_rng()"}
-        given = [f", {name}={literal(value)}" for name, value in (function.parameters if function else {}).items()]
+        given = [
+            f", {name}={write_literal(value)}" for name, value in (function.parameters if function else {}).items()
+        ]
         given += [f", {name}={fresh[kind]}" for name, kind in (function.takes if function else {}).items()]
         return {
             "x": x,
@@ -268,27 +314,31 @@ class Reproducer:
         }
 
     def _runs(self) -> int:
-        """The least power of 2 of runs expected to reach `SMALL`, but no more than were certified, or `MOST_RUNS`."""
+        """Return the number of runs of the script, a power of 2 from which a p-value of `TARGET_P_VALUE` is expected.
+
+        If no number below the limit suffices, return the limit: the number of certification runs if the stored counts
+        are used, and `MAX_RUNS` otherwise.
+        """
         result, runs = self.result, 64
         counted = int(result.counts.runs)
-        most = counted if self.stored else MOST_RUNS
+        most = counted if self.stored else MAX_RUNS
         while runs < most:
             share = runs / counted
             scaled = {name: round(value * share) for name, value in result.counts.to_dict().items()}
             counts = Counts(**{**scaled, "events": result.counts.events})
-            if self.game.parameter(result.claim, counts, 1.0 - SMALL) > result.proven:
-                return 2 * runs  # for luck is not always kind
+            if self.game.parameter(result.claim, counts, 1.0 - TARGET_P_VALUE) > result.proven:
+                return 2 * runs  # twice the expected number, because new runs may be unlucky
             runs *= 2
         return most
 
 
 def _line(text: str) -> str:
-    """Write a text in one line, so that it cannot end a comment of a script."""
+    """Return the text in one line, so that it cannot end a comment of a script."""
     return visible(" ".join(text.split()))
 
 
-def templates(**how: Any) -> Any:
-    """Return what fills in the templates of reports."""
+def template_environment(**how: Any) -> Any:
+    """Return the jinja2 environment of the report templates; ``how`` contains its options."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -298,8 +348,8 @@ def templates(**how: Any) -> Any:
     return environment
 
 
-def written(template: str, **facts: Any) -> str:
-    """Fill in a template of plain text."""
-    environment = templates(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+def fill_template(template: str, **facts: Any) -> str:
+    """Return the text of a plain-text template in which the given facts are filled in."""
+    environment = template_environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     text: str = environment.get_template(template).render(**facts)
     return text

@@ -1,6 +1,7 @@
-"""Tables as LaTeX (booktabs), Markdown or CSV, and on the terminal.
+"""Tables of results as LaTeX (booktabs), Markdown and CSV, and on the terminal.
 
-A column knows what its numbers are, so that a certified lower bound is never rounded up and an upper one never down.
+A column knows the kind of its numbers, so that a certified lower bound is never rounded up and an upper bound never
+down.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 Kind = Literal["text", "code", "formula", "lower", "upper", "number", "count"]
 Row = Mapping[str, Any]
 WIDTH = 80
-"""Columns of an old terminal, from which the table has all its numbers."""
-LONGEST = 45
-"""Most rows of a table of LaTeX that stays on one page."""
+"""Smallest terminal width, in characters, at which the table shows all of its numbers."""
+ROWS_PER_PAGE = 45
+"""Maximum number of rows of one LaTeX table, so that it fits on a page."""
 
 _EXPONENT = re.compile(r"\b(\d+(?:\.\d+)?)e([-+]?\d+)\b")
 _NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count": lambda value, digits: f"{value:,.0f}"}
@@ -35,20 +36,22 @@ _NUMERIC = {"lower": text.lower, "upper": text.upper, "number": nearest, "count"
 
 @dataclass(frozen=True)
 class Column:
-    """One column; None and NaN are shown in it as a dash."""
+    """A table column. The values None and NaN are shown as a dash."""
 
     key: str
-    """What of a row it shows; also its heading in CSV."""
+    """Key of the shown value in each row; also the heading in CSV files."""
     heading: str
-    """Its heading on paper, plain text; Greek letters become mathematics."""
+    """Heading in all other tables, as plain text. LaTeX shows Greek letters as mathematics."""
     kind: Kind = "text"
-    """Code is in typewriter; a formula is text that may hold numbers such as 1e-05; a number is rounded to nearest."""
+    """Kind of the values. 'code' is set in typewriter. 'formula' is text that may contain numbers such as 1e-05.
+    'lower' is rounded down, 'upper' up, and 'number' to nearest."""
     digits: int = 4
-    """Significant ones."""
+    """Number of significant digits."""
     width: str = ""
-    """In LaTeX, a width such as '4cm' at which text is broken into lines."""
+    """Column width in LaTeX, such as '4cm', at which text is broken into lines; '' for the natural width."""
 
     def show(self, row: Row) -> str:
+        """Return the value of this column in a row as plain text."""
         value = row.get(self.key)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return "-"
@@ -56,9 +59,11 @@ class Column:
 
     @property
     def numeric(self) -> bool:
+        """Whether the column contains numbers."""
         return self.kind in _NUMERIC
 
     def show_in_latex(self, row: Row) -> str:
+        """Return the value of this column in a row as LaTeX code."""
         shown = self.show(row)
         if shown == "-" or self.numeric:
             mantissa, e, exponent = shown.partition("e")
@@ -74,42 +79,49 @@ class Column:
 
 
 def _power(mantissa: str, exponent: str) -> str:
+    """Return the LaTeX code of mantissa times a power of 10."""
     return ("" if mantissa == "1" else rf"{mantissa}\cdot ") + f"10^{{{int(exponent)}}}"
 
 
 def to_latex(rows: Sequence[Row], columns: Sequence[Column], caption: str, label: str = "") -> str:
-    r"""Write a LaTeX table for ``\usepackage{booktabs}``, everything escaped; each 45 rows are one, of one number."""
-    columns = with_values(rows, columns)
+    r"""Return a LaTeX table for ``\usepackage{booktabs}``, with all text escaped.
+
+    Each page holds 45 rows; the tables on all pages share one table number.
+    """
+    columns = nonempty_columns(rows, columns)
     alignment = "".join("r" if one.numeric else f"p{{{one.width}}}" if one.width else "l" for one in columns)
     heading = " & ".join(text.latex(column.heading) for column in columns) + r" \\"
     lines = [r"% \usepackage{booktabs}"]
-    for first in range(0, max(len(rows), 1), LONGEST):
+    for first in range(0, max(len(rows), 1), ROWS_PER_PAGE):
         title = text.latex(caption) if first == 0 else "(continued)"
         lines += [r"\begin{table*}"] + [r"\addtocounter{table}{-1}"] * (first > 0)
         lines += [rf"\caption{{{title}}}" + (rf"\label{{{label}}}" if label and first == 0 else "")]
         lines += [r"\centering\footnotesize\setlength{\tabcolsep}{4pt}", rf"\begin{{tabular}}{{@{{}}{alignment}@{{}}}}"]
         lines += [r"\toprule", heading, r"\midrule"]
-        for row in rows[first : first + LONGEST]:
+        for row in rows[first : first + ROWS_PER_PAGE]:
             lines.append(" & ".join(column.show_in_latex(row) for column in columns) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}", r"\end{table*}"]
     return "\n".join([*lines, ""])
 
 
-def with_values(rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Column]:
-    """Leave out the columns in which no row has anything."""
+def nonempty_columns(rows: Sequence[Row], columns: Sequence[Column]) -> Sequence[Column]:
+    """Return the columns in which at least one row has a value; all columns if there are no rows."""
     return [column for column in columns if not rows or any(column.show(row) != "-" for row in rows)]
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Write a Markdown table."""
-    columns = with_values(rows, columns)
+    """Return a Markdown table."""
+    columns = nonempty_columns(rows, columns)
     cells = [[column.heading for column in columns], *([column.show(row) for column in columns] for row in rows)]
     heading, *body = ("| " + " | ".join(map(text.markdown, line)) + " |\n" for line in cells)
     return "".join([heading, "|" + "|".join("---:" if column.numeric else "---" for column in columns) + "|\n", *body])
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """Write CSV with numbers in full precision, of every field that any row has, in order of appearance."""
+    """Return CSV with numbers in full precision and one column for every key of any row.
+
+    The columns are in the order in which their keys first appear.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -123,19 +135,19 @@ def to_csv(rows: Sequence[Row]) -> str:
 BOUNDS = Column("exact", "exact", "number"), Column("certified", "certified", "lower")
 VERDICT = Column("verdict", "verdict")
 NAME = Column("mechanism", "mechanism", "code", width="4.2cm")
-PAPER = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, VERDICT)
-DRIFT = (
+RESULT_COLUMNS = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, VERDICT)
+DRIFT_COLUMNS = (
     Column("name", "name"),
     Column("old", "old bound", "lower"),
     Column("new", "new bound", "lower"),
     Column("difference", "difference"),
     Column("moved", "moved"),
 )
-"""What a terminal shows of the rows of `epsaudit.results.compare.Drift`."""
+"""Columns of a terminal table of the rows of `epsaudit.results.compare.Drift`."""
 
 
 def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return what `PAPER` shows of each result."""
+    """Return one row per result with the values of `RESULT_COLUMNS`."""
     return [
         {
             "mechanism": result.mechanism,
@@ -150,17 +162,20 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def results_to_latex(results: Sequence[Result], family: float) -> str:
-    """Return the table of results as LaTeX; ``family`` is the confidence of all bounds together."""
-    return to_latex(result_rows(results), PAPER, caption(results, family), label="tab:audit")
+    """Return the table of results as LaTeX. ``family`` is the confidence at which all bounds hold together."""
+    return to_latex(result_rows(results), RESULT_COLUMNS, caption(results, family), label="tab:audit")
 
 
 def results_to_markdown(results: Sequence[Result], family: float) -> str:
-    """Return the table of results as Markdown with its caption below."""
-    return f"{to_markdown(result_rows(results), PAPER)}\n{caption(results, family)}\n"
+    """Return the table of results as Markdown, followed by its caption.
+
+    ``family`` is the confidence of all bounds together.
+    """
+    return f"{to_markdown(result_rows(results), RESULT_COLUMNS)}\n{caption(results, family)}\n"
 
 
-def kind_of(result: Result) -> str:
-    """Name the privacy definition of a result's claim."""
+def privacy_definition(result: Result) -> str:
+    """Return the name of the privacy definition of a result's claim, such as 'approximate DP'."""
     name = type(result.claim).__name__
     return {
         "PureDP": "pure DP",
@@ -174,13 +189,13 @@ def kind_of(result: Result) -> str:
 
 
 def caption(results: Sequence[Result], family_confidence: float) -> str:
-    """Say in sentences what the table shows, with what confidence, and what it does not show."""
+    """Return the caption of a table of results: what the table shows, at what confidence, and what it does not show."""
     violated = sum(result.violates_claim for result in results)
     confidences = {percent(result.confidence) for result in results}
     each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
     sentences = [
         f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
-        f"{runs_each(results)} each. Every certified bound is a lower bound at {each} on its own;",
+        f"{describe_runs(results)} each. Every certified bound is a lower bound at {each} on its own;",
         f"all hold together at {percent(family_confidence)} (Bonferroni).",
     ]
     if any(result.exact is not None for result in results):
@@ -192,20 +207,26 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
     return " ".join(sentences)
 
 
-def runs_each(results: Sequence[Result]) -> str:
-    """Say how many runs of its mechanism each result took."""
+def describe_runs(results: Sequence[Result]) -> str:
+    """Return the number of runs of each result as text, or the range of these numbers."""
     numbers = sorted({result.total_runs for result in results})
     words = " or ".join(map(count, numbers)) if len(numbers) < 4 else f"{count(numbers[0])} to {count(numbers[-1])}"
     return words + (" run" if numbers == [1] else " runs")
 
 
 def family_confidence(results: Sequence[Result]) -> float:
-    """Confidence of all bounds together: 1 less the sum of their error probabilities (Bonferroni), at least 0."""
+    """Return the confidence at which all bounds hold together.
+
+    By the Bonferroni inequality it is 1 minus the sum of their error probabilities, but at least 0.
+    """
     return max(0.0, round(1.0 - math.fsum(1.0 - result.confidence for result in results), 12))
 
 
-def told_apart(pair: DatasetPair) -> str:
-    """Write both datasets; where their texts are cut short and look alike, or are frames, where they differ."""
+def describe_pair(pair: DatasetPair) -> str:
+    """Return both datasets of a pair as text.
+
+    If their shortened texts are equal, or if both are data frames, the text shows where they differ instead.
+    """
     x, x_prime = shorten(pair.x), shorten(pair.x_prime)
     if x == x_prime or (is_frame(pair.x) and is_frame(pair.x_prime)):
         return str(DatasetPair(pair.x, pair.x_prime))
@@ -219,13 +240,13 @@ def print_table(
     file: IO[str] | None = None,
     width: int | None = None,
 ) -> None:
-    """Print a table to the terminal, or a file, its numbers rounded by kind."""
+    """Print a table to the terminal or to a file. Numbers are rounded according to the kind of their column."""
     from rich.console import Console  # slow to import
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(title=Text(title) if title else None)  # Text, as rich takes [words] and :words: for markup
-    columns = with_values(rows, columns)
+    columns = nonempty_columns(rows, columns)
     for column in columns:
         shown.add_column(Text(column.heading), justify="right" if column.numeric else "left", overflow="fold")
     for row in rows:

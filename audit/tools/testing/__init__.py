@@ -1,4 +1,4 @@
-"""Privacy as a regression test: the pytest fixture, and frozen tests.
+"""Privacy as a regression test: the pytest fixture ``privacy_audit``, and frozen tests.
 
-Nothing is imported here, for pytest loads the `plugin` wherever the package is installed.
+This module imports nothing, because pytest loads the `plugin` wherever the package is installed.
 """

@@ -1,6 +1,7 @@
-"""Privacy as a regression test: the fixture ``privacy_audit``, its options, and what the terminal is told of it.
+"""The pytest plugin: the fixture ``privacy_audit``, its command-line options, and its summary on the terminal.
 
-What a test gets is in `epsaudit.tools.testing.fixture`, a second to import, which other people's tests need not pay.
+The fixture itself is in `epsaudit.tools.testing.fixture`. That module takes a second to import and is loaded only by
+tests that use the fixture.
 """
 
 from __future__ import annotations
@@ -22,39 +23,48 @@ if TYPE_CHECKING:
     from epsaudit.tools.testing.fixture import PrivacyAudit
 
 RUNS = 100_000
-"""Runs of one check unless somebody says otherwise: about a second for functions of numbers."""
+"""Default maximum number of runs of one check, which takes about a second for functions of numbers."""
 SECONDS = 60.0
-"""Most seconds of one check unless somebody says otherwise: 100,000 runs of 0.6 ms each, or 1,200 of 50 ms."""
+"""Default time limit of one check in seconds: 100,000 runs of 0.6 ms each, or 1,200 runs of 50 ms each."""
 FALSE_ALARM = 1e-6
-"""A thousand such tests a day fail once in three years, if all mechanisms are right."""
+"""Default false-alarm probability of a test. If all mechanisms are correct, a thousand such tests a day fail once in
+three years."""
 PROPERTY, ALARM = "privacy_audit", "privacy_audit_false_alarm"
 OPTIONS = {
-    "runs": f"most runs of a mechanism in one check (default {RUNS:,})",
-    "seconds": f"most seconds for one check (default {SECONDS:g})",
-    "false-alarm": f"probability that a right mechanism fails a test (default {FALSE_ALARM:g})",
-    "seed": "mixed into every test's own seed, for a second opinion (default 0)",
+    "runs": f"maximum number of runs of a mechanism in one check (default {RUNS:,})",
+    "seconds": f"time limit of one check in seconds (default {SECONDS:g})",
+    "false-alarm": f"maximum probability that a correct mechanism fails a test (default {FALSE_ALARM:g})",
+    "seed": "number that changes the seed of every test, for a second opinion (default 0)",
 }
-REPORT = "write what this session's checks certified to FILE, for epsaudit report, verify, compare and reproduce"
+REPORT = "write the results of all checks to FILE, for epsaudit report, verify, compare and reproduce"
 
 
 @dataclass
-class Asker:
-    """The test that asks for audits, itself or by a fixture; seeds come from its name."""
+class CurrentTest:
+    """The running test, which requests audits directly or through a fixture.
+
+    The seeds of its checks follow from its name.
+    """
 
     item: pytest.Item
     checks: int = 0
+    """Number of checks made so far."""
     examples: dict[str, int] = field(default_factory=dict)
-    """Numbers of the checks under hypothesis, which runs an example again: the same check is then to do the same."""
+    """Numbers of the checks by digest of their arguments. Hypothesis may run an example again, and the same check must
+    then have the same seed."""
 
 
-ASKER = pytest.StashKey[Asker]()
-"""Who asks just now."""
+CURRENT_TEST = pytest.StashKey[CurrentTest]()
+"""Key of the test that is running now."""
 CERTIFIED = pytest.StashKey[dict[str, "Result"]]()
-"""What checks certified, by name."""
+"""Key of the certified results of this session by name."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the budget, the false-alarm probability and the seed, on the command line and in the ini file."""
+    """Add the options for runs, seconds, false-alarm probability, seed and report.
+
+    All but the report can also be set in the ini file.
+    """
     group = parser.getgroup("privacy", "privacy audits (epsaudit)")
     for name, words in OPTIONS.items():
         group.addoption(f"--privacy-{name}", default=None, metavar="N", help=words)
@@ -63,11 +73,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse what the options cannot be, and register the marker."""
+    """Check the values of the options, and register the marker."""
     for name in OPTIONS:
         option(config, name)
     if (file := config.getoption("privacy_report")) and not hasattr(config, "workerinput"):
-        from epsaudit.running.provenance import refuse_unwritable  # which tests without audits need not pay for
+        from epsaudit.running.files import refuse_unwritable  # imported late because it is slow
 
         try:
             refuse_unwritable(Path(file))
@@ -82,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Let an example of hypothesis take longer than a fifth of a second, as any audit does."""
+    """Remove hypothesis' time limit of a fifth of a second per example from tests that use the fixture."""
     if (hypothesis := sys.modules.get("hypothesis")) is None:
         return
     for item in session.items:
@@ -93,7 +103,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was certified; a worker of pytest-xdist hands it over."""
+    """Write the certified results to the report file.
+
+    A worker of pytest-xdist sends them to the main process instead.
+    """
     config = session.config
     if not (file := config.getoption("privacy_report")):
         return
@@ -112,7 +125,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over what a worker of pytest-xdist certified; one that crashed hands over nothing."""
+    """Add the certified results of a finished worker of pytest-xdist. A worker that crashed sends none."""
     if text := getattr(node, "workeroutput", {}).get(PROPERTY):
         from epsaudit.audits.sequential import SequentialResult
 
@@ -121,9 +134,13 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Say of every check what it would have caught: one line each with -v, -rP or -rA, otherwise a count."""
+    """Print what every check would have caught.
+
+    With -v, -rP or -rA there is one line for each check, and otherwise only the number of checks.
+    """
     reports = itertools.chain.from_iterable(terminalreporter.stats.values())
-    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]  # which knows all of its test
+    # the report of the teardown contains all properties of a test
+    ended = [report for report in reports if getattr(report, "when", "") == "teardown"]
     told = [said for report in ended for said in report.user_properties]
     lines = [str(text) for name, text in told if name == PROPERTY]
     if not lines:
@@ -138,22 +155,22 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if late := sum("that fitted into" in line for line in lines):
         terminalreporter.write_line(f"{late} of them ended at the limit of seconds, with fewer runs than were allowed.")
     total = sum(float(alarm) for name, alarm in told if name == ALARM)
-    if total:  # more than controls
+    if total:  # it is 0 if all checks were controls
         terminalreporter.write_line(f"The suite's total false-alarm probability is at most {total:.2g}.")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember which test is running, and count its checks anew where a plugin runs it again."""
-    item.config.stash[ASKER] = Asker(item)
+    """Store which test is running, and count its checks from 0 if a plugin runs the test again."""
+    item.config.stash[CURRENT_TEST] = CurrentTest(item)
 
 
 @pytest.fixture(scope="session")
 def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
-    """Check privacy claims by audits that stop as soon as they know, and almost never fail for a right mechanism.
+    """Check privacy claims by audits that stop as soon as they have a result and almost never fail a correct mechanism.
 
-    ``privacy_audit.check(mechanism, pairs=(x, x_prime), epsilon=1.0)`` fails the test if the claim is refuted;
-    ``privacy_audit.must_fail(...)`` fails it if a mechanism that is known to be bad gets by.
+    ``privacy_audit.check(mechanism, pairs=(x, x_prime), epsilon=1.0)`` fails the test if the claim is refuted.
+    ``privacy_audit.must_fail(...)`` fails the test if a mechanism known to be incorrect is not caught.
     """
     from epsaudit.tools.testing.fixture import PrivacyAudit
 
@@ -161,25 +178,31 @@ def privacy_audit(pytestconfig: pytest.Config) -> PrivacyAudit:
 
 
 def option(config: pytest.Config, name: str) -> Any:
-    """Return the command line's value, or the ini file's, or None; a usage error for what it cannot be."""
+    """Return the value of an option from the command line or the ini file, or None if it is not given.
+
+    Raises a usage error for a value that is not accepted.
+    """
     key = f"privacy_{name.replace('-', '_')}"
     text, what = config.getoption(key), f"--privacy-{name}"
     if text is None:
         text, what = str(config.getini(key) or "").strip(), f"{key} in the ini file"
     if not text:
         return None
-    value: Any = text  # what is no number stays text, to be refused by name
+    value: Any = text  # a value that is not a number stays text and is refused below
     for kind in (float, int):
         with contextlib.suppress(ValueError):
             value = kind(text)
     try:
-        return read(name, value, what)
+        return check_setting(name, value, what)
     except AuditError as error:
         raise pytest.UsageError(str(error)) from None
 
 
-def read(name: str, value: Any, what: str) -> Any:
-    """Return a number of runs or of seconds, a seed or a probability; raise `AuditError` for what is none."""
+def check_setting(name: str, value: Any, what: str) -> Any:
+    """Return a checked number of runs or seconds, a seed or a probability, as ``name`` says.
+
+    Raises `AuditError` if the value is not accepted; ``what`` names the setting in the message.
+    """
     from epsaudit.audits.spec import check_trials
     from epsaudit.errors import seconds_of
 

@@ -1,6 +1,7 @@
-"""Audits of training: coins put canaries into the data, any function trains, and scores say which were in.
+"""Audits of training: fair coins put canaries into the training data, and scores of the trained model guess the coins.
 
-Every bound is one of `epsaudit.audit_scores`: of one run, or several, with many canaries, or of many runs with one.
+Every bound is computed by `epsaudit.audit_scores`, from one run or several runs with many canaries each, or from many
+runs with one canary.
 """
 
 from __future__ import annotations
@@ -29,52 +30,62 @@ from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, seconds_of, suggest_name, whole_at_least
 from epsaudit.running.calling import randomness_argument_of
 from epsaudit.running.checkpoint import Checkpoint
-from epsaudit.running.provenance import digest, entropy, provenance, stream
+from epsaudit.running.identity import digest
+from epsaudit.running.pool import refuse_restart
+from epsaudit.running.progress import Progress, ProgressCallback
+from epsaudit.running.provenance import provenance
 from epsaudit.running.randomness import LOCK, owns_randomness, seeded
-from epsaudit.running.sampling import AuditRecord, Progress, ProgressCallback, refuse_restart
+from epsaudit.running.record import AuditRecord
+from epsaudit.running.streams import entropy, stream
 from epsaudit.tools.training.canaries import Canaries, Data
-from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, shortened
+from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained, clip_rows
 
 Bools = NDArray[np.bool_]
 Score = Callable[[Any, Canaries], ArrayLike]
-"""Given what a run released, and the canaries, returns a number for each: high where it seems in."""
+"""A function of a run's output and the canaries that returns one number per canary. A higher number means "more likely
+included"."""
 Iterates = Literal["last", "all"]
 COINS, RUNS, REFERENCE, LEARNT = range(4)
-"""Which of the streams of 'training' the coins, the runs, the reference model and `learnt` draw from."""
+"""Numbers of the random streams of 'training' for the coins, the training runs, the reference model and `learnt`."""
 
 
-ARGUMENTS = ("features", "targets", "rng")  # of a function that trains
+ARGUMENTS = ("features", "targets", "rng")  # the arguments of a function that trains
 
 
 class Fit(Protocol):
-    """Any function that trains on records and returns a model, or the scores of all canaries.
+    """A function that trains on records and returns a model, or the scores of all canaries.
 
-    In place of ``rng`` it may take ``seed`` or ``random_state``, a fresh whole number for every training, or nothing.
+    Instead of ``rng`` it may have a parameter ``seed`` or ``random_state``, which receives a new integer for every
+    training run, or no such parameter.
     """
 
     def __call__(self, features: Any, targets: Any, rng: np.random.Generator) -> Any: ...
 
 
 def losses(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
-    """Minus the loss of each canary by the last model, or on average by all: black box."""
+    """Return the negative loss of each canary as its score: a black-box score.
+
+    The loss is that of the last model, or the mean over all iterates after the start if ``iterates`` is 'all'.
+    """
     seen = trained.iterates[-1:] if iterates == "last" else trained.iterates[1:]
     found = [trained.trainer.losses(one, canaries.features, canaries.targets) for one in seen]
     return np.asarray(-np.mean(found, axis=0))
 
 
 def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") -> Floats:
-    """Dot products of what training moved by and each canary's clipped gradient: white box.
+    """Return a white-box score: the dot product of each canary's clipped gradient and the change of the parameters.
 
-    Of all iterates, each step's product is taken for a sum of Gaussian noise and, where a coin put the canary into the
-    batch, its gradient, and what counts is the log-likelihood ratio of all steps.
+    If ``iterates`` is 'last', the change is the total change in the run. If ``iterates`` is 'all', the score is a
+    log-likelihood ratio summed over all steps: in each step, the change along the gradient is modelled as Gaussian
+    noise plus, with the probability that the canary is in the batch, the canary's gradient.
     """
     trainer = trained.trainer
-    fixed = None if canaries.gradients is None else shortened(canaries.gradients, trainer.clip) / trainer.clip
+    fixed = None if canaries.gradients is None else clip_rows(canaries.gradients, trainer.clip) / trainer.clip
 
     def at(parameters: Any) -> Any:
         if fixed is not None:
             return fixed
-        return shortened(trainer.gradients_at(parameters, canaries.features, canaries.targets), trainer.clip) / (
+        return clip_rows(trainer.gradients_at(parameters, canaries.features, canaries.targets), trainer.clip) / (
             trainer.clip
         )
 
@@ -90,7 +101,7 @@ def products(trained: Trained, canaries: Canaries, iterates: Iterates = "last") 
     return total
 
 
-NAMED = ("loss", "reference", "gradient")
+NAMED_SCORES = ("loss", "reference", "gradient")
 
 
 def audit_training(
@@ -114,49 +125,64 @@ def audit_training(
     seconds: float | None = None,
     fresh_randomness: bool = False,
 ) -> OneRunResult | ManyRunsResult:
-    """Certify a lower bound on the privacy loss of training, by canaries that fair coins put into its data.
+    """Certify a lower bound on the privacy loss of training, by canaries that fair coins include in its data.
 
-    One run with many canaries, several such runs, or many runs with one canary. Neighbours differ in one canary.
+    The audit makes one run with many canaries, several such runs, or many runs with one canary. Neighbouring datasets
+    differ in one canary.
 
     Parameters
     ----------
     fit : callable
-        ``fit(features, targets, rng)`` trains on the data and the canaries that are in, which come last, and returns a
-        model, or with ``score=None`` the scores. Ready ones: `SmallModel`, `OpacusTrainer`, `JaxPrivacyTrainer`. For
-        canaries that are gradients it takes ``gradients=`` besides, shape (k, dimensions). A parameter ``seed`` or
-        ``random_state`` in place of ``rng`` gets a new whole number for every training. The global generators of numpy,
-        Python and, where it is imported, PyTorch are seeded anew for every training, and put back after it.
+        ``fit(features, targets, rng)`` trains on the data followed by the included canaries and returns a model, or the
+        scores if ``score=None``. `SmallModel`, `OpacusTrainer` and `JaxPrivacyTrainer` are ready trainers. For canaries
+        that are gradients, ``fit`` also takes ``gradients=``, shape (k, dimensions). A parameter ``seed`` or
+        ``random_state`` in place of ``rng`` receives a new integer for every training run. The global generators of
+        numpy, Python and, if it is imported, PyTorch are seeded for every training run and restored afterwards.
     data : (array_like, array_like)
-        Features, shape (n, ...), and targets, shape (n,): always in.
+        Features, shape (n, ...), and targets, shape (n,), that every run contains.
     canaries : Canaries
-        `mislabelled`, `blank`, `dirac_gradients`, `random_gradients`, `learnt`, or your own; none may depend on coins.
+        Made by `mislabelled`, `blank`, `dirac_gradients`, `random_gradients` or `learnt`, or your own. Canaries must
+        not depend on the coins.
     claim, epsilon, delta
-        As in `epsaudit.audit`; by default what ``fit.claim`` says. One canary in many runs takes every claim.
+        As in `epsaudit.audit`. The default is ``fit.claim``. Every kind of claim can be audited with one canary in many
+        runs.
     score : 'loss', 'reference', 'gradient', callable or None
-        Of a ready trainer: `losses`; the same less that of a model that saw no canary; `products`, the white box. Or
-        ``score(model, canaries)``, m numbers from the model alone, high where a canary seems in.
+        The score of a canary. For ready trainers: 'loss' is `losses`; 'reference' subtracts the `losses` of a model
+        that was trained without canaries; 'gradient' is `products`, a white-box score. A function ``score(model,
+        canaries)`` returns m numbers that are computed from the model alone; a higher number means "more likely
+        included".
     iterates : 'last' or 'all'
-        What is seen of a ready trainer's parameters: the model, or those of all steps.
+        Which parameters of a ready trainer the score sees: those of the final model, or those after every step.
     runs : int
-        Trainings; with one canary about a thousand.
+        Number of training runs; with one canary about a thousand.
     assume : 'independent', optional
         As in `audit_scores`: the bound then holds only if canaries do not influence each other.
     guesses, method, confidence
-        As in `audit_one_run`, for many canaries.
+        As in `audit_one_run`; ``guesses`` and ``method`` are for many canaries.
     seed : int, optional
-        Root of coins, and of the streams that ``fit`` gets.
+        Root of the coins and of the random streams that ``fit`` receives.
     progress, checkpoint
-        As in `epsaudit.audit`: told after every training or batch of them; a file from which a killed audit goes on.
+        As in `epsaudit.audit`. ``progress`` is called after every training run or batch of runs. ``checkpoint`` is a
+        file from which an interrupted audit resumes.
     seconds : float, optional
-        No training but the first begins later than after so many seconds; the bound is of those that ended. How long
-        one takes must not depend on its canaries.
+        Time limit. No training run except the first starts after this time, and the bound uses all completed runs. The
+        duration of a run must not depend on its canaries.
     fresh_randomness : bool
-        As for `epsaudit.black_box`, needed with ``checkpoint=`` only: promises that noise which ``fit`` or ``score`` do
-        not draw from what they are given comes from the operating system, so that a restart never repeats it. Without
-        this promise a checkpoint is refused if ``fit`` or ``score`` carries a generator, or if two trainings with the
-        same canaries and the same random numbers, made before the first record, give different scores.
+        As in `epsaudit.black_box`; needed only with ``checkpoint=``. It is a promise that noise which ``fit`` or
+        ``score`` do not draw from the given generator comes from the operating system, so that a restart never repeats
+        it. Without this promise, a checkpoint is refused if ``fit`` or ``score`` contains a generator, or if two
+        training runs with the same canaries and the same random numbers, made before the first record, give different
+        scores.
 
-    Raises `AuditError`, a sentence, before any training where it can.
+    Returns
+    -------
+    OneRunResult or ManyRunsResult
+        The result for many canaries, or for one canary in many runs.
+
+    Raises
+    ------
+    AuditError
+        If the arguments do not fit together; before any training run if possible.
 
     Examples
     --------
@@ -175,19 +201,19 @@ def audit_training(
     many, runs = len(canaries) > 1, whole_at_least(runs, 1, "number of runs")
     claim = claim_given(claim, epsilon, delta) or getattr(fit, "claim", None)
     if claim is None:
-        raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
+        raise AuditError("The claim is missing; give epsilon=1.0, for instance, or claim=.")
     if many and assume is None:
         check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
     elif guesses is not None or method != "auto":
-        raise AuditError("guesses= and method= are of many canaries of which nothing is assumed; give neither.")
+        raise AuditError("guesses= and method= are for many canaries without assume=; leave them out.")
     if assume not in (None, "independent") or (assume and not many):
-        raise AuditError(f"assume is {assume!r}; it may be 'independent', of many canaries, or None.")
+        raise AuditError(f"assume is {assume!r}; it must be 'independent', for many canaries, or None.")
     if not many and runs == 1:
         raise AuditError("One canary in one run shows nothing; give many canaries, or runs=1000.")
     confidence_of(confidence)
     limit = math.inf if seconds is None else seconds_of(seconds)
     if runs == 1 and seconds is not None:
-        raise AuditError("seconds= ends an audit between trainings; of one run there is no such time.")
+        raise AuditError("seconds= ends an audit between training runs, and one run has none between; leave it out.")
     training = _Training(fit, data, canaries, score, iterates, fresh_randomness)
     name = training.name
     if checkpoint is not None:
@@ -195,23 +221,23 @@ def audit_training(
     told = {
         "canaries": digest((canaries.kind, canaries.features, canaries.targets, canaries.gradients)),
         "data": digest(tuple(map(np.asarray, data))),
-        "training": digest(_settings(fit)),
-        "score": f"{training.words}",
+        "training": digest(_identity(fit)),
+        "score": f"{training.score_description}",
         "runs": runs,
     }
-    provenance()  # asks git: before the runs
+    provenance()  # asks git for the version, which must happen before the runs
     opened = nullcontext() if checkpoint is None else Checkpoint(checkpoint, {name: told}, seed)
     started = time.monotonic()
     with opened as file:
         seed = entropy(seed) if file is None else file.seed
         if score == "reference":
             training.learn_reference(stream(seed, "training", REFERENCE))
-        sizes = training.sizes(runs)
+        sizes = training.chunk_sizes(runs)
         coins_of = [
             stream(seed, "training", COINS, number).random((size, len(canaries))) < 0.5
             for number, size in enumerate(sizes)
         ]
-        kept = _kept(file, name, coins_of)
+        kept = _read_scores(file, name, coins_of)
         found: list[tuple[Bools, Floats]] = []
         before = 0
         for number, (size, coins) in enumerate(zip(sizes, coins_of, strict=True)):
@@ -226,7 +252,7 @@ def audit_training(
                 if file is not None:
                     if not kept and not found and not isinstance(fit, DPSGDTrainer):
                         again = training.scores(coins, stream(seed, "training", RUNS, number))
-                        training.refuse_if_not_alike(part[1], again)
+                        training.check_reproducible(part[1], again)
                     record = {"included": coins.astype(int).tolist(), "scores": part[1].tolist()}
                     file.write(name, "chunk", str(number), record)
             found.append(part)
@@ -241,7 +267,7 @@ def audit_training(
     result = audit_scores(included.reshape(-1), values.reshape(-1), runs=of_run, **asked)
     notes = [
         f"{made:,} {'training' if made == 1 else 'trainings'} with {len(canaries):,} {canaries.kind} "
-        f"{'canary' if len(canaries) == 1 else 'canaries'}, scored by {training.words}."
+        f"{'canary' if len(canaries) == 1 else 'canaries'}, scored by {training.score_description}."
     ]
     if made < runs:
         notes.append(f"The time given ended it after {made:,} of {runs:,} runs.")
@@ -261,28 +287,31 @@ def learnt(
     runs: int = 16,
     seed: int | None = None,
 ) -> Canaries:
-    """Keep the candidates whose scores tell best, in trainings of their own, whether they were in.
+    """Return the ``number`` candidates whose scores best separate training runs with them from runs without.
 
-    These trainings certify nothing, so that choosing costs no confidence; give `audit_training` another seed.
+    The choice is made in additional training runs. These runs are not used for certification, so that the choice costs
+    no confidence. Use another seed for `audit_training`.
 
     Parameters
     ----------
     fit, data, score, iterates
         As in `audit_training`.
     candidates : Canaries
-        More than are kept.
+        Canaries to choose from.
     number : int
-        How many are kept.
+        Number of canaries to keep.
     runs : int
-        Trainings.
+        Number of training runs. Each run contains a random half of the candidates.
+    seed : int, optional
+        Root of the random streams of these runs.
     """
     if not 1 <= whole_at_least(number, 1, "number of canaries") <= len(candidates):
-        raise AuditError(f"{number} canaries are to be kept of {len(candidates)} candidates.")
+        raise AuditError(f"number is {number}; it must be between 1 and the {len(candidates)} candidates.")
     training = _Training(fit, data, candidates, score, iterates)
     rng = stream(entropy(seed), "training", LEARNT)
     if score == "reference":
         training.learn_reference(rng)
-    # each is in in half of the runs
+    # each candidate is included in half of the runs
     order = np.argsort(rng.random((whole_at_least(runs, 2, "runs"), len(candidates))), axis=0)
     included = order < runs // 2
     values = np.concatenate([training.scores(one[None], rng) for one in included])
@@ -294,7 +323,10 @@ def learnt(
 
 
 class _Training:
-    """A function that trains, its data and canaries, and how runs are scored."""
+    """A function that trains, together with its data, its canaries and the way in which runs are scored.
+
+    Raises `AuditError` if these do not fit together.
+    """
 
     def __init__(
         self,
@@ -310,46 +342,56 @@ class _Training:
         self.reference: Any = None
         self.name = name = str(getattr(fit, "name", None) or getattr(fit, "__name__", type(fit).__name__))
         if not callable(fit):
-            raise AuditError(f"{fit!r} does not train; give a function (features, targets, rng) -> model.")
-        self.takes, self.fresh_randomness = randomness_argument_of(fit, ARGUMENTS), fresh_randomness
+            raise AuditError(f"{fit!r} is not callable; give a function (features, targets, rng) -> model.")
+        self.randomness_argument, self.fresh_randomness = randomness_argument_of(fit, ARGUMENTS), fresh_randomness
         if len(self.features) != len(self.targets) or len(self.targets) == 0:
-            raise AuditError(f"The data have {len(self.features)} features and {len(self.targets)} targets.")
+            raise AuditError(
+                f"The data have {len(self.features)} features and {len(self.targets)} targets; give equal numbers."
+            )
         if iterates not in ("last", "all"):
             raise AuditError(f"iterates is {iterates!r}; it must be 'last' or 'all'.")
         if isinstance(score, str):
-            if score not in NAMED:
+            if score not in NAMED_SCORES:
                 raise AuditError(
-                    f"score is {score!r}; it must be {', '.join(NAMED)}, a function or None."
-                    f"{suggest_name(score, NAMED)}"
+                    f"score is {score!r}; it must be {', '.join(NAMED_SCORES)}, a function or None."
+                    f"{suggest_name(score, NAMED_SCORES)}"
                 )
             if not isinstance(fit, DPSGDTrainer):
-                raise AuditError(f"{name} is no ready trainer, of which {score!r} is known: give score=, a function.")
+                raise AuditError(f"score={score!r} is for ready trainers, and {name} is none; give score= a function.")
         elif iterates == "all":
-            raise AuditError("iterates= is of ready trainers and their scores; a function sees what it is given.")
+            raise AuditError(
+                "iterates='all' is for ready trainers with a named score, not for score functions; leave it out."
+            )
         if canaries.gradients is None:
             if np.shape(canaries.features)[1:] != self.features.shape[1:]:
                 there, here = np.shape(canaries.features)[1:], self.features.shape[1:]
-                raise AuditError(f"A canary's features have shape {there}; those of the data have {here}.")
+                raise AuditError(
+                    f"A canary's features have shape {there}, and those of the data {here}; both must be equal."
+                )
             return
         if score in ("loss", "reference"):
             raise AuditError(f"{canaries.kind} canaries are gradients, which have no loss; give score='gradient'.")
         if "gradients" not in inspect.signature(fit).parameters:
-            raise AuditError(f"{canaries.kind} canaries are gradients; {name} takes no gradients=.")
+            raise AuditError(
+                f"{canaries.kind} canaries are gradients, and {name} takes no gradients=; add this parameter."
+            )
         if (own := getattr(fit, "dimensions", None)) not in (None, canaries.gradients.shape[1]):
-            raise AuditError(f"The canaries have {canaries.gradients.shape[1]} dimensions; {name} has {own}.")
+            raise AuditError(
+                f"The canaries have {canaries.gradients.shape[1]} dimensions and {name} has {own}; both must be equal."
+            )
 
     def check_restart(self) -> None:
-        """Raise `AuditError` if trainings after a restart might repeat the noise of earlier ones, as `audit` does.
+        """Raise `AuditError` if training runs after a restart might repeat the noise of earlier runs, as `audit` does.
 
-        What is given no generator may draw from the global ones, which are seeded for it; `refuse_if_not_alike` shows
-        whether it draws from others.
+        A function without a generator parameter may draw from the global generators, which are seeded for it.
+        `check_reproducible` then shows whether it draws from others.
         """
         for function, arguments, name in ((self.fit, len(ARGUMENTS), self.name), (self.score, 2, "score=")):
             if not self.fresh_randomness and owns_randomness(function, True, arguments):
                 refuse_restart(name)
 
-    def refuse_if_not_alike(self, scores: Floats, again: Floats) -> None:
-        """Raise `AuditError` if two trainings with the same random numbers gave different scores."""
+    def check_reproducible(self, scores: Floats, again: Floats) -> None:
+        """Raise `AuditError` if two training runs with the same random numbers gave different scores."""
         if not self.fresh_randomness and not np.array_equal(scores, again, equal_nan=True):
             raise AuditError(
                 f"{self.name} gives different scores for the same canaries and the same random numbers. It has "
@@ -360,42 +402,48 @@ class _Training:
             )
 
     @property
-    def words(self) -> str:
-        """How runs are scored, for a person."""
+    def score_description(self) -> str:
+        """A description of the score for reports."""
         if not isinstance(self.score, str):
             return "the function itself" if self.score is None else "a function of the model"
         what = {"loss": "the loss", "reference": "the loss beside a reference's", "gradient": "the gradient"}
         return f"{what[self.score]} and {'the last iterate' if self.iterates == 'last' else 'all iterates'}"
 
     def learn_reference(self, rng: np.random.Generator) -> None:
+        """Train the reference model, which sees no canary."""
         with _seeded(rng):
-            self.reference = self._one(np.zeros(len(self.canaries), bool), rng)
+            self.reference = self._train_once(np.zeros(len(self.canaries), bool), rng)
 
-    def sizes(self, runs: int) -> list[int]:
-        """How many trainings are made at a time."""
-        size = self.fit.at_once if _batches(self.fit) else 1
+    def chunk_sizes(self, runs: int) -> list[int]:
+        """Return the number of training runs in each chunk.
+
+        `SmallModel` trains several models at once; other functions train one.
+        """
+        size = self.fit.at_once if _trains_many(self.fit) else 1
         return [min(size, runs - first) for first in range(0, runs, size)]
 
     def scores(self, included: Bools, rng: np.random.Generator) -> Floats:
-        """Train once for each row of ``included``; return scores of the same shape."""
+        """Train once for each row of the boolean mask ``included`` and return scores of the same shape."""
         with _seeded(rng):
-            if _batches(self.fit) and len(included) > 1:
+            if _trains_many(self.fit) and len(included) > 1:
                 models = self.fit.many(self.features, self.targets, self.canaries, included, rng)
             else:
-                models = [self._one(row, rng) for row in included]
+                models = [self._train_once(row, rng) for row in included]
             return np.array([check_scores(self._score(model), len(self.canaries)) for model in models], float)
 
-    def _one(self, included: Bools, rng: np.random.Generator) -> Any:
-        mine, fit = self.canaries.take(np.flatnonzero(included)), cast(Any, self.fit)
+    def _train_once(self, included: Bools, rng: np.random.Generator) -> Any:
+        """Train once with the canaries selected by the boolean mask ``included`` and return what ``fit`` returns."""
+        chosen, fit = self.canaries.take(np.flatnonzero(included)), cast(Any, self.fit)
         features, targets = self.features, self.targets
-        if mine.gradients is not None:
-            fit = functools.partial(fit, gradients=mine.gradients)
+        if chosen.gradients is not None:
+            fit = functools.partial(fit, gradients=chosen.gradients)
         else:
-            features = np.concatenate([features, np.asarray(mine.features)])
-            targets = np.concatenate([targets, np.asarray(mine.targets)])
-        return self.takes.of(fit)(features, targets, *((rng,) if self.takes.what else ()))
+            features = np.concatenate([features, np.asarray(chosen.features)])
+            targets = np.concatenate([targets, np.asarray(chosen.targets)])
+        return self.randomness_argument.of(fit)(features, targets, *((rng,) if self.randomness_argument.what else ()))
 
     def _score(self, model: Any) -> Any:
+        """Return the scores of all canaries for the output of one training run."""
         if callable(self.score):
             return self.score(model, self.canaries)
         if self.score is None:
@@ -406,10 +454,10 @@ class _Training:
         return seen if self.reference is None else seen - losses(self.reference, self.canaries, self.iterates)
 
 
-def _kept(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
-    """Return the scores that a checkpoint holds, by the number of their trainings.
+def _read_scores(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[int, Floats]:
+    """Return the scores stored in a checkpoint by the number of their chunk.
 
-    Raises `AuditError` if a record is not of these coins, or if a score in it is no number.
+    Raises `AuditError` if a record has other coins than ``coins``, or if its scores are not numbers.
     """
     kept = {}
     for key, record in () if file is None else file.every(name, "chunk"):
@@ -423,20 +471,24 @@ def _kept(file: Checkpoint | None, name: str, coins: Sequence[Bools]) -> dict[in
 
 @contextmanager
 def _seeded(rng: np.random.Generator) -> Iterator[None]:
-    """Seed the global generators from the state of ``rng``, and put them back: of PyTorch, too, if it is imported."""
+    """Seed the global generators of numpy, Python and PyTorch from ``rng``, and restore them afterwards.
+
+    PyTorch is seeded only if it is already imported.
+    """
     torch: Any = sys.modules.get("torch")
     with LOCK, seeded(rng), nullcontext() if torch is None else torch.random.fork_rng():
         if torch is not None:
-            torch.manual_seed(random.getrandbits(63))  # of Python's global generator, which was seeded just now
+            torch.manual_seed(random.getrandbits(63))  # Python's global generator was seeded by `seeded`
         yield
 
 
-def _settings(fit: Fit) -> Any:
-    """What tells a checkpoint whether a function is the same: of a ready trainer its settings alone."""
+def _identity(fit: Fit) -> Any:
+    """Return the object by which a checkpoint recognises a training function: for ready trainers, their settings."""
     if not isinstance(fit, DPSGDTrainer):
         return fit
     return type(fit).__name__, {one.name: getattr(fit, one.name) for one in fields(fit)}
 
 
-def _batches(fit: Any) -> TypeGuard[Any]:
+def _trains_many(fit: Any) -> TypeGuard[Any]:
+    """Return whether ``fit`` can train many models in one call."""
     return callable(getattr(fit, "many", None))

@@ -1,4 +1,4 @@
-"""Canaries: records, or gradients, of which coins decide whether a training run sees them."""
+"""Canaries: records or gradients that a training run contains or not, as fair coins decide."""
 
 from __future__ import annotations
 
@@ -18,39 +18,43 @@ Data = tuple[ArrayLike, ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Canaries:
-    """Records of their own, or gradients that join batches as a record's would; at least one.
+    """Canaries of one kind: either records, or gradients that enter a batch as the gradient of a record would.
+
+    Raises `AuditError` if both or neither are given, or if the numbers of features and targets differ.
 
     >>> len(Canaries("blank", np.zeros((3, 64)), np.arange(3)))
     3
     """
 
     kind: str
+    """Name of the kind for reports, such as "mislabelled"."""
     features: Any = None
-    """Shape (m, ...), as those of the data."""
+    """Features of the records, shape (m, ...); the trailing shape is that of the data."""
     targets: Any = None
-    """Shape (m,)."""
+    """Targets of the records, shape (m,)."""
     gradients: NDArray[Any] | None = None
-    """Shape (m, dimensions of all parameters); in place of records."""
+    """Gradients instead of records, shape (m, total number of dimensions of all parameters)."""
 
     def __post_init__(self) -> None:
         records = self.features is not None and self.targets is not None
         if records == (self.gradients is not None):
-            raise AuditError(f"{self.kind} canaries must be features and targets, or gradients in their place.")
+            raise AuditError(f"{self.kind} canaries must have either features and targets, or gradients.")
         if records and len(np.asarray(self.features)) != len(np.asarray(self.targets)):
-            raise AuditError(f"{self.kind} canaries have targets other in number than features.")
+            sizes = f"{len(self.features)} features and {len(self.targets)} targets"
+            raise AuditError(f"{self.kind} canaries have {sizes}; give equal numbers.")
 
     def __len__(self) -> int:
         given = self.gradients if self.features is None else self.features
         return 0 if given is None else len(given)
 
     def take(self, chosen: NDArray[Any]) -> Canaries:
-        """Return some of them, by place or by truth."""
+        """Return the canaries selected by an index array or a boolean mask."""
         given = (self.features, self.targets, self.gradients)
         return Canaries(self.kind, *(None if one is None else np.asarray(one)[chosen] for one in given))
 
 
 def mislabelled(data: Data, number: int, rng: np.random.Generator) -> Canaries:
-    """Copy different records of the data, each with one of the other classes as its target, all equally likely.
+    """Return copies of ``number`` distinct random records, each with a target drawn uniformly from the other classes.
 
     >>> data = np.arange(20.0).reshape(10, 2), np.arange(10) % 2
     >>> made = mislabelled(data, 4, np.random.default_rng(0))
@@ -59,17 +63,20 @@ def mislabelled(data: Data, number: int, rng: np.random.Generator) -> Canaries:
     """
     features, targets = map(np.asarray, data)
     if not 1 <= whole_at_least(number, 1, "number of canaries") <= len(targets):
-        raise AuditError(f"{number} records are to be mislabelled; the data have {len(targets)}.")
+        raise AuditError(f"number is {number}; it must be between 1 and the {len(targets)} records of the data.")
     classes, place = np.unique(targets, return_inverse=True)
     if len(classes) < 2:
-        raise AuditError("The targets have one class; a record cannot be mislabelled.")
+        raise AuditError("The targets have only one class; mislabelled records need at least two.")
     chosen = rng.choice(len(targets), number, replace=False)
     moved = (place[chosen] + rng.integers(1, len(classes), number)) % len(classes)
     return Canaries("mislabelled", features[chosen], classes[moved])
 
 
 def blank(data: Data, number: int = 1) -> Canaries:
-    """Records whose features are all 0, with the classes as targets in turn; more than there are classes are alike."""
+    """Return records whose features are all 0, with the classes as targets in rotation.
+
+    If ``number`` exceeds the number of classes, some of these records are equal.
+    """
     features, targets = map(np.asarray, data)
     classes = np.unique(targets)
     shape = (whole_at_least(number, 1, "number of canaries"), *features.shape[1:])
@@ -77,9 +84,11 @@ def blank(data: Data, number: int = 1) -> Canaries:
 
 
 def dirac_gradients(number: int, dimensions: int) -> Canaries:
-    """Gradients along one coordinate each, in turn, so long that they must be clipped: white box, no model needed.
+    """Return gradients with a single nonzero coordinate each, which are so long that they must be clipped.
 
-    As many as dimensions are one a coordinate, eight times as many eight; coordinates are spread over all parameters.
+    They are canaries for a white-box audit and need no model. The coordinates are spread evenly over all ``dimensions``
+    and repeat if ``number`` exceeds ``dimensions``: with eight times as many gradients as dimensions, each coordinate
+    is used by eight gradients.
     """
     whole_at_least(number, 1, "number of canaries")
     whole_at_least(dimensions, 1, "number of dimensions")
@@ -90,7 +99,10 @@ def dirac_gradients(number: int, dimensions: int) -> Canaries:
 
 
 def random_gradients(number: int, dimensions: int, rng: np.random.Generator) -> Canaries:
-    """Gradients in random directions, so long that they must be clipped: white box."""
+    """Return gradients in random directions that are so long that they must be clipped.
+
+    They are canaries for a white-box audit.
+    """
     whole_at_least(number, 1, "number of canaries")
     drawn = rng.standard_normal((number, whole_at_least(dimensions, 1, "number of dimensions")))
     drawn *= HUGE / np.linalg.norm(drawn, axis=1, keepdims=True)

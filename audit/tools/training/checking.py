@@ -1,7 +1,7 @@
-"""DP-SGD's parts without training: crafted gradients go through single steps of the real optimiser.
+"""Tests of the parts of DP-SGD without any training: crafted gradients pass through single steps of the real optimiser.
 
-A step takes gradients of single examples and returns what it makes of them; nothing is learnt and no model is needed.
-The tests ask for what the proof of DP-SGD needs, and for no particular implementation; each names the part it refutes.
+A step takes gradients of single examples and returns an update, so that neither a model nor data are needed. The tests
+check only what the privacy proof of DP-SGD requires, and each test names the part that it refutes.
 """
 
 from __future__ import annotations
@@ -9,41 +9,47 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, bdtrc, gammaln
 
-from epsaudit.claims.conversions import Floats
 from epsaudit.errors import AuditError, finite_at_least, fraction, needs, whole_at_least
 from epsaudit.text import upper
-from epsaudit.tools.training.probes import SLACK, TESTS, Optimiser, Part, Step, step_parts
+from epsaudit.tools.training.probes import NORM_TOLERANCE, Optimiser, Step
+from epsaudit.tools.training.step_tests import Part, run_step_tests
 
+N_TESTS = 20
+"""[chosen] Approximate number of tests that share the false-alarm probability. It only decides how many guesses each
+test makes; the exact number of tests decides what is refuted."""
 Batches = Callable[[], Iterable[ArrayLike]]
-"""Starts a run's sampler: yields each step's batch, as the places of its examples or as a boolean mask of all."""
+"""Starts the sampler of a new run. Yields the batch of each step, as the indices of its examples or as a boolean mask
+of all examples."""
 
 
 @dataclass(frozen=True)
 class TrainingCheck:
-    """What `check_training` found: every test, and the level that they share."""
+    """The results of all tests of `check_training`, and the false-alarm probability that the tests share."""
 
     parts: tuple[Part, ...]
     false_alarm: float
 
     @property
     def refuted(self) -> tuple[Part, ...]:
-        """The parts that are not as claimed: any of sound training with probability ``false_alarm`` at most."""
+        """The tests that refute the training; sound training has one with probability at most ``false_alarm``."""
         return tuple(part for part in self.parts if part.p_value <= self.false_alarm / len(self.parts))
 
     def __bool__(self) -> bool:
+        """Return whether no test refutes the training."""
         return not self.refuted
 
     def __str__(self) -> str:
         if self:
             names = ", ".join(dict.fromkeys(part.name for part in self.parts))
             return f"{len(self.parts)} tests refute nothing of {names}, which is no proof of privacy."
-        rows = [f"  {one.name}: {one.asked}; {one.seen} (p <= {upper(one.p_value, 2)})" for one in self.refuted]
+        rows = [
+            f"  {one.name}: {one.requirement}; {one.observation} (p <= {upper(one.p_value, 2)})" for one in self.refuted
+        ]
         refute = "refutes" if len(rows) == 1 else "refute"
         return "\n".join([f"{len(rows)} of {len(self.parts)} tests {refute} the training:", *rows])
 
@@ -64,47 +70,57 @@ def check_training(
     false_alarm: float = 1e-6,
     seed: int = 0,
 ) -> TrainingCheck:
-    """Test noise, clipping, normaliser, accumulation, sampler and accountant of DP-SGD, each by itself.
+    """Test the noise, clipping, normaliser, accumulation, sampler and accountant of DP-SGD separately.
 
-    A step is private as claimed if adding an example to its batch is hidden by the noise as one clipping norm is hidden
-    by ``noise`` clipping norms of Gaussian noise. How it clips, normalises and scales is free: what counts is how far
-    an example moves the update beside the noise. Each test adds crafted examples or none, as coins say, and refutes the
-    step if the update shows more often which it was than a private step allows.
+    A step is private as claimed if its noise hides an added example as well as Gaussian noise with standard deviation
+    ``noise`` clipping norms hides a change by one clipping norm. The tests do not prescribe how the step clips,
+    normalises and scales; they only compare the influence of an example on the update with the noise. In each test,
+    fair coins decide whether crafted examples are added to the batch. The test refutes the step if the coins can be
+    guessed from the updates more often than a private step allows.
 
     Parameters
     ----------
     step : callable
-        One step of the optimiser on crafted gradients, ``step([gradients]) -> update``, with noise that it draws;
-        ``gradients`` has shape (examples, dimensions), the update (dimensions,) is the noisy mean, before any learning
-        rate. The number of examples differs from step to step.
+        One step of the optimiser on crafted gradients, ``step([gradients]) -> update``. The step draws its own noise.
+        ``gradients`` has shape (examples, dimensions), and the number of examples differs between steps. The update has
+        shape (dimensions,) and is the noisy mean gradient, before multiplication by a learning rate.
     clip, noise : float
-        The norm to which each example's gradient is claimed to be clipped, and the noise multiplier: the sum of clipped
-        gradients gets noise of standard deviation ``clip * noise`` in each dimension.
+        The norm to which the gradient of each example is claimed to be clipped, and the noise multiplier: the sum of
+        clipped gradients gets noise with standard deviation ``clip * noise`` in each dimension.
     batch : float
         The expected batch size, by which the sum is divided.
     shapes : sequence of int
-        Number of dimensions of each parameter (layer); their sum is that of the gradients.
+        Number of dimensions of each parameter (layer). Their sum is the number of dimensions of a gradient.
     batches : callable, optional
-        The sampler, accounted as Poisson: started anew by each call, it yields each step's batch, as the places of its
-        examples or as a boolean mask of shape (examples,).
+        The sampler, which is assumed to do Poisson sampling. Each call starts a new run and yields the batch of each
+        step, as the indices of its examples or as a boolean mask of shape (examples,).
     examples : int, optional
-        Of the data set that ``batches`` samples from, each with probability ``batch / examples``.
+        Number of examples in the dataset from which ``batches`` samples. Each example is in a batch with probability
+        ``batch / examples``.
     accumulates : bool
-        Whether ``step`` takes several arrays, the parts of one batch, and adds noise once.
+        Whether ``step`` accepts several arrays, which are the parts of one batch, and adds noise once.
     epsilon, delta : float, optional
-        What the accountant says of as many steps as ``batches`` yields; needs the extra ``accounting``.
+        What the accountant reports for the number of steps that ``batches`` yields; needs the extra ``accounting``.
     steps : int
-        Guesses in each test. With 1,000 a ratio of sensitivity to noise that is 1.4 times the claimed one, as that of
-        two layers clipped apart, is refuted at any noise multiplier from 0.2 to 20; a sum that is clipped in place of
-        each example, and hence moves by at most two norms, up to a multiplier of 1.25. A ratio half as far above 1
-        needs four times as many.
+        Number of guesses in each test. 1,000 guesses refute a ratio of sensitivity to noise that is 1.4 times the
+        claimed ratio at any noise multiplier from 0.2 to 20, for example two layers that are clipped separately. They
+        refute clipping of the sum instead of each example, which doubles the sensitivity, up to a noise multiplier of
+        1.25. To refute a ratio whose excess over 1 is half as large takes four times as many guesses.
     false_alarm : float
-        Probability at most that sound training is refuted in any part; all tests share it.
+        Maximum probability that any test refutes sound training. All tests share it.
     seed : int
-        Of the coins. The noise of ``step`` must not depend on it.
+        Seed of the coins. The noise of ``step`` must not depend on this seed.
 
-    Raises `AuditError` for arguments out of range, for updates of another shape, and for so little noise that as many
-    steps could refute nothing.
+    Returns
+    -------
+    TrainingCheck
+        All tests; it is true if no test refutes the training.
+
+    Raises
+    ------
+    AuditError
+        If arguments are out of range, if an update has another shape, or if the noise multiplier is so small that this
+        number of steps could not refute anything.
 
     Examples
     --------
@@ -127,12 +143,14 @@ def check_training(
     if not (clip > 0.0 and noise > 0.0 and finite_at_least(batch, 1.0, "batch")) or not sizes:
         raise AuditError(f"clip is {clip:g}, noise {noise:g} and shapes {list(shapes)}; none may be 0 or empty.")
     if epsilon is not None and (batches is None or delta is None):
-        raise AuditError("The accountant is checked with delta= and the batches= that it accounts for.")
+        raise AuditError(
+            "epsilon= is given without delta= or batches=, which the test of the accountant needs; give both."
+        )
     if batches is not None and examples is None:
-        raise AuditError("Of how many examples are the batches? Give examples=.")
-    level = false_alarm / TESTS
+        raise AuditError("batches= is given without the size of the dataset that it samples; give examples=.")
+    level = false_alarm / N_TESTS
     steps, seed = whole_at_least(steps, 8, "steps"), whole_at_least(seed, 0, "seed")
-    parts = step_parts(Optimiser(step, clip, noise, batch, tuple(sizes), steps, level, seed), accumulates)
+    parts = run_step_tests(Optimiser(step, clip, noise, batch, tuple(sizes), steps, level, seed), accumulates)
     if batches is not None and examples is not None:
         number = whole_at_least(examples, 1, "examples")
         runs = [[_places(one, number) for one in batches()] for _ in range(2)]
@@ -143,25 +161,33 @@ def check_training(
 
 
 def _places(batch: ArrayLike, examples: int) -> NDArray[np.int64]:
-    """Return the places of a batch's examples in order, each once; it may be a boolean mask of all examples."""
+    """Return the sorted distinct indices of the examples in a batch, given as indices or as a boolean mask.
+
+    Raises `AuditError` for a mask of another shape and for numbers that are not whole.
+    """
     given = np.asarray(batch)
     if given.dtype == bool:
         if given.shape != (examples,):
             raise AuditError(f"A batch is a mask of shape {given.shape}; a mask must have shape ({examples},).")
         return np.flatnonzero(given)
     if given.size and not (given.dtype.kind in "iu" or np.all(given == np.floor(given))):
-        raise AuditError(f"A batch holds {given.dtype} numbers; give the places of its examples, or a boolean mask.")
+        raise AuditError(f"A batch holds {given.dtype} numbers; give the indices of its examples, or a boolean mask.")
     return np.unique(given.astype(np.int64))
 
 
 def _sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, rate: float) -> list[Part]:
-    """Batches are of examples taken by independent coins of the rate, other ones in each step and in each run."""
+    """Test whether the batches come from Poisson sampling with the given rate.
+
+    The tests examine the total number of sampled examples, the batch sizes, the overlap of the batches in the first
+    epoch, and whether two runs have the same batches. ``runs`` contains the batches of two runs as index arrays.
+    """
     batches = runs[0]
     if not batches or any(len(one) and not 0 <= one[0] <= one[-1] < examples for run in runs for one in run):
-        raise AuditError(f"A run must have batches, of places from 0 to {examples - 1}.")
+        raise AuditError(f"A run of batches= must yield batches of indices from 0 to {examples - 1}.")
     sizes = np.array([len(one) for one in batches])
     total, flips = int(sizes.sum()), examples * len(sizes)
-    # a first epoch's batches have no example in common: each, given its size, is one of those left
+    # If the batches of the first epoch are disjoint, multiply the probabilities that a random batch of each size avoids
+    # all examples of the earlier batches.
     epoch, used, log_apart = math.ceil(1.0 / rate), np.zeros(examples, bool), 0.0
     for one in batches[:epoch]:
         if used[one].any():
@@ -173,7 +199,7 @@ def _sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, rate: f
     most = float(np.exp(_log_mass(examples, rate)))
     equal = most ** (len(sizes) - 1) if np.all(sizes == sizes[0]) else 1.0
     again = all(np.array_equal(*both) for both in zip(*runs, strict=False))
-    # of two runs of coins the batches are the same with at most the probability of the likeliest batch, for each step
+    # two Poisson runs have equal batches in a step with at most the probability of the most likely batch
     number = min(map(len, runs))
     same = math.exp(max(number * examples * math.log(max(rate, 1.0 - rate)), -700.0)) if again else 1.0
     coins = f"each example is in by a coin of {rate:g}"
@@ -188,6 +214,7 @@ def _sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, rate: f
 
 
 def _log_choices(number: int, chosen: int) -> float:
+    """Return the logarithm of the binomial coefficient "number choose chosen"."""
     return (
         float(gammaln(number + 1) - gammaln(chosen + 1) - gammaln(number - chosen + 1))
         if chosen <= number
@@ -196,7 +223,7 @@ def _log_choices(number: int, chosen: int) -> float:
 
 
 def _log_mass(number: int, rate: float) -> float:
-    """Logarithm of the greatest binomial probability."""
+    """Return the logarithm of the largest probability of the binomial distribution with these parameters."""
     mode = min(number, math.floor((number + 1) * rate))
     return (
         _log_choices(number, mode) + mode * math.log(rate) + (number - mode) * math.log1p(-rate) if rate < 1.0 else 0.0
@@ -204,7 +231,10 @@ def _log_mass(number: int, rate: float) -> float:
 
 
 def _accountant(noise: float, rate: float, steps: int, epsilon: float, delta: float) -> Part:
-    """An epsilon below that of privacy loss distributions rounded down is too small for the steps that were made."""
+    """Test whether the reported epsilon is below a lower bound on the epsilon of the steps that were made.
+
+    The lower bound is that of the privacy loss distribution, rounded optimistically.
+    """
     with needs("accounting"):
         from dp_accounting.pld import privacy_loss_distribution as pld
     delta = fraction(delta, "delta", open_below=True)
@@ -216,61 +246,7 @@ def _accountant(noise: float, rate: float, steps: int, epsilon: float, delta: fl
         use_connect_dots=False,
     )
     least = float(loss.self_compose(steps).get_epsilon_for_delta(delta))
-    asked = f"{steps:,} steps of rate {rate:g} with noise {noise:g} need epsilon {least:.4g} at delta {delta:g}"
-    return Part("accountant", asked, f"it says {epsilon:.4g}", 0.0 if epsilon < least * (1.0 - SLACK) else 1.0)
-
-
-def opacus_step(optimizer: Any) -> Step:
-    """Return the step of an Opacus ``DPOptimizer`` over plain SGD, on its own parameters; needs the extra ``training``.
-
-    Crafted gradients are put where Opacus keeps those of single examples; clipping, noise, accumulation and scaling are
-    its own. The update is what parameters moved by, divided by the learning rate.
-    """
-    with needs("training"):
-        import torch
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
-    rate = optimizer.param_groups[0]["lr"]
-
-    def step(parts: Sequence[Floats]) -> Floats:
-        before = [one.detach().clone() for one in parameters]
-        for number, part in enumerate(parts):
-            start = 0
-            for one in parameters:
-                given = torch.as_tensor(part[:, start : start + one.numel()], dtype=one.dtype)
-                one.grad_sample, start = given.reshape(len(part), *one.shape), start + one.numel()
-            if number < len(parts) - 1:
-                optimizer.signal_skip_step(True)
-            optimizer.step()
-            optimizer.zero_grad()
-        moved = [((a - b.detach()) / rate).reshape(-1) for a, b in zip(before, parameters, strict=True)]
-        return np.asarray(torch.cat(moved).numpy(), float)
-
-    return step
-
-
-def jax_privacy_step(clipped: Callable[[Any], Any], privatizer: Any, shapes: Sequence[int]) -> Step:
-    """Return the step of jax-privacy's clipped gradients and noise; needs the extra ``training``.
-
-    ``clipped`` makes the gradient of a loss, as in ``lambda loss: jax_privacy.clipped_grad(loss, l2_clip_norm=1.0,
-    normalize_by=16)``; ``privatizer`` adds noise to it, one of `jax_privacy.noise_addition`. The loss is linear: the
-    gradients of examples are the crafted ones.
-    """
-    with needs("training"):
-        import jax
-        from jax import numpy as jnp
-    ends = np.cumsum(shapes)[:-1]
-    parameters = tuple(jnp.zeros(size) for size in shapes)
-    state = privatizer.init(parameters)
-
-    def loss(parameters: Any, example: Any) -> Any:
-        return sum(jnp.sum(one * x) for one, x in zip(parameters, example, strict=True))
-
-    gradient = jax.jit(clipped(loss))
-
-    def step(parts: Sequence[Floats]) -> Floats:
-        nonlocal state
-        batch = tuple(map(jnp.asarray, np.split(np.vstack(parts), ends, axis=1)))
-        noisy, state = privatizer.update(gradient(parameters, batch), state)
-        return np.concatenate([np.asarray(one, float) for one in noisy])
-
-    return step
+    requirement = f"{steps:,} steps of rate {rate:g} with noise {noise:g} need epsilon {least:.4g} at delta {delta:g}"
+    return Part(
+        "accountant", requirement, f"it says {epsilon:.4g}", 0.0 if epsilon < least * (1.0 - NORM_TOLERANCE) else 1.0
+    )

@@ -1,4 +1,4 @@
-"""What the ready trainers share: the settings of DP-SGD, what it claims by them, and what it releases."""
+"""The base class of the ready trainers: settings of DP-SGD, the claim that follows from them, and a run's output."""
 
 from __future__ import annotations
 
@@ -19,44 +19,49 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """All that a run of DP-SGD releases."""
+    """Everything that a run of DP-SGD releases: all iterates, and the settings of the trainer."""
 
     iterates: Array
-    """Parameters before the first step and after each, shape (steps + 1, dimensions)."""
+    """Parameters before the first step and after each step, shape (steps + 1, dimensions)."""
     trainer: DPSGDTrainer
 
     @property
     def parameters(self) -> Array:
-        """The last iterate."""
+        """The parameters after the last step, shape (dimensions,)."""
         last: Array = self.iterates[-1]
         return last
 
     @property
     def sums(self) -> Floats:
-        """Noisy sums of clipped gradients, in clipping norms, shape (steps, dimensions)."""
+        """Noisy sums of clipped gradients in clipping norms, shape (steps, dimensions).
+
+        They are computed from the differences of consecutive iterates.
+        """
         scale = self.trainer.rate * self.trainer.examples / (self.trainer.learning_rate * self.trainer.clip)
         return np.asarray(-np.diff(self.iterates.astype(float), axis=0) * scale)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DPSGDTrainer(ABC):
-    """DP-SGD (Abadi et al. 2016): Poisson batches, gradients of examples clipped, Gaussian noise, plain steps.
+    """DP-SGD (Abadi et al. 2016) with Poisson batches and plain SGD steps.
 
-    A subclass trains when it is called, and is what `audit_training` takes for ``fit``. Raises `AuditError` for
-    settings out of range.
+    The gradients of single examples are clipped, and Gaussian noise is added to their sum. A subclass implements
+    training on call and can be passed to `audit_training` as ``fit``. Raises `AuditError` if a setting is out of range.
     """
 
     steps: int
+    """Number of steps of a training run."""
     rate: float
-    """Probability that a record is in a batch."""
+    """Sampling rate: probability that a record is in a batch."""
     noise: float
-    """Standard deviation of the noise on a sum of clipped gradients, in clipping norms."""
+    """Noise multiplier: standard deviation of the noise on the sum of clipped gradients, in clipping norms."""
     examples: int
-    """Public number of records: a step is by the noisy sum over ``rate * examples``."""
+    """Public number of records. A step divides the noisy sum by ``rate * examples``."""
     clip: float = 1.0
+    """Norm to which the gradient of each example is clipped."""
     learning_rate: float = 1.0
     delta: float = 1e-5
-    """Of the claim."""
+    """Delta of the claim."""
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -69,7 +74,10 @@ class DPSGDTrainer(ABC):
 
     @property
     def claim(self) -> ApproxDP:
-        """What the accountant says of these settings; with ``rate`` below 1 it needs the extra ``accounting``."""
+        """The claim that an accountant derives from these settings.
+
+        If ``rate`` is below 1, the extra ``accounting`` must be installed.
+        """
         if self.rate == 1.0:
             return GaussianDP(self.mu).approximate(self.delta)
         from epsaudit.mechanisms.dp_sgd import poisson_claim
@@ -79,35 +87,41 @@ class DPSGDTrainer(ABC):
 
     @property
     def mu(self) -> float:
-        """Of the Gaussian DP that full batches, ``rate=1``, give (Dong, Roth and Su 2022, corollary 3.3)."""
+        """Parameter of the Gaussian DP of full batches, ``rate=1`` (Dong, Roth and Su 2022, corollary 3.3).
+
+        Raises `AuditError` if ``rate`` is below 1.
+        """
         if self.rate < 1.0:
-            raise AuditError(f"Batches of rate {self.rate:g} are not mu-GDP for the sum of their steps; see claim.")
+            raise AuditError(f"rate is {self.rate:g}; only full batches, rate=1, have a mu. Use claim instead.")
         return math.sqrt(self.steps) / self.noise
 
     @property
     @abstractmethod
     def dimensions(self) -> int:
-        """Of all parameters together."""
+        """Total number of dimensions of all parameters."""
 
     @abstractmethod
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
-        """Train once; rows of ``gradients``, shape (k, dimensions), join batches as those of records would."""
+        """Train once on the records and return all iterates.
+
+        Rows of ``gradients``, shape (k, dimensions), enter batches as the gradients of additional records would.
+        """
 
     @abstractmethod
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
-        """Loss of each record, shape (n,)."""
+        """Return the loss of each record under these parameters, shape (n,)."""
 
     @abstractmethod
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
-        """Gradient of each record, not clipped, shape (n, dimensions)."""
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
 
 
-def shortened(gradients: Array, clip: float) -> Array:
-    """Clip rows to a norm.
+def clip_rows(gradients: Array, clip: float) -> Array:
+    """Scale down rows whose norm exceeds ``clip`` to this norm.
 
-    >>> shortened(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(6).tolist()
+    >>> clip_rows(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(6).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
     norms = np.linalg.norm(gradients, axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""DP-SGD of any JAX function by jax-privacy: its gradients are clipped and its privatizer adds noise."""
+"""DP-SGD of a JAX loss function with the gradient clipping, noise and sampling of jax-privacy."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from epsaudit.claims.conversions import Floats
 from epsaudit.errors import needs
 from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
 
-PADDED = 32
-"""Rows of which batches are a multiple: jit compiles anew for each size, and few sizes occur."""
+BATCH_MULTIPLE = 32
+"""Batches are padded to a multiple of this number of rows. JAX compiles a function anew for each batch size, and
+padding keeps the number of different sizes small."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JaxPrivacyTrainer(DPSGDTrainer):
-    """DP-SGD of a JAX loss by jax-privacy; needs the extra ``training``.
+    """DP-SGD of a JAX loss function by jax-privacy; needs the extra ``training``.
 
-    Batches are of its `CyclicPoissonSampling`, gradients of its `clipped_grad`, noise of its `gaussian_privatizer`;
-    steps are plain. Canaries that are gradients enter by a linear loss.
+    Batches come from `CyclicPoissonSampling`, clipped gradients from `clipped_grad` and noise from
+    `gaussian_privatizer`, all of jax-privacy; the steps are plain SGD. Canaries that are gradients enter through a
+    linear loss.
     """
 
     loss: Callable[[Any, Any, Any], Any]
-    """``loss(parameters, features, target)`` of one record."""
+    """The loss of one record, ``loss(parameters, features, target)``."""
     start: Callable[[Any], Any]
-    """``start(key)``, the parameters that training begins from: a tree of arrays."""
+    """Returns the initial parameters as a tree of arrays, ``start(key)``."""
     name: ClassVar[str] = "DP-SGD by jax-privacy"
 
     @cached_property
     def _parts(self) -> Any:
-        """What makes a tree of flat parameters, and jitted functions: step's gradient, losses, gradients."""
+        """The number of dimensions, and compiled functions of flat parameters: clipped gradient, losses, gradients."""
         with needs("training"):
             import jax
             import jax_privacy
@@ -57,11 +59,13 @@ class JaxPrivacyTrainer(DPSGDTrainer):
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return int(self._parts[0])
 
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
+        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         dimensions, clipped, _, _ = self._parts
         import jax
         import jax_privacy
@@ -82,23 +86,30 @@ class JaxPrivacyTrainer(DPSGDTrainer):
         for places in sampler.batch_iterator(n + len(rows), rng):
             batch = np.asarray(places)
             batch = batch[batch >= 0]
-            size = max(PADDED, -(-len(batch) // PADDED) * PADDED)
-            mine = np.zeros((size, dimensions if len(rows) else 1), np.float32)
+            size = max(BATCH_MULTIPLE, -(-len(batch) // BATCH_MULTIPLE) * BATCH_MULTIPLE)
+            canary_gradients = np.zeros((size, dimensions if len(rows) else 1), np.float32)
             of_record = np.zeros(size, np.float32)
             of_record[: len(batch)] = batch < n
             taken = np.zeros(size, int)
             taken[: len(batch)] = np.where(batch < n, batch, 0)
             others = np.flatnonzero(batch >= n)
             if len(others):
-                mine[others] = rows[batch[others] - n]
-            example = (jnp.asarray(inputs[taken]), jnp.asarray(classes[taken]), jnp.asarray(mine), of_record)
+                canary_gradients[others] = rows[batch[others] - n]
+            example = (
+                jnp.asarray(inputs[taken]),
+                jnp.asarray(classes[taken]),
+                jnp.asarray(canary_gradients),
+                of_record,
+            )
             noisy, state = privatizer.update(clipped(now, example), state)
             now = now - self.learning_rate * noisy
             iterates.append(np.asarray(now))
         return Trained(np.array(iterates), self)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         return np.asarray(self._parts[2](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         return np.asarray(self._parts[3](parameters, np.asarray(features, np.float32), np.asarray(targets)), float)

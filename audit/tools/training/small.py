@@ -1,4 +1,4 @@
-"""DP-SGD of small models in numpy, one training at a time or a hundred at once: 10^4 trainings take minutes."""
+"""DP-SGD of small models in numpy, which trains many models at once, so that 10,000 training runs take minutes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from numpy.typing import NDArray
 from epsaudit.claims.conversions import Floats
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.tools.training.canaries import Canaries
-from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained, shortened
+from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained, clip_rows
 
 Kind = Literal["logistic", "two layers", "convolution"]
 KERNEL = 3
-"""Width of the squares that a convolution looks at; the least that has a middle."""
+"""Width and height of a convolution kernel: the smallest size that has a central pixel."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SmallModel(DPSGDTrainer):
-    """A classifier by DP-SGD in numpy; targets are classes from 0 on, features are flattened.
+    """A classifier that is trained by DP-SGD in numpy.
+
+    Targets are class numbers that start at 0. Features are flattened.
 
     >>> data = np.random.default_rng(0).normal(size=(500, 4))
     >>> trainer = SmallModel(inputs=4, classes=2, steps=50, rate=0.2, noise=1.0, examples=500)
@@ -31,13 +33,14 @@ class SmallModel(DPSGDTrainer):
     """
 
     inputs: int
-    """Numbers in a record's features; of a convolution those of a square image."""
+    """Number of features of a record. For a convolution, the features are the pixels of a square image."""
     classes: int
+    """Number of classes."""
     kind: Kind = "logistic"
     hidden: int = 16
-    """Units of the middle layer, or kernels of a convolution."""
+    """Number of units of the middle layer, or number of kernels of a convolution."""
     at_once: int = 50
-    """Trainings that `many` is given by `audit_training`."""
+    """Number of training runs that `audit_training` makes in one call of `many`."""
     name: ClassVar[str] = "DP-SGD in numpy"
 
     def __post_init__(self) -> None:
@@ -48,11 +51,13 @@ class SmallModel(DPSGDTrainer):
             raise AuditError(f"kind is {self.kind!r}; it must be 'logistic', 'two layers' or 'convolution'.")
         side = round(self.inputs**0.5)
         if self.kind == "convolution" and (side**2 != self.inputs or side < KERNEL):
-            raise AuditError(f"A convolution takes square images; {self.inputs} inputs are none of at least {KERNEL}.")
+            raise AuditError(
+                f"inputs is {self.inputs}; a convolution needs square images of at least {KERNEL} x {KERNEL} pixels."
+            )
 
     @functools.cached_property
     def _patches(self) -> NDArray[np.intp]:
-        """Places of the inputs that each output of the first layer sees, shape (positions, inputs of one)."""
+        """Indices of the inputs of each position of the first layer, shape (positions, inputs per position)."""
         if self.kind != "convolution":
             return np.arange(self.inputs)[None]
         side = round(self.inputs**0.5)
@@ -62,7 +67,7 @@ class SmallModel(DPSGDTrainer):
 
     @functools.cached_property
     def _shapes(self) -> list[tuple[int, int]]:
-        """Of the weights of each layer; the last row is the bias."""
+        """Shape of the weight matrix of each layer, (inputs + 1, outputs). The last row contains the biases."""
         positions, width = self._patches.shape
         if self.kind == "logistic":
             return [(width + 1, self.classes)]
@@ -70,17 +75,22 @@ class SmallModel(DPSGDTrainer):
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return sum(rows * columns for rows, columns in self._shapes)
 
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
+        """Train once and return all iterates."""
         return self._train(features, targets, None, gradients, None, 1, rng)[0]
 
     def many(
         self, features: Array, targets: Array, canaries: Canaries, included: NDArray[np.bool_], rng: np.random.Generator
     ) -> list[Trained]:
-        """Train once for each row of ``included``, shape (runs, m), with the canaries that are in it."""
+        """Train one model for each row of the boolean mask ``included``, shape (runs, m).
+
+        A model is trained on the data and the canaries that its row selects.
+        """
         runs, n = len(included), len(features)
         if canaries.features is None:
             return self._train(features, targets, None, canaries.gradients, included, runs, rng)
@@ -93,14 +103,18 @@ class SmallModel(DPSGDTrainer):
         self,
         features: Array,
         targets: Array,
-        present: NDArray[np.bool_] | None,  # shape (runs, n): which records a run has
+        present: NDArray[np.bool_] | None,  # shape (runs, n)
         gradients: Array | None,
-        mine: NDArray[np.bool_] | None,  # shape (runs, k): which gradients
+        included: NDArray[np.bool_] | None,  # shape (runs, k)
         runs: int,
         rng: np.random.Generator,
     ) -> list[Trained]:
+        """Train ``runs`` models at once with DP-SGD and return all iterates of each model.
+
+        ``present`` says which records each run contains, and ``included`` which of the gradients; None means all.
+        """
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
-        rows = None if gradients is None or not len(gradients) else shortened(gradients, self.clip).astype(np.float32)
+        rows = None if gradients is None or not len(gradients) else clip_rows(gradients, self.clip).astype(np.float32)
         iterates = np.empty((runs, self.steps + 1, self.dimensions), np.float32)
         now = iterates[:, 0] = self._start(runs, rng)
         for step in range(self.steps):
@@ -114,18 +128,23 @@ class SmallModel(DPSGDTrainer):
             total = self._sum(now, images[places], classes[places], weights)
             if rows is not None:
                 drawn = rng.random((runs, len(rows)), np.float32) < self.rate
-                total += (drawn if mine is None else drawn & mine).astype(np.float32) @ rows
+                total += (drawn if included is None else drawn & included).astype(np.float32) @ rows
             total += self.noise * self.clip * rng.standard_normal(total.shape, np.float32)
             now = iterates[:, step + 1] = now - self.learning_rate / (self.rate * self.examples) * total
         return [Trained(one, self) for one in iterates]
 
     def _images(self, features: Array) -> Array:
+        """Return the features as single-precision rows, one per record.
+
+        Raises `AuditError` if a row has a wrong length.
+        """
         images = np.asarray(features, np.float32).reshape(len(features), -1)
         if images.shape[1] != self.inputs:
-            raise AuditError(f"Features have {images.shape[1]} numbers each; {self.inputs} inputs were given.")
+            raise AuditError(f"Each record has {images.shape[1]} features; the model takes inputs={self.inputs}.")
         return images
 
     def _start(self, runs: int, rng: np.random.Generator) -> Array:
+        """Return the initial parameters of all runs, shape (runs, dimensions)."""
         if self.kind == "logistic":
             return np.zeros((runs, self.dimensions), np.float32)
         drawn = rng.standard_normal((runs, self.dimensions), np.float32)
@@ -133,15 +152,16 @@ class SmallModel(DPSGDTrainer):
         return np.asarray(drawn * np.concatenate(scales))
 
     def _layers(self, parameters: Array) -> list[Array]:
-        """Part parameters, shape (runs, dimensions), into weights of layers, shape (runs, inputs, outputs)."""
+        """Split flat parameters, shape (runs, dimensions), into weight matrices of shape (runs, inputs, outputs)."""
         ends = np.cumsum([rows * columns for rows, columns in self._shapes])[:-1]
         parts = np.split(parameters, ends, axis=-1)
         return [part.reshape(-1, *shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def _passes(self, parameters: Array, images: Array, classes: Array) -> tuple[list[tuple[Array, Array]], Floats]:
-        """Return the inputs of each layer and the derivatives of the loss in its outputs, and the losses.
+        """Run a forward and a backward pass.
 
-        Images have shape (runs, n, inputs); what is returned (runs, n, positions, numbers), and losses (runs, n).
+        Images have shape (runs, n, inputs). Returns, for each layer, the inputs of the layer and the derivatives of the
+        loss with respect to its outputs, both of shape (runs, n, positions, numbers); and the losses, shape (runs, n).
         """
         layers, seen = self._layers(parameters), []
         runs, n = images.shape[:2]
@@ -168,7 +188,7 @@ class SmallModel(DPSGDTrainer):
         return found[::-1], np.asarray((np.log(totals) - right)[..., 0])
 
     def _sum(self, parameters: Array, images: Array, classes: Array, weights: NDArray[np.bool_]) -> Array:
-        """Sum of clipped gradients of the records that have a weight, shape (runs, dimensions)."""
+        """Return the sum of the clipped gradients of all records whose weight is true, shape (runs, dimensions)."""
         passes, _ = self._passes(parameters, images, classes)
         runs, squares = len(parameters), np.zeros(weights.shape, np.float32)
         for inputs, slopes in passes:
@@ -185,10 +205,12 @@ class SmallModel(DPSGDTrainer):
         return np.concatenate(sums, axis=1)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         return np.asarray(self._passes(parameters[None], images[None], classes[None])[1][0], float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         images, classes = self._images(features), np.asarray(targets).astype(np.intp)
         passes, _ = self._passes(parameters[None], images[None], classes[None])
         parts = [(inputs[0].swapaxes(1, 2) @ slopes[0]).reshape(len(images), -1) for inputs, slopes in passes]

@@ -1,4 +1,4 @@
-"""DP-SGD of any PyTorch module by Opacus: its optimiser clips and adds noise, its sampler draws batches."""
+"""DP-SGD of a PyTorch module with the optimiser and the batch sampler of Opacus."""
 
 from __future__ import annotations
 
@@ -18,35 +18,41 @@ from epsaudit.tools.training.dpsgd import Array, DPSGDTrainer, Trained
 class OpacusTrainer(DPSGDTrainer):
     """DP-SGD of a PyTorch module by Opacus, on the CPU; needs the extra ``training``.
 
-    Batches are of Opacus' `UniformWithReplacementSampler`, gradients of examples of its `GradSampleModule`; its
-    `DPOptimizer`, over plain SGD, clips them, adds noise and scales. Canaries that are gradients are put where Opacus
-    keeps those of examples.
+    Batches come from `UniformWithReplacementSampler` and gradients of single examples from `GradSampleModule`. The
+    `DPOptimizer`, which wraps plain SGD, clips the gradients, adds noise and scales. Canaries that are gradients are
+    written where Opacus stores the gradients of single examples.
     """
 
     module: Callable[[], Any]
-    """Makes the `torch.nn.Module`, anew for each run."""
+    """Returns a new `torch.nn.Module`; it is called once for each run."""
     loss: Callable[[Any, Any], Any] | None = None
-    """``loss(outputs, targets)``, one number each, shape (n,); cross-entropy by default."""
+    """Loss of each record, ``loss(outputs, targets)`` with shape (n,). The default is cross-entropy."""
     name: ClassVar[str] = "DP-SGD by Opacus"
 
     @cached_property
     def _example(self) -> Any:
+        """One instance of the module, from which names, shapes and types of the parameters are read.
+
+        Raises `AuditError` if the module has no parameters or parameters that do not require gradients.
+        """
         with needs("training"):
             import torch
         with torch.random.fork_rng():
             made = self.module()
         frozen = [name for name, one in made.named_parameters() if not one.requires_grad]
         if frozen or not list(made.parameters()):
-            raise AuditError(f"The module's parameters must be trained, all of them; {frozen or 'it has none'}.")
+            raise AuditError(f"All parameters of the module must be trainable; {frozen or 'it has none'}.")
         return made
 
     @property
     def dimensions(self) -> int:
+        """Total number of dimensions of all parameters."""
         return sum(one.numel() for one in self._example.parameters())
 
     def __call__(
         self, features: Array, targets: Array, rng: np.random.Generator, gradients: Array | None = None
     ) -> Trained:
+        """Train once and return all iterates. Rows of ``gradients`` are canaries that are gradients."""
         with needs("training"):
             import torch
             from opacus import GradSampleModule
@@ -68,7 +74,7 @@ class OpacusTrainer(DPSGDTrainer):
                 expected_batch_size=self.rate * self.examples,
             )
             batches = UniformWithReplacementSampler(num_samples=n + len(rows), sample_rate=self.rate, steps=self.steps)
-            iterates = [_flat(parameters)]
+            iterates = [_flatten(parameters)]
             for batch in map(np.asarray, batches):
                 records = batch[batch < n].astype(int)
                 drawn = rows[batch[batch >= n].astype(int) - n]
@@ -81,10 +87,11 @@ class OpacusTrainer(DPSGDTrainer):
                     one.grad_sample = torch.cat([one.grad_sample, part]) if len(records) else part
                     start += one.numel()
                 optimizer.step()
-                iterates.append(_flat(parameters))
+                iterates.append(_flatten(parameters))
         return Trained(np.array(iterates), self)
 
     def losses(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the loss of each record under these parameters, shape (n,)."""
         import torch
         from torch.func import functional_call
 
@@ -94,6 +101,7 @@ class OpacusTrainer(DPSGDTrainer):
         return np.asarray(found.numpy(), float)
 
     def gradients_at(self, parameters: Array, features: Array, targets: Array) -> Floats:
+        """Return the unclipped gradient of each record at these parameters, shape (n, dimensions)."""
         import torch
         from torch.func import functional_call, grad, vmap
 
@@ -107,6 +115,7 @@ class OpacusTrainer(DPSGDTrainer):
         return np.asarray(torch.cat(flat, dim=1).numpy(), float)
 
     def _loss(self) -> Callable[[Any, Any], Any]:
+        """Return the loss function that was given, or cross-entropy."""
         with needs("training"):
             import torch
 
@@ -116,6 +125,7 @@ class OpacusTrainer(DPSGDTrainer):
         return self.loss or cross_entropy
 
     def _tensors(self, features: Array, targets: Array) -> tuple[Any, Any]:
+        """Return features and targets as tensors. Targets that are integers or booleans become 64-bit integers."""
         import torch
 
         targets = np.asarray(targets)
@@ -125,6 +135,7 @@ class OpacusTrainer(DPSGDTrainer):
         )
 
     def _named(self, parameters: Array) -> dict[str, Any]:
+        """Split a flat parameter vector into tensors and return them by parameter name."""
         import torch
 
         found, start = {}, 0
@@ -134,5 +145,6 @@ class OpacusTrainer(DPSGDTrainer):
         return found
 
 
-def _flat(parameters: list[Any]) -> Array:
+def _flatten(parameters: list[Any]) -> Array:
+    """Concatenate the values of all parameters into one flat array."""
     return np.concatenate([one.detach().numpy().reshape(-1) for one in parameters])

@@ -1,0 +1,1 @@
+../../audit/__init__.pyi

@@ -1,0 +1,101 @@
+"""Who runs the parts of an audit: `Workers` chooses this process, threads, processes, or a cluster."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeVar
+
+from epsaudit.errors import AuditError
+from epsaudit.running.chunks import MIN_CHUNK, MIN_CHUNK_OF_CALLS
+
+FEW_RUNS = 20_000
+"""[time] With at most this many runs, a second worker is not worth its start unless one is asked for."""
+REPEATS = "{} takes no rng, or carries a generator of its own, so that copies might repeat each other's noise,"
+PROMISE = "or promise fresh_randomness=True if it draws from the operating system (secrets, SystemRandom)."
+Answer = TypeVar("Answer")
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers that run the parts of an audit.
+
+    Attributes
+    ----------
+    n_jobs : int, optional
+        joblib's number of jobs; None takes the active `joblib.parallel_config`, or else every core.
+    prefer : 'threads' or 'processes'
+        What joblib should use if the user chose no backend.
+    least : int
+        The fewest runs in a chunk. Results depend on this number, and on nothing else here.
+    recorded : bool
+        Whether a checkpoint records every part; then parts are sent to workers one by one.
+    """
+
+    n_jobs: int | None = None
+    prefer: Literal["threads", "processes"] = "threads"
+    least: int = MIN_CHUNK
+    recorded: bool = False
+
+    @classmethod
+    def suited_to(cls, mechanism: object, n_jobs: int | None, *, recorded: bool = False) -> Workers:
+        """Return the workers that suit a mechanism: one job if copies of it might repeat each other's noise.
+
+        Raises `AuditError` if more jobs are asked for in that case.
+        """
+        prefer: Any = "threads" if getattr(mechanism, "releases_the_interpreter", True) else "processes"
+        least = MIN_CHUNK_OF_CALLS if getattr(mechanism, "wants_many_calls", False) else MIN_CHUNK
+        if getattr(mechanism, "copies_repeat", False):
+            if n_jobs not in (None, 1):
+                name = getattr(mechanism, "name", mechanism)
+                raise AuditError(f"{REPEATS.format(name)} and then no bound holds. Use one job, {PROMISE}")
+            n_jobs = 1
+        return cls(n_jobs, prefer, least, recorded)
+
+    def each(
+        self,
+        function: Callable[[Any, Part], Answer],
+        shared: Any,
+        parts: Iterable[Part],
+        runs: int,
+        *,
+        in_order: bool = False,
+    ) -> Generator[tuple[Part, Answer], None, None]:
+        """Yield every part together with ``function(shared, part)``.
+
+        ``runs`` is the number of runs of all parts, by which it is decided whether workers are worth starting. Results
+        are yielded as soon as they are known, or in the order of the parts if ``in_order`` is true. Errors are those of
+        `epsaudit.running.workers.side_by_side`.
+        """
+        jobs = self.n_jobs
+        if jobs is None and (
+            runs > FEW_RUNS or "joblib" in sys.modules
+        ):  # the active joblib context decides, or else every core is used
+            import joblib  # slow to import, and small audits need none of it
+            from joblib.parallel import get_active_backend
+
+            backend, active = get_active_backend()
+            if active is None and type(backend).__name__ == "LokyBackend":
+                jobs = 1 if runs <= FEW_RUNS else int(joblib.cpu_count())
+        elif jobs is None:
+            jobs = 1
+        if jobs == 1:
+            for part in parts:
+                yield part, function(shared, part)
+            return
+        from epsaudit.running.workers import side_by_side
+
+        yield from side_by_side(self, function, shared, parts, jobs, in_order)
+
+
+def check_restart(mechanism: object) -> None:
+    """Raise `AuditError` if a mechanism might repeat its noise after a restart: then no checkpoint may be kept."""
+    if getattr(mechanism, "copies_repeat", False):
+        refuse_restart(getattr(mechanism, "name", mechanism))
+
+
+def refuse_restart(name: object) -> NoReturn:
+    """Raise `AuditError` because the mechanism with this name might repeat its noise after a restart."""
+    raise AuditError(f"{REPEATS.format(name)} so no checkpoint can be kept. Do without, {PROMISE}")

@@ -1,0 +1,42 @@
+"""The table of all random streams: every random number of an audit comes from one of them.
+
+It stands alone so that nobody can use a stream twice without seeing it here.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Literal
+
+import numpy as np
+
+from epsaudit.errors import whole_at_least
+
+Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look", "many runs"]
+STAGES: dict[Stage, int] = {
+    "training": 0,  # (pair + pairs * round of halving), then the chunk if there are several
+    "certification": 1,  # (chunk); (0, block) in a frozen test
+    "sequential": 2,  # (pair, round, chunk); (0, 0, 0, 1, call) after the last round
+    "validation": 3,  # (block), then the chunk if there are several
+    "one run": 4,  # (0) coins, (1) the run, (2) the order of the canaries
+    # runs of functions and of copies that show whether runs are independent
+    "same seeds": 5,  # (number of the seed, side), with the seed 0
+    "look": 6,  # (0) the pace; (1, side, copy or process); (2, side) the function; (3, copy) constant functions
+    "many runs": 7,  # the order of tied scores
+}
+"""The first number of the spawn key of each stage; the comments give the numbers that follow it. No stream has a key of
+one number only, because generators that others spawn have such keys."""
+
+
+def entropy(seed: int | None) -> int:
+    """Return the seed, or a fresh one of 63 bits for None; raise `AuditError` if it is no whole number >= 0."""
+    return secrets.randbits(63) if seed is None else whole_at_least(seed, 0, "seed")
+
+
+def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
+    """Return the random generator of one chunk: the child of the seed with spawn key (number of the stage, *key).
+
+    >>> bool(stream(1, "training", 0).random() == stream(1, "training", 0).random())
+    True
+    """
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], *key)))

@@ -1,0 +1,74 @@
+"""The low bits of floating-point numbers, for audits of an implementation to the last bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from epsaudit.search.candidate import CandidateScore
+from epsaudit.search.classifiers import learn_interactions
+from epsaudit.search.difference_tests import (
+    EXPECTED_FALSE_FEATURES,
+    N_TEST_CELLS,
+    assign_cells,
+    compute_coordinate_log_p_values,
+    compute_pearson,
+    compute_statistic,
+    find_smallest,
+    keep_significant,
+    log_p_value,
+    read_both_sides,
+    select_most_different,
+)
+from epsaudit.search.encoding import Encoding, encode
+from epsaudit.search.family import TableFamily, compute_selection_sd
+from epsaudit.search.likelihood_ratio import LikelihoodRatio
+from epsaudit.search.limits import MAX_COORDINATES, MAX_FEATURES_PER_KIND
+from epsaudit.search.tails import Tails
+from epsaudit.witnesses.digits import Exponent, LowestBit, NegativeZero, TrailingZeros
+from epsaudit.witnesses.feature import Feature
+from epsaudit.witnesses.parts import Coordinate, Value
+
+
+@dataclass(frozen=True)
+class FloatBits(TableFamily):
+    """Low bits of floating-point numbers, and the sign of zero.
+
+    They may reveal differences that real numbers cannot have (Mironov 2012).
+
+    This family is not used by default: almost every sampler in double precision, including numpy's, fails this test,
+    while privacy proofs speak of real numbers. Use it to audit an implementation to the last bit.
+    """
+
+    def candidates(self, data: Encoding) -> Iterator[CandidateScore]:
+        """Yield candidates of low bits, for each feature whose low bits reveal more than its exponent does."""
+        data = encode(*data.sides, data.features, merge_repeats=False)
+        rows = data.sides[0].dtype == np.float64 and data.sides[0].ndim > 1
+        chosen = find_smallest(compute_coordinate_log_p_values(*data.sides), MAX_COORDINATES) if rows else []
+        sources: list[Feature] = [Coordinate(i) for i in chosen] or [Value()]
+        zeros: list[Feature] = [NegativeZero(one) for one in sources]
+        features = keep_significant(
+            [(log_p_value(*compute_statistic(one, data.sides)), one) for one in zeros], MAX_FEATURES_PER_KIND
+        )
+        for feature in select_most_different(sources, *data.sides, MAX_FEATURES_PER_KIND):
+            known = np.asarray(feature(data.sides[0]), float)
+            known = known[np.isfinite(known)]
+            if len(known) and np.all(known == np.floor(known)) and np.ptp(known) > 2:
+                continue  # whole numbers have no low bits to test
+            # The lowest bit must differ more than the exponent alone, which any noise may change.
+            exponents, edges = assign_cells(read_both_sides(Exponent(feature), data.sides), N_TEST_CELLS)
+            bit, _ = assign_cells(read_both_sides(LowestBit(feature), data.sides), N_TEST_CELLS)
+            joint, freedom = compute_pearson((bit + 1) * (len(edges) + 2) + exponents + 1, data.size)
+            univariate, alone_freedom = compute_pearson(exponents, data.size)
+            if log_p_value(joint - univariate, freedom - alone_freedom) > math.log(
+                EXPECTED_FALSE_FEATURES / len(sources)
+            ):
+                continue
+            bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
+            features += bits
+            yield from learn_interactions(data, (*bits, Exponent(feature), feature))
+        yield from Tails().candidates(data, features, compute_selection_sd(3 * len(sources)))
+        yield from LikelihoodRatio().candidates(data, features)

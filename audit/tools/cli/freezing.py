@@ -1,0 +1,52 @@
+"""The command ``epsaudit freeze``, which writes a frozen test of one mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from epsaudit.audits.spec import check_trials
+from epsaudit.errors import AuditError
+from epsaudit.running.files import refuse_unwritable
+from epsaudit.running.registry import own_object
+from epsaudit.running.streams import entropy
+from epsaudit.tools.cli import AS_EXPECTED, Words, printer
+from epsaudit.tools.cli.targets import read_entries, read_pairs, required_claim
+
+
+def freeze_test(
+    names: Words,
+    *,
+    out: Path,
+    trials: float,
+    runs: int,
+    false_alarm: float,
+    seed: int | None,
+    quiet: bool,
+    program: dict[str, Any],
+    numbers: dict[str, float],
+) -> int:
+    """Choose the event of a frozen test, write the test to a file, and print its rates of correct and wrong guesses."""
+    from epsaudit.tools.testing.freezing import freeze  # imported only when needed
+
+    refuse_unwritable(out)
+    if not names and "program" not in program:
+        raise AuditError("freeze needs one mechanism: a name, package.module:object, or --command.")
+    given = program["pair"] or numbers
+    mechanism: Any
+    if "program" not in program and given and len(names) == 1 and ":" in names[0]:  # an object that is not registered
+        mechanism, pairs = own_object(names[0]), read_pairs(program["pair"]) or None
+        claim = required_claim(numbers, names[0]) if numbers else None
+    else:
+        entries = read_entries(names, numbers=numbers, **program)
+        if len(entries) != 1:
+            raise AuditError(f"freeze takes one mechanism, and these are {len(entries)}; give one name.")
+        mechanism, claim, pairs = entries[0].mechanism, entries[0].claim, None
+    root, trials = entropy(seed), check_trials(trials, "--trials")
+    test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
+    test.save(out)
+    correct, wrong, none = test.learnt
+    show = printer(quiet)
+    show(f"{out}: {test.text}")
+    show(f"{correct:,} of {correct + wrong + none:,} runs guessed right, {wrong:,} wrong; seed {root}")
+    return AS_EXPECTED

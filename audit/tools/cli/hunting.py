@@ -1,0 +1,176 @@
+"""The command ``epsaudit hunt``, which searches for datasets and parameters that refute a claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.codec import to_json
+from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.errors import AuditError
+from epsaudit.results import result as results
+from epsaudit.results.result import AuditResult
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.identity import digest
+from epsaudit.running.served import Served, stated_claims
+from epsaudit.tools.cli import (
+    AS_EXPECTED,
+    INTERRUPTED,
+    SURPRISED,
+    Words,
+    attributes,
+    print_json,
+    printer,
+    read_json,
+    recorded,
+)
+from epsaudit.tools.cli.targets import required_claim
+from epsaudit.tools.hunting import hunt as hunting
+from epsaudit.tools.hunting.candidate import Candidate, as_candidate
+from epsaudit.tools.hunting.description import Description, Table
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.parameters import candidates, description_at, read_schema
+from epsaudit.tools.hunting.relations import relation_named
+from epsaudit.tools.hunting.result import Finding
+from epsaudit.tools.reporting import tables
+from epsaudit.tools.reporting.progress import Display
+
+HUNT_COLUMNS = (
+    tables.Column("number", "audit", "count"),
+    tables.Column("verdict", "verdict"),
+    tables.Column("proven", "claimed", "number"),
+    tables.Column("certified", "certified", "lower"),
+    tables.Column("runs", "runs", "count"),
+    tables.Column("tried", "what was tried"),
+)
+"""Columns of the table of audits."""
+
+
+def hunt(
+    words: Words,
+    *,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    timeout: float,
+    fresh: bool,
+    claim: str | None,
+    jobs: int | None,
+    numbers: dict[str, float],
+    **asked: Any,
+) -> int:
+    """Search for a refutation, print the findings and write files.
+
+    ``asked`` contains the other options of `Options`.
+    """
+    if out is not None:
+        refuse_unwritable(out / "hunt.json")
+    if len(words) not in (1, 2):
+        raise AuditError(
+            f"hunt takes module:function, or an environment and module:function; {len(words)} words were given."
+        )
+    environment, function = words if len(words) == 2 else (None, words[0])
+    described = (asked.pop(name) for name in ("schema", "pair", "parameters", "adjacency", "data"))
+    if claim is not None and numbers:
+        raise AuditError("Give either --claim, which reads the claim from the library, or the numbers of a claim.")
+    claimed: Any = None if claim is not None else required_claim(numbers, "A hunt")
+    known, describe, relation, form = _read_candidates(*described)
+    if claim is not None:
+        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
+        claimed = stated_claims(claim, environment, values, timeout=timeout)
+
+    def save_finding(number: int, finding: Finding, seed: int) -> None:
+        """Write a finding as soon as it is certified."""
+        for which, one in (("refuted", finding), ("strongest", finding.strongest)):
+            if one is not None and out is not None:
+                results.save([_with_command(one, form, seed)], out / f"{which}-{number}.json")
+
+    with Display(quiet=quiet or as_json) as display:
+        asked |= {"adjacency": relation, "describe": describe, "n_jobs": jobs}
+        options = Options(**asked, progress=display.show, found=save_finding, name=function)
+        target = Served(function, environment, data=form, timeout=timeout, fresh=fresh)
+        found = hunting.hunt(target, known, claim=claimed, options=options)
+    findings = [dataclasses.replace(one, result=_with_command(one, form, found.seed)) for one in found.findings]
+    rows = found.rows()
+    facts = {
+        **attributes(found, "name", "candidates", "screened", "left_out", "runs", "seconds", "seed"),
+        **attributes(options, "confidence", "trials", "witnesses"),
+        "adjacency": None if relation is None else str(relation),
+        "sentence": found.sentence(),
+        "verdicts": found.verdicts(),
+        "audits": rows,
+    }
+    if out is not None:
+        write_whole(out / "hunt.json", json.dumps(to_json(facts), indent=1, ensure_ascii=False))
+        write_whole(out / "hunt.md", f"{tables.to_markdown(rows, HUNT_COLUMNS)}\n{found.sentence()}\n")
+        if found.audits:
+            results.save(found.audits, out / "audited.json")
+    print_json(as_json, {**facts, "findings": [one.to_dict() for one in findings]})
+    show = printer(quiet or as_json)
+    for one in findings:
+        show(f"{one}\n")
+    if rows:
+        drawn = io.StringIO()
+        tables.print_table(rows, HUNT_COLUMNS, file=drawn, width=tables.WIDTH)
+        show(drawn.getvalue())
+    show(f"{found.sentence()} Seed {found.seed}.")
+    if found.interrupted:
+        return INTERRUPTED
+    if not found.audits and not found.refuted:  # then the hunt shows nothing
+        raise AuditError(f"Nothing was audited: {next((one.failure for one in found.attempts), 'out of time')}.")
+    return SURPRISED if found.refuted else AS_EXPECTED
+
+
+def _with_command(finding: Finding, form: str, seed: int) -> AuditResult | SequentialResult:
+    """Return the result of a finding, with its pair and parameters added to the recorded command.
+
+    `epsaudit reproduce` reads them there. A pair that JSON cannot represent is not added.
+    """
+    if (case := finding.as_json()) is None:
+        return finding.result
+    x, x_prime, arguments = map(json.dumps, case)
+    more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
+    execution = {**finding.result.execution, "command": f"{recorded(seed)} {more}"}
+    return dataclasses.replace(finding.result, execution=execution)
+
+
+def _read_candidates(
+    schema_file: Path | None, pair: Sequence[tuple[str, str]], given: str | None, relation: str | None, form: str | None
+) -> tuple[list[Candidate], Callable[[Any], Description] | None, Adjacency | None, str]:
+    """Return the candidates, the description of the data, the neighbouring relation and the type of the data.
+
+    The candidates come from the schema, from the given pairs, or from both.
+    """
+    adjacency = None if relation is None else relation_named(relation)
+    parameters = read_json(given or "{}", "--parameters")
+    if schema_file is None and not pair:
+        raise AuditError("Give --schema FILE, a description of the data, or --pair X X_PRIME.")
+    data, describe = form or "plain", None
+    known: list[Candidate] = []
+    if schema_file is not None:
+        schema = read_schema(schema_file)
+        adjacency = adjacency or schema.adjacency
+        # data are sent in these forms, and the server converts them
+        forms: dict[str, Any] = {"array": "list", "frame": "columns"}
+
+        def describe(values: Any) -> Description:
+            nonlocal data
+            described = description_at(schema.description, values)
+            if isinstance(described, Table) and described.form in forms:
+                data = described.form
+                return dataclasses.replace(described, form=forms[data])
+            return described
+
+        values = {**schema.parameters, **{name: [value] for name, value in parameters.items()}}
+        known = candidates(describe, values)  # also determines the type of the data
+        parameters = {name: some[0] for name, some in values.items()}
+    if pair:
+        pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
+        known = [dataclasses.replace(as_candidate(pair, adjacency), parameters=parameters) for pair in pairs]
+    return known, describe, adjacency, data

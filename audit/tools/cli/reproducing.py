@@ -1,0 +1,156 @@
+"""The command ``epsaudit reproduce``, which writes a refuted claim as a script or as the text of an issue."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from epsaudit import serve as server
+from epsaudit.audits.verify import load
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError, OwnCodeError, cause_of
+from epsaudit.running.files import refuse_unwritable, write_whole
+from epsaudit.running.programs import with_tuples
+from epsaudit.running.served import python_of
+from epsaudit.text import visible
+from epsaudit.tools.cli import AS_EXPECTED, Words, read_json
+from epsaudit.tools.cli.result_files import matching_names
+from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
+
+IMPORT_SECONDS = 300.0
+"""Maximum number of seconds for importing a served function."""
+
+
+def reproduce(
+    file: Path,
+    name: str | None,
+    *,
+    out: Path | None,
+    issue: Path | None,
+    function: str | None,
+    pair: Words | None,
+    run: bool,
+) -> int:
+    """Write the script and the issue of a refuted claim.
+
+    A function that only the file names runs only with ``run``. A ``function`` that the user has typed always runs.
+    """
+    refuse_unwritable(out, issue)
+    everything = load(file)
+    names = matching_names([result.mechanism for result in everything], [name] if name else [], file)
+    kept = [result for result in everything if result.mechanism in names]
+    if len(kept) > 1:
+        raise AuditError(f"{file} has {len(kept)} such results; give one of the names {', '.join(map(repr, names))}.")
+    result: Any = kept[0]  # the reproducer refuses results of other kinds
+    words, pairs = _recorded_function(result.execution.get("command", ""))
+    if function is not None:
+        words = _split_words(function, "--function")
+    elif words and not run:
+        shown = visible(shlex.join(_describe_command(words)))
+        print(f"epsaudit: Not run, as only {file} names it: {shown}. Read it; --run runs it.", file=sys.stderr)
+        words = []
+    data = _find_pair(result, [pair] if pair else pairs)
+    served = _describe_function(words) if words else None
+    reproducer = Reproducer(result, data, served)
+    script = None if issue is not None and out is None and reproducer.omissions() else reproducer.script()
+    if script is not None and served is not None and (found := reproducer.rerun(script)) is not None:
+        print(f"epsaudit: p-value of fresh runs by {served.python}: {found:.3g}", file=sys.stderr)
+    if issue is not None:
+        write_whole(issue, reproducer.issue())
+    if out is not None:
+        write_whole(out, str(script))
+    elif issue is None:
+        sys.stdout.write(str(script))
+    for sentence in reproducer.omissions():
+        print(f"epsaudit: {sentence}", file=sys.stderr)
+    return AS_EXPECTED
+
+
+def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | None:
+    """Return the datasets of a result, or None if they are not known.
+
+    They are the given pair that fits the result, or are parsed from the text of the result if this text is complete.
+    """
+    known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
+    for one in known:
+        if result.find_pair([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
+            return one
+    if not known and "..." not in result.x + result.x_prime:
+        with contextlib.suppress(ValueError, SyntaxError):
+            return DatasetPair(ast.literal_eval(result.x), ast.literal_eval(result.x_prime))
+    return known[0] if len(known) == 1 else None
+
+
+def _split_words(words: str, option: str) -> list[str]:
+    """Split the text of an option into words, as a shell does; raise `AuditError` if this is impossible."""
+    try:
+        return shlex.split(words)
+    except ValueError as error:
+        raise AuditError(f"{option} is {words!r}, which cannot be split into words: {error}.") from None
+
+
+def _describe_command(words: Sequence[str]) -> list[str]:
+    """Return the command that imports a served function and describes it.
+
+    ``words`` are the words after 'epsaudit serve'.
+    """
+    from epsaudit.tools.cli.main import EPSAUDIT
+
+    try:
+        asked = EPSAUDIT.commands["serve"].make_context("serve", list(words)).params
+    except click.exceptions.Exit:  # raised for --help
+        asked = {"function": None}
+    if asked["function"] is None:
+        raise AuditError(f"{shlex.join(words)!r} names no function; give --function MODULE:FUNCTION.")
+    python, parameters = asked["python"] or sys.executable, asked["parameters"] or "{}"
+    return [python, server.__file__, str(asked["function"]), parameters, "--data", asked["data"], "--describe"]
+
+
+def _describe_function(words: Sequence[str]) -> AuditedFunction:
+    """Import a served function in its environment, and return the server's description of it."""
+    command = _describe_command(words)
+    python, _, name, parameters, _, data, _ = command
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise OwnCodeError(f"{name} cannot be served: {error}.") from None
+    if done.returncode != 0:
+        reason = cause_of(done.stderr) or "it said nothing"
+        raise OwnCodeError(f"{name} cannot be served: {reason.rstrip('.')}.")
+    told = json.loads(done.stdout)
+    facts = {name: told[name] for name in ("takes", "versions", "source")}
+    facts |= {"python": os.path.abspath(shutil.which(python) or python), "folder": os.getcwd()}
+    return AuditedFunction(name, json.loads(parameters), data, **facts)
+
+
+def _recorded_function(command: str) -> tuple[list[str], Sequence[Sequence[str]]]:
+    """Return the words after 'epsaudit serve' and the pairs of a recorded command.
+
+    Both are empty if the command contains no function.
+    """
+    from epsaudit.tools.cli.main import EPSAUDIT
+
+    try:
+        _, name, *typed = shlex.split(command)
+        parser = EPSAUDIT.commands["hunt" if name == "hunt" else "audit"]
+        known = parser.make_context(name, typed, resilient_parsing=True).params
+        words = shlex.split(known.get("program") or "")
+    except (click.UsageError, ValueError):
+        return [], []
+    if name == "hunt":
+        *environment, function = known["words"][:2]
+        python = ["--python", python_of(environment[0])] if environment else []
+        return [function, known["parameters"] or "{}", "--data", known["data"] or "plain", *python], known["pair"]
+    served = words[words.index("serve") + 1 :] if "serve" in words else []  # the program is 'epsaudit serve ...'
+    return served, known["pair"]

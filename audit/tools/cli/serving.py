@@ -1,0 +1,22 @@
+"""The command ``epsaudit serve``, which serves a Python function to an audit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from epsaudit import serve as server
+from epsaudit.errors import AuditError
+from epsaudit.tools.cli import AS_EXPECTED
+
+
+def serve(function: str | None, parameters: str | None, *, python: str | None, data: str, fresh: bool) -> int:
+    """Replace this process by the server of a function, or print the path of the server if no function is given."""
+    if function is None:
+        print(server.__file__)
+        return AS_EXPECTED
+    python = python or sys.executable
+    if shutil.which(python) is None:
+        raise AuditError(f"--python is {python!r}, which is not an executable program; give a Python interpreter.")
+    os.execvp(python, [python, server.__file__, function, parameters or "{}", "--data", data, *["--fresh"] * fresh])

@@ -1,0 +1,59 @@
+"""Options that say what to audit: names of mechanisms, programs, pairs of datasets, and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError
+from epsaudit.running.programs import command, with_tuples
+from epsaudit.running.registry import Entry, chosen
+from epsaudit.tools.cli import Words, read_json
+
+Pairs = Sequence[tuple[str, str]]
+"""Pairs of datasets as typed on the command line, in JSON."""
+
+
+def required_claim(numbers: Mapping[str, float], who: str) -> Claim:
+    """Return the claim that these numbers make; raise `AuditError` if they make none. ``who`` is its subject."""
+    claim = claim_from_numbers(numbers)
+    if claim is None:
+        words = "; ".join(" ".join(f"--{name}" for name in names) for names in CLAIMS)
+        raise AuditError(f"{who} needs a claim to audit, one of: {words}.")
+    return claim
+
+
+def read_entries(
+    names: Words,
+    *,
+    by_value: bool = False,
+    program: str | None = None,
+    pair: Pairs = (),
+    timeout: float,
+    fresh: bool,
+    numbers: Mapping[str, float],
+) -> list[Entry]:
+    """Return the registered mechanisms with these names, or the program of --command.
+
+    Raises `AuditError` if both are given, or if the pairs or the claim of a program are missing.
+    """
+    if program is None:
+        if pair or numbers:
+            raise AuditError(
+                "--pair and the numbers of a claim are only for --command; other mechanisms have their own."
+            )
+        return chosen(names, by_value=by_value)
+    if names:
+        raise AuditError(f"Give either --command or names, not both ({names[0]!r}).")
+    if not pair:
+        what = "--command needs two neighbouring datasets, for instance"
+        raise AuditError(f"""{what} --pair '["ann"]' '["ann", "bob"]'.""")
+    mechanism: Any = command(program, pairs=read_pairs(pair), timeout=timeout, fresh=fresh)
+    return [Entry(mechanism.name, mechanism, required_claim(numbers, "--command"), expected=None)]
+
+
+def read_pairs(pair: Pairs) -> list[DatasetPair]:
+    """Return the pairs of datasets that were typed in JSON, with lists as tuples."""
+    return [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in both)) for both in pair]

@@ -1,0 +1,146 @@
+"""Freezing: learn the event and the bets of a frozen test from runs of a mechanism.
+
+This is done once and offline; `epsaudit.tools.testing.frozen` then counts without any learning.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from epsaudit.audits.sequential import refuse_if_irrefutable
+from epsaudit.audits.spec import AuditSpec
+from epsaudit.bounds import betting
+from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.claims.definitions import Claim, claim_given
+from epsaudit.data.neighbours import Pairs
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.outputs.arrays import values_of
+from epsaudit.outputs.formatting import format_value
+from epsaudit.running.programs import dataset_to_json
+from epsaudit.running.protocols import Mechanism
+from epsaudit.running.runs import Runs
+from epsaudit.running.streams import entropy
+from epsaudit.search import FALLBACK_WITNESS, Bound, Choice, Classifiers, LikelihoodRatio, Tails, candidate_scores
+from epsaudit.search.scores import Monotone, PiecewiseRatio
+from epsaudit.search.selection import choice_rank
+from epsaudit.tools.testing.frozen import SPECIAL_VALUES, FrozenTest, IntervalEnds
+from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
+from epsaudit.witnesses.events import Event, Region
+from epsaudit.witnesses.feature import Feature
+from epsaudit.witnesses.learnt import Additive
+from epsaudit.witnesses.parts import Coordinate, Value
+
+EXPECTED_SHARE = 0.1
+"""The event is chosen for the largest predicted bound after this share of the runs of the test."""
+
+
+def freeze(
+    mechanism: Mechanism | Callable[..., Any],
+    pairs: Pairs | None = None,
+    *,
+    claim: Claim | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    trials: int = 100_000,
+    runs: int = 20_000,
+    false_alarm: float = 1e-6,
+    seed: int | None = None,
+) -> FrozenTest:
+    """Choose the event and the bets of a frozen test for the first pair of datasets.
+
+    The mechanism may be correct, or an incorrect one that the test should catch. Half of the ``trials`` choose the
+    event and the rest estimate the rates of its guesses. The frozen test makes at most ``runs`` runs and refutes a
+    mechanism that satisfies the claim with probability at most ``false_alarm``. The other parameters are as in
+    `epsaudit.audit`. Raises `AuditError` if the outputs are neither numbers nor vectors of numbers of one length, or if
+    no event that tells the datasets apart can be written in a frozen test.
+    """
+    runs, false_alarm = whole_at_least(runs, 1, "runs"), fraction(false_alarm, "false_alarm", open_below=True)
+    spec = AuditSpec.of(mechanism, pairs, claim=claim_given(claim, epsilon, delta), trials=trials)
+    learning = Runs(spec, entropy(seed), n_jobs=1)
+    name, claim, pair = spec.mechanism.name, spec.claim, spec.pairs[0]
+    refuse_if_irrefutable(claim)
+    size = spec.trials // 4
+    outputs = learning.draw(0, size, 0)
+    coordinates = [int(np.prod(one.shape[1:])) for one in outputs]
+    if not all(one.dtype == np.float64 for one in outputs) or coordinates[0] != coordinates[1]:
+        shown = next((one for one in outputs if one.dtype != np.float64), outputs[0])
+        value = format_value(values_of(shown[:1])[0])
+        raise AuditError(f"{name} returns {value}; a frozen test needs numbers, or vectors of numbers of one length.")
+    soon = Bound(claim, max(int(EXPECTED_SHARE * runs), 2), 1.0 - false_alarm)
+    best = Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0)
+    for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
+        atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
+        numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # an interval cannot contain NaN
+        in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _terms(one.score.feature)[1]
+        for choice in soon.choices(one) if in_terms else ():
+            better = choice_rank(choice) > (best.predicted * (1.0 + one.margin), best.significance)
+            if better and isinstance(choice.certificate, MembershipGame):
+                best = choice
+    witness, event = best.witness, best.witness.guess_x or best.witness.guess_x_prime
+    if witness is FALLBACK_WITNESS or not isinstance(event, Region):
+        what = "intervals of a coordinate, of a sum, difference or maximum, or of a sum of piecewise linear terms"
+        raise AuditError(
+            f"No event that a frozen test can contain tells the two datasets apart. Such events are {what}."
+        )
+    combine, terms = _terms(event.feature)
+    at, slack = best.certificate.point(claim)
+    test = FrozenTest(
+        text=f"{name}, {claim}, {witness}",
+        x=dataset_to_json(pair.x),
+        x_prime=dataset_to_json(pair.x_prime),
+        coordinates=coordinates[0],
+        combine=combine,
+        terms=tuple(terms),
+        guess_x=_intervals(witness.guess_x),
+        guess_x_prime=_intervals(witness.guess_x_prime),
+        epsilon=at,
+        delta=slack,
+        bets=tuple((bet, 1.0 / len(betting.FRACTIONS)) for bet in betting.FRACTIONS.tolist()),
+        false_alarm=false_alarm,
+        runs=runs,
+        learnt=(0, 0, 0),
+    )
+    on_x, on_x_prime = (test.guesses(side) for side in learning.draw(0, size, 1))
+    correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
+    return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
+
+
+def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
+    """Return a feature as terms of a frozen test and the way to combine them, 'sum' or 'max'.
+
+    The list of terms is empty if the feature cannot be written in this way.
+    """
+    combine, slopes = "sum", dict[int, float]()
+    match feature:
+        case Value() | Coordinate():
+            slopes = {getattr(feature, "index", 0): 1.0}
+        case CoordinateStatistic("sum" | "max" as combine, length):
+            slopes = dict.fromkeys(range(length), 1.0)
+        case Combination("+" | "-" as sign, Coordinate(first), Coordinate(second)):
+            slopes = {first: 1.0, second: 1.0 if sign == "+" else -1.0}
+        case Additive(terms) if all(isinstance(term.feature, Value | Coordinate) for term in terms):
+            listed: list[dict[str, Any]] = []
+            for term in terms:
+                knots = {"knots": list(term.knots or (0.0,)), "values": list(term.values or (0.0,))}
+                odd = {name: getattr(term, name) for name in SPECIAL_VALUES}
+                listed.append({"coordinate": getattr(term.feature, "index", 0), **knots, **odd})
+            return combine, listed
+    return combine, [{"coordinate": i, "slope": slope} for i, slope in slopes.items()]
+
+
+def _intervals(event: Event | None) -> tuple[IntervalEnds, ...]:
+    """Return the intervals of an event, with single numbers as intervals of length 0.
+
+    Single numbers that the event excludes are ignored, so that they stay in their interval.
+    """
+    if not isinstance(event, Region):
+        return ()
+    parts = [(i.low, i.high, i.includes_low, i.includes_high) for i in event.intervals]
+    parts += [(atom, atom, True, True) for atom in event.included]  # type: ignore[misc]  # as only numbers come here
+    ends = ((float(low), float(high), a, b) for low, high, a, b in parts)
+    return tuple((low, high, bool(a or low == -math.inf), bool(b or high == math.inf)) for low, high, a, b in ends)

@@ -1,0 +1,159 @@
+"""The outcomes of checks: the audit or the frozen test that a check runs, and the texts that report its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsaudit.audits.sequential import SequentialResult, audit_sequentially
+from epsaudit.audits.sequential.record import with_half_noise
+from epsaudit.audits.spec import MIN_TRIALS, check_pairs
+from epsaudit.data.candidates import common_relation
+from epsaudit.data.neighbours import DatasetPair, Relation, adjacency_of, is_strategy
+from epsaudit.errors import AuditError
+from epsaudit.running.functions import mechanism_of
+from epsaudit.running.protocols import Mechanism
+from epsaudit.running.provenance import provenance
+from epsaudit.text import lower
+from epsaudit.tools.reporting.tables import describe_pair
+from epsaudit.tools.testing import frozen
+from epsaudit.tools.testing.terms import Terms
+
+MIN_DETECTABLE = 0.1
+"""A check warns if it could not have detected that half of the noise is missing. For claims near 0, it need only be
+able to detect this value of the parameter, as in `epsaudit.audits.sequential.record`."""
+SHRINKING_SECONDS = 5.0
+"""[chosen] Time limit in seconds for a failing check to look for a simpler pair of its strategy."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one check, with the texts that report it."""
+
+    result: SequentialResult | frozen.Verdict
+    caught: bool
+    """Whether the check refuted the claim."""
+    summary: str
+    """One line for the terminal."""
+    failure: str
+    """First sentence of the failure message."""
+    details: list[tuple[str, str]]
+    """Labels and texts of the lines below that sentence."""
+    doubt: str
+    """Warning for a check that passed but could hardly have failed, or ''."""
+
+
+def audit_outcome(
+    terms: Terms,
+    must_fail: bool,
+    mechanism: Any,
+    pairs: Any,
+    fresh: Callable[[], Callable[..., Any]] | None = None,
+    adjacency: Relation | None = None,
+    **claimed: Any,
+) -> Outcome:
+    """Audit the mechanism sequentially with these settings, and return the outcome with its texts."""
+    mechanism = mechanism_of(mechanism, adjacency, fresh)
+    drawn = is_strategy(pairs)
+    pairs = check_pairs(mechanism, pairs)
+    asked: Any = {"trials": terms.runs, "seconds": terms.seconds, "confidence": terms.confidence, "seed": terms.seed}
+    result = audit_sequentially(mechanism, pairs, **claimed, **asked)
+    verdict = "caught" if result.violates_claim else result.describe_detectable()
+    sentence = f"{result.mechanism} leaks more than its claim of {result.claim}."
+    if must_fail:
+        verdict = "caught, as it must be" if result.violates_claim else "not caught"
+        sentence = (
+            f"{result.mechanism} must fail its privacy audit, and did not: {result.claim} was not refuted in "
+            f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
+            "bug."
+        )
+    symbol, pair = result.claim.symbol, result.find_pair(pairs)
+    above = ">" if result.violates_claim else ">="  # a refuted value is exceeded
+    in_time = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
+    lines = [
+        *([("check", f"number {terms.number} of this test")] if terms.which else []),
+        ("claim", f"{result.claim}: {symbol} = {result.proven:.6g}"),
+        ("certified", f"{symbol} {above} {lower(result.lower_bound)}, wrong with probability {terms.false_alarm:.2g}"),
+        ("pair", f"x = {result.x}, x' = {result.x_prime}" if pair is None else describe_pair(pair)),
+        ("event", str(result.witness)),
+        ("counts", f"{result.describe_counts()} (the last rounds)"),
+        ("evidence", result.describe_evidence()),
+        ("runs", f"{result.runs:,} of at most {result.trials:,}{in_time.rstrip(',')}"),
+        *([] if result.violates_claim else [("reach", result.describe_detectable())]),
+        *(("note", note) for note in result.notes),
+        *(_simpler_pair(pairs, mechanism, result, terms.seed) if drawn else []),
+        ("seed", f"{terms.seed}, from the test's name{'' if result.reproducible else '; not reproducible'}"),
+        ("versions", _versions(result.provenance)),
+    ]
+    smallest = max(with_half_noise(result.claim) * result.proven, MIN_DETECTABLE)
+    seen = result.detectable is not None and result.detectable <= smallest  # by events as frequent as the observed ones
+    doubt = (
+        f"The check of {result.mechanism} passed, but could hardly have failed: {result.runs:,} runs{in_time} do not "
+        f"show {symbol} = {smallest:.4g} where {result.claim} is claimed. It {result.describe_detectable()}. Give it "
+        "more runs or seconds, or a more telling pair."
+    )
+    said = (
+        f"{result.mechanism}, {result.claim}, {result.runs:,} runs{in_time or ','} seed {terms.seed}, "
+        f"false alarms {terms.false_alarm:.2g}: {'; '.join([verdict, *result.notes])}"
+    )
+    return Outcome(result, result.violates_claim, said, sentence, lines, "" if seen else doubt)
+
+
+def _simpler_pair(
+    drawn: Sequence[DatasetPair], mechanism: Mechanism, result: SequentialResult, seed: int
+) -> Iterator[tuple[str, str]]:
+    """Yield a line of the failure message with a simpler pair that leaks too, if one is found in time.
+
+    Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at a
+    confidence of 0.99, and its bound is not certified.
+    """
+    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.find_pair(drawn)
+    if pair is None or relation is None or not result.violates_claim:
+        return
+    from epsaudit.tools.hunting.candidate import Candidate  # imported only by failing checks
+    from epsaudit.tools.hunting.shrinking import shrink
+
+    asked: Any = {"claim": result.claim, "trials": max(MIN_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}
+
+    def leaks(one: Candidate) -> bool:
+        small = min(len(one.pair.x), len(one.pair.x_prime)) < least
+        return not small and audit_sequentially(mechanism, [one.pair], **asked).violates_claim
+
+    with suppress(AuditError, TypeError):  # datasets without a length, or equal ones
+        least = min(len(dataset) for one in drawn for dataset in (one.x, one.x_prime))
+        found, _ = shrink(Candidate(pair, (relation,), ""), leaks, until=time.perf_counter() + SHRINKING_SECONDS)
+        if found.pair is not pair:
+            yield "simpler", describe_pair(found.pair)
+
+
+def frozen_outcome(
+    test: frozen.FrozenTest, witness: Path, terms: Terms, mechanism: Any, pairs: Any, must_fail: bool
+) -> Outcome:
+    """Run a frozen test with the number of runs and false-alarm probability of ``terms``, and return the outcome."""
+    test = dataclasses.replace(test, runs=terms.runs, false_alarm=terms.false_alarm)
+    verdict = test.count(mechanism, pairs, seed=terms.seed, seconds=terms.seconds)
+    wrong = f"wrong with probability {terms.false_alarm:.2g}"
+    lines = [
+        ("test", f"{witness}: {test.text}"),
+        ("pair", describe_pair(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
+        ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
+        ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
+        ("seed", f"{terms.seed}, from the test's name"),
+        ("versions", _versions(provenance())),
+    ]
+    sentence = "must refute this positive control, and did not" if must_fail else "is failed"
+    said = (
+        f"{witness.name}, {verdict.runs:,} runs, seed {terms.seed}, false alarms {terms.false_alarm:.2g}: "
+        f"{'caught' if verdict.refuted else 'passed'}"
+    )
+    return Outcome(verdict, verdict.refuted, said, f"The frozen test {witness.name} {sentence}.", lines, verdict.doubt)
+
+
+def _versions(known: Mapping[str, str]) -> str:
+    """Return the versions of the most important libraries as text."""
+    return ", ".join(f"{name} {known[name]}" for name in ("epsaudit", "numpy", "scipy", "python") if name in known)
