@@ -34,13 +34,13 @@ CHANGE_LEVEL = 0.01
 reproduces its outputs."""
 EXACT_VALUE = "the exact value"
 DESCRIPTIONS = (
-    "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
+    "descriptions: names, datasets, the expected verdict, provenance, and whether the seed reproduces the result"
 )
 UNCHECKED: dict[type, str] = {
-    AuditResult: "that the seed gives these counts, of events chosen before them",
-    SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
-    OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
-    ManyRunsResult: "that these were independent runs, or canaries declared independent, and their scores these",
+    AuditResult: "that the seed gives these counts, and that the events were chosen before these runs",
+    SequentialResult: "that the seed gives these counts, and that events and rates were learnt from earlier rounds",
+    OneRunResult: "that the coins were fair, that one run gave the scores, and that the rule was fixed before the run",
+    ManyRunsResult: "that the runs, or the canaries declared independent, are independent, with these scores",
 }
 """For each kind of result, what a file alone does not show, beside `EXACT_VALUE` and `DESCRIPTIONS`."""
 
