@@ -80,7 +80,7 @@ class PredeterminedRule(GuessRule):
 
     @abstractmethod
     def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
-        """Return the numbers of guesses of each set: of the highest scores, guessed in, and of the lowest, guessed out."""
+        """Return, for each set of guesses, the number of highest scores guessed in and of lowest scores guessed out."""
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
