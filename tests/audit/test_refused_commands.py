@@ -238,7 +238,7 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
     def work(*_, **__):
         raise AssertionError("something was done before")
 
-    for name in ("suite.run", "scores.audit_scores", "verify.load"):
+    for name in ("suite.run_suite", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
     loads = "reports.load", "comparing.load", "reproducing.load"
     for name in ("hunting.hunting.hunt", *loads, "scores.audit_counts", "scores.read_scores"):
