@@ -21,6 +21,10 @@ from types import TracebackType
 
 PACKAGE, STDLIB = Path(__file__).parent, Path(sysconfig.get_path("stdlib"))
 EXTRAS = {
+    "click": "tools",
+    "jinja2": "tools",
+    "markupsafe": "tools",
+    "rich": "tools",
     "matplotlib": "report",
     "PIL": "report",
     "pandas": "studies",
@@ -238,7 +242,7 @@ def refuse_without(extra: str) -> None:
 
     The extra 'studies' includes the libraries of two other extras.
     """
-    included = {extra, *(["report", "accounting"] if extra == "studies" else [])}
+    included = {extra, "tools", *(["report", "accounting"] if extra == "studies" else [])}
     if missing := [name for name, its in EXTRAS.items() if its in included and find_spec(name) is None]:
         raise MissingExtraError(f"{missing[0]} is not installed; {install_hint(extra)}.")
 

@@ -27,7 +27,7 @@ from epsaudit.mechanisms.covariance_mean import CovarianceAwareMean
 from epsaudit.mechanisms.laws import Floats
 from epsaudit.mechanisms.tukey_mean import TukeyMean
 from epsaudit.tools.reporting.tables import Column
-from epsaudit.tools.training.dpsgd import shortened
+from epsaudit.tools.training.dpsgd import clip_rows
 
 EPSILON, DELTA = 1.0, 1e-6
 CONDITION = 1e6
@@ -221,7 +221,7 @@ def clipped_mean(data: Floats, radius: float, epsilon: float, delta: float, rng:
 
     The sensitivity of the clipped mean is 2 radius / n.
     """
-    clipped = shortened(data, radius)
+    clipped = clip_rows(data, radius)
     sigma = 2.0 * radius / len(data) / float(approximate_to_gaussian(epsilon, delta))
     return np.asarray(clipped.mean(axis=0) + sigma * rng.standard_normal(data.shape[1]))
 
@@ -235,7 +235,7 @@ def whitened_mean(data: Floats, radius: float, rng: np.random.Generator) -> Floa
     eigenvalues are raised to the level of the noise where they are smaller.
     """
     n, d = data.shape
-    clipped = shortened(data, radius)
+    clipped = clip_rows(data, radius)
     sigma = math.sqrt(2.0) * radius**2 / n / float(approximate_to_gaussian(EPSILON / 2.0, DELTA / 2.0))
     noise = np.triu(rng.normal(scale=sigma, size=(d, d)))
     noisy = clipped.T @ clipped / n + noise + np.triu(noise, 1).T

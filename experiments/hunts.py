@@ -43,9 +43,11 @@ from epsaudit.running.child_pool import CHILDREN
 from epsaudit.running.registry import Entry, registered
 from epsaudit.running.served import Served
 from epsaudit.text import percent
-from epsaudit.tools.hunting.hunt import Hunt, hunt
-from epsaudit.tools.hunting.parameters import Options, candidates, read_schema
-from epsaudit.tools.hunting.shrinking import rows_of
+from epsaudit.tools.hunting.hunt import hunt
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.parameters import candidates, read_schema
+from epsaudit.tools.hunting.result import Hunt
+from epsaudit.tools.hunting.shrinking import records_of
 from epsaudit.tools.reporting.figures import plot_certified_against_proven
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 from epsaudit.tools.reporting.tables import Column
@@ -217,7 +219,7 @@ def _hunt_fields(found: Hunt | None) -> dict[str, Any]:
         return dict.fromkeys((*names, *more))
     failure = next((attempt.failure for attempt in found.attempts if attempt.failure), "out of time")
     first = found.findings[0] if found.findings else None
-    rows = rows_of(first.candidate) if first and first.candidate else None
+    rows = records_of(first.candidate) if first and first.candidate else None
     best = max((one.lower_bound for one in (*(one.result for one in found.findings), *found.audits)), default=None)
     parts = count_parts(first.result.witness) if first else math.inf
     return {

@@ -16,9 +16,11 @@ import numpy as np
 from epsaudit import AddRemove, ApproxDP, AuditError, Claim, PureDP, Substitution
 from epsaudit.data.neighbours import Relation
 from epsaudit.experiments.studies import on_all_cores
-from epsaudit.tools.hunting.description import Column, Description, Table, numbers
+from epsaudit.tools.hunting.columns import Column
+from epsaudit.tools.hunting.description import Description, Table, numbers
 from epsaudit.tools.hunting.hunt import hunt
-from epsaudit.tools.hunting.parameters import Options, candidates
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.parameters import candidates
 
 HUNTS = 3
 """Number of hunts of each function, each with another seed."""

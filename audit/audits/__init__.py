@@ -1,1 +1,1 @@
-"""The three kinds of audit, of fixed size, sequential and in one run, and how an audit is asked for."""
+"""The kinds of audit: of fixed size, sequential, of one run, of many runs, and of scores; suites and verification."""

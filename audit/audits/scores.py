@@ -216,6 +216,7 @@ def audit_counts(
 
     Examples
     --------
+    >>> from epsaudit import PureDP
     >>> print(audit_counts((480, 20, 480, 20), claim=PureDP(2.0), seed=1).describe_counts())
     480 of 500 with the canary and 20 of 500 without it
     """

@@ -12,15 +12,9 @@ from typing import Any
 import numpy as np
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import (
-    DatasetPair,
-    Pairs,
-    Relation,
-    adjacency_of,
-    are_equal,
-    list_pairs,
-    refuse_if_consumed,
-)
+from epsaudit.data.datasets import are_equal, refuse_if_consumed
+from epsaudit.data.neighbours import DatasetPair, Pairs, Relation, adjacency_of
+from epsaudit.data.pairs import list_pairs
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.checkpoint import Identity
 from epsaudit.running.functions import mechanism_of

@@ -123,7 +123,7 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
     if (
         entry is not None
         and not isinstance(result, OneRunResult | ManyRunsResult)
-        and (pair := result.among(entry.all_pairs()))
+        and (pair := result.find_pair(entry.all_pairs()))
     ):
         exact = exact_parameter(result.claim, (entry.mechanism(pair.x), entry.mechanism(pair.x_prime)))
     if exact is not None:
@@ -181,7 +181,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     pairs = entry.all_pairs()
     mechanism = CopyTest(entry.mechanism, pairs[0], before.trials).mechanism if pairs else entry.mechanism
     if not (before.reproducible or getattr(mechanism, "reproducible", True)):  # the file alone is not trusted
-        pair, seed = before.among(pairs), before.seed + 1
+        pair, seed = before.find_pair(pairs), before.seed + 1
         counted = compare.recount(before, entry.mechanism, pair, seed=seed, n_jobs=n_jobs)
         p_value = compare.fisher_p_value(before, counted)
         then, now = before.describe_counts(), counted.describe_counts()
@@ -292,14 +292,14 @@ def _check_fixed_size(result: AuditResult) -> Iterator[str]:
         if certificate.share != MembershipGame.share:
             yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
         if not _is_tangent(certificate.tangent, result.claim):
-            yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested so."
+            yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested at it."
     if isinstance(certificate, Box):
         if certificate.split != Box.split:
             yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
         if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
             yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
     if counts.runs_x + counts.runs_x_prime != result.runs:
-        yield f"The counts are of {int(counts.runs):,} runs, and {result.runs:,} were certified."
+        yield f"The counts are of {int(counts.runs):,} runs; there were {result.runs:,} certification runs."
     yield from _check_counts(counts, witness)
 
 
@@ -313,7 +313,7 @@ def _is_tangent(tangent: float | None, claim: Claim) -> bool:
 def _check_one_run(result: OneRunResult) -> Iterator[str]:
     """Yield sentences about everything in the result of an audit of one run that is impossible."""
     if result.given and result.reproducible:
-        yield "The coins and scores are said to have been given, and to follow from the seed."
+        yield "The coins and scores are said to be given by the user and also to follow from the seed."
     try:
         GuessBound(result.tested, result.method, result.confidence, result.rule.decided_by_output)
     except AuditError as error:
@@ -337,20 +337,20 @@ def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
     sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
     for one in result.counts:
         if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
-            yield f"{one.likely:,} and {one.rare:,} runs are said to be in {one}, of fewer."
+            yield f"{one} is said to contain {one.likely:,} and {one.rare:,} runs; there were fewer runs."
             return
     tried = [(above, rank) for above, (_, runs) in sides.items() for rank in tried_ranks(runs)]
     if [one.by_rank for one in result.counts] == [False]:
         if not result.counts[0].above:
-            yield "A threshold that was fixed beforehand counts the scores above it."
+            yield "The threshold was fixed beforehand, and the scores below it were counted; audits count those above."
     elif [(one.above, one.rare) for one in result.counts] != tried or not all(one.by_rank for one in result.counts):
-        yield "The tails are not those that an audit tries."
+        yield "The counts are not about the tails that an audit tries."
     else:
         yield from _check_order_of_scores(result)
 
 
 def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
-    """Yield a sentence for each two tails that no order of the scores can have together.
+    """Yield a sentence for every two tails whose counts or thresholds contradict each other.
 
     Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
     runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is
@@ -361,16 +361,25 @@ def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
     for tails, sign in ((above, -1.0), (below, 1.0)):
         for first, second in itertools.pairwise(tails):
             if second.likely < first.likely:
-                yield f"{first} has {first.likely:,} runs, and {second}, which holds it, {second.likely:,}."
+                yield (
+                    f"{first} is said to contain {first.likely:,} runs, and {second}, which contains it, only "
+                    f"{second.likely:,}."
+                )
             if not sign * first.threshold <= sign * second.threshold:
-                yield f"The thresholds of ranks {first.rare:,} and {second.rare:,} are {first} and {second}: no order."
+                yield (
+                    f"The tails of ranks {first.rare:,} and {second.rare:,} are {first} and {second}; no order of the "
+                    "scores has such thresholds."
+                )
     for one in above:
         for other in below:
             place, others = result.included - other.rare + 1, result.excluded - other.likely
             if (one.likely < place) != (others >= one.rare):
-                yield f"{one} with {one.likely:,} runs and {other} with {other.likely:,} are of no order of the scores."
+                yield (
+                    f"{one} is said to contain {one.likely:,} runs and {other} {other.likely:,}; no order of the "
+                    "scores has such counts."
+                )
             elif (one.threshold > other.threshold) if others < one.rare else (one.threshold < other.threshold):
-                yield f"The thresholds of {one} and {other} contradict their counts: no order of the scores has both."
+                yield f"The thresholds of {one} and {other} contradict their counts; no order of the scores has both."
 
 
 def _check_sequential(result: SequentialResult) -> Iterator[str]:
@@ -388,13 +397,13 @@ def _check_sequential(result: SequentialResult) -> Iterator[str]:
             yield "The strategies of a round are said to have guessed in different runs."
         moments = {tuple(look[0] for look in one.looks) for one in round_.strategies}
         if len(moments) != 1 or moments == {()}:
-            yield "The strategies of a round are said to have been looked at after different runs, or never."
+            yield "The strategies of a round have interim looks after different numbers of runs, or none."
         for strategy in round_.strategies:
             yield from _check_counts(strategy.counts, strategy.witness)
             looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
             rises = np.diff(np.array(looks, dtype=object), axis=0)
             if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
-                yield "The interim looks of a strategy go back, or have more guesses than runs."
+                yield "The counts of the interim looks of a strategy decrease, or have more guesses than runs."
             if looks[-1] != seen:
                 ends = f"end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
                 yield f"The interim looks of a strategy {ends}"
@@ -423,7 +432,10 @@ def _check_end(result: SequentialResult) -> Iterator[str]:
     if (result.stopped == "refuted") != refuted:
         yield f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise."
     if result.stopped == "runs" and result.runs != result.trials:
-        yield f"{result.runs:,} of {result.trials:,} runs are not all; yet that is said to be why it stopped."
+        yield (
+            f"The audit is said to have stopped because all runs were made; it made {result.runs:,} of "
+            f"{result.trials:,} runs."
+        )
 
 
 def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
@@ -446,7 +458,7 @@ def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
         single = pack([*first.included, *second.included])  # single outputs that one of the events includes
         common = len(single) and bool((first.contains(single) & second.contains(single)).any())
         if common or (first.feature == second.feature and _common_numbers(first, second).any()):
-            yield f"The events, {witness}, hold outputs in common; an output is a guess of one dataset."
+            yield f"The events, {witness}, hold outputs in common; an output can guess only one dataset."
     yield from _check_fair_coins(int(on_x), int(on_x_prime), 0, "runs were on x", "on x'")
 
 

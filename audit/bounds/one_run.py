@@ -175,12 +175,16 @@ def guess_p_value(
 
 
 def binomial_tail(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta = P[W >= v]."""
+    """Return the probability of at least ``correct`` correct guesses if each is correct with the odds e^epsilon."""
     return 1.0 if correct == 0 else float(betainc(correct, guesses - correct + 1, expit(epsilon)))
 
 
 def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return beta (1 - beta) / (v b_v), the factor of m delta in the sharp bound."""
+    """Return the factor of m delta in the sharp bound: beta (1 - beta) / (v b_v).
+
+    Here v is the number of correct guesses, beta = P[W >= v], b_v = P[W = v], and W is binomial with success
+    probability 1 / (1 + e^-epsilon), as in Theorem 7.
+    """
     if correct == 0:
         return 0.0  # at least 0 correct guesses are certain
     wrong, q = guesses - correct, float(expit(epsilon))
@@ -195,7 +199,10 @@ def sharp_delta_term(guesses: int, correct: int, epsilon: float) -> float:
 
 
 def published_delta_term(guesses: int, correct: int, epsilon: float) -> float:
-    """Return 2 max over i >= 1 of P[v - i <= W < v] / i, the factor of m delta in the published bound."""
+    """Return the factor of m delta in the published bound: 2 max over i >= 1 of P[v - i <= W < v] / i.
+
+    Here v is the number of correct guesses, and W is binomial with success probability 1 / (1 + e^-epsilon).
+    """
     q = float(expit(epsilon))
     from scipy.stats import binom  # slow to import
 
@@ -284,14 +291,18 @@ def delta_bound(
 
 
 def gaussian_inverse(rare: Floats, mu: Floats) -> Floats:
-    """Return G of mu-Gaussian DP, Phi(Phi^-1(r) - mu), for the probabilities r = ``rare``."""
+    """Return the smallest probabilities that mu-Gaussian DP allows, Phi(Phi^-1(r) - mu); see `Inverse`.
+
+    The probabilities of the event on the neighbour are r = ``rare``.
+    """
     return np.asarray(ndtr(ndtri(rare) - mu))
 
 
 def approximate_inverse(rare: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
-    """Return G of (epsilon, delta)-DP for the probabilities r = ``rare``.
+    """Return the smallest probabilities that (epsilon, delta)-DP allows; see `Inverse`.
 
-    It is the larger of e^-epsilon (r - delta) and 1 - delta - e^epsilon (1 - r), and at least 0.
+    The probabilities of the event on the neighbour are r = ``rare``. The result is the larger of e^-epsilon (r -
+    delta) and 1 - delta - e^epsilon (1 - r), and at least 0.
     """
     with np.errstate(over="ignore"):
         steep = 1.0 - delta - np.exp(epsilon) * (1.0 - rare)

@@ -1,7 +1,7 @@
 """Conversions between privacy definitions, as the papers state them, and the root-finder that inverts them.
 
 Arguments out of their range raise `AuditError`. The tightest conversion of a whole claim is its own privacy profile
-(`Claim.profile`, `Claim.approximate`): for zCDP and Renyi DP below the closed forms here.
+(`Claim.profile`, `Claim.approximate`); for zCDP and Renyi DP it gives smaller values than the closed forms here.
 """
 
 from __future__ import annotations

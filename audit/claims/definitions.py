@@ -1,6 +1,6 @@
 """Privacy definitions: families of claims, each with one parameter that the audit bounds.
 
-A claim computes its privacy profile and the least parameter that allows an event: all that certificates need of it.
+A claim computes its privacy profile, and the least parameter that allows an event. Certificates need nothing else.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Claim(Tagged, ABC):
 
     @property
     def claimed_point(self) -> tuple[float, float] | None:
-        """The (epsilon, delta) that the claim states outright, or None for a claim about a whole curve."""
+        """The point (epsilon, delta) that the claim states, or None for a claim about a whole curve."""
         return None
 
     @abstractmethod
@@ -228,7 +228,8 @@ class ApproxDP(_OfOnePoint):
 class ZCDP(_Checked):
     """Zero-concentrated differential privacy (Bun and Steinke 2016): D_a(M(x) || M(x')) <= rho a for all a > 1.
 
-    Its privacy profile is the tight one, over binary events that respect Renyi bounds of all orders, both ways.
+    Its privacy profile is the tight one: the supremum over all pairs of binary laws that satisfy the Renyi bounds of
+    all orders in both directions.
 
     >>> print(ZCDP(0.5), round(ZCDP(0.5).profile(2.0), 4))
     0.5-zCDP 0.0519
@@ -286,7 +287,9 @@ class RenyiDP(_Checked):
 
 @dataclass(frozen=True)
 class GaussianDP(_Checked):
-    """Gaussian differential privacy (Dong, Roth and Su 2022): no easier to tell apart than N(0, 1) from N(mu, 1).
+    """Gaussian differential privacy: the outputs on x and x' are no easier to distinguish than N(0, 1) and N(mu, 1).
+
+    Source: Dong, Roth and Su (2022).
 
     >>> claim = GaussianDP(1 / 3.7306316)
     >>> print(claim, f"{claim.profile(1.0):.3g}")
@@ -308,7 +311,7 @@ class GaussianDP(_Checked):
         return approximate_to_gaussian(epsilon, delta)
 
     def profile(self, epsilon: float) -> float:
-        """Balle and Wang (2018), Theorem 8."""
+        """Return the privacy profile by Theorem 8 of Balle and Wang (2018)."""
         epsilon = finite_at_least(epsilon, 0.0, "epsilon")
         return 0.0 if self.mu == 0.0 else float(gaussian_to_delta(self.mu, epsilon))
 
@@ -519,7 +522,7 @@ def claim_given(
     made = claim_from_numbers(numbers)
     if made is None:
         ways = "; ".join(", ".join(names) for names in CLAIMS)
-        raise AuditError(f"{', '.join(numbers)} together make no claim; what does: {ways}.")
+        raise AuditError(f"{', '.join(numbers)} together make no claim; give one of: {ways}.")
     return made
 
 

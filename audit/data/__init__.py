@@ -1,1 +1,1 @@
-"""Neighbouring datasets: relations, pairs, candidates for the worst pair, and datasets that every run sees anew."""
+"""Datasets: records, neighbouring relations, pairs, candidate pairs for the search, and copies for runs."""

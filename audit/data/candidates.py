@@ -23,8 +23,8 @@ from epsaudit.data.neighbours import (
     adjacency_of,
     is_strategy,
     pair_of,
-    shorten,
 )
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError, finite_at_least, whole_at_least
 
 N_EXAMPLES = 256

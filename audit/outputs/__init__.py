@@ -1,1 +1,1 @@
-"""The normal form of one output, in arrays, in columns of numbers, and in JSON."""
+"""Outputs of mechanisms: the normal form of one output, arrays of outputs, their parts, their text, and JSON."""

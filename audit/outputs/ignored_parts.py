@@ -48,7 +48,7 @@ ONLY_IF_CONSTANT = {
 }
 """Kinds that are reported only if every dataset always has a single content, and the words that the note adds.
 Correct mechanisms change the frequency of these contents: a noisy count that is cut off at 0 returns the integer 0
-more often on the smaller dataset."""
+more often on one dataset."""
 BY_FREQUENCY: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "time zone": ((datetime.datetime, datetime.time), lambda one: (str(one.tzinfo), one.fold)),
     "nanoseconds": (datetime.datetime, lambda one: getattr(one, "nanosecond", 0)),
@@ -120,7 +120,7 @@ def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[s
     for (kind, path), some in contents.items():
         table = [[side[kind, path, content] for content in sorted(some)] for side in (ignored, ignored_prime)]
         if kind in ONLY_IF_CONSTANT:
-            constant = [_constant(counts) for counts in table]
+            constant = [_find_constant(counts) for counts in table]
             if None not in constant and constant[0] != constant[1]:
                 found.add(kind + ONLY_IF_CONSTANT[kind])
         elif len(some) > 1 and all(map(any, table)):
@@ -131,7 +131,7 @@ def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[s
     return sorted(found)
 
 
-def _constant(counts: list[int]) -> int | None:
+def _find_constant(counts: list[int]) -> int | None:
     """Return the place of the only content that was observed, None if there are several or too few observations."""
     most = max(counts)
     return counts.index(most) if MIN_CONSTANT_OUTPUTS <= most == sum(counts) else None

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.data.neighbours import describe_frame, is_frame
+from epsaudit.data.records import describe_frame, is_frame
 from epsaudit.errors import AuditError, clipped
 from epsaudit.outputs.formatting import MAX_EXACT_INTEGER, format_value
 from epsaudit.serve import unwrap

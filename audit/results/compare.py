@@ -190,9 +190,9 @@ def recount(
     """
     if seed == old.seed:
         raise AuditError(f"Seed {seed} is that of the old audit; give another, so that the samples are independent.")
-    pair = pair if pair is not None else old.among(mechanism.worst_pairs())
+    pair = pair if pair is not None else old.find_pair(mechanism.worst_pairs())
     if pair is None:
-        raise AuditError(f"{mechanism.name} has no pair {old.pair!r} any more; give the pair that was audited.")
+        raise AuditError(f"{mechanism.name} has no pair named {old.pair!r}; give the pair that was audited.")
     runs = old.runs if trials is None else trials
     mechanism = CopyTest(mechanism, pair, runs).mechanism
     laws, workers = (mechanism(pair.x), mechanism(pair.x_prime)), Workers.suited_to(mechanism, n_jobs)

@@ -218,7 +218,7 @@ class PairResult(Result):
     trials: int
     """The number of all runs on both datasets, or the maximum number in a sequential audit."""
 
-    def among(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
+    def find_pair(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
         """Return the pair that the result is about, or None if it is not among ``pairs``.
 
         Pairs are compared by name and, if the result has a digest, by their data.
@@ -345,7 +345,7 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     """Return the JSON objects of the results in a file; raise `AuditError` if the file is not a result file."""
     try:
         if not (content := Path(path).read_text(encoding="utf-8")).strip():
-            raise AuditError(f"{path} is empty; a result file holds what --out wrote.")
+            raise AuditError(f"{path} is empty; give a result file, which the option --out writes.")
         data = json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_unique_fields)
     except AuditError:
         raise

@@ -27,7 +27,7 @@ from typing import IO, Any, NoReturn, cast
 
 import numpy as np
 
-from epsaudit.data.neighbours import shorten
+from epsaudit.data.records import shorten
 from epsaudit.errors import NAMES_AN_ERROR, AuditError, OwnCodeError, cause_of, clipped
 from epsaudit.outputs.arrays import Outputs, normalise_array, pack_frozen
 from epsaudit.outputs.json_form import output_from_json

@@ -25,8 +25,9 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.data.neighbours import DatasetPair, is_constant
-from epsaudit.data.neighbours import shorten as shown
+from epsaudit.data.datasets import is_constant
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.records import shorten as shown
 from epsaudit.errors import AuditError, with_article
 from epsaudit.outputs.arrays import Outputs, values_of
 from epsaudit.outputs.formatting import format_value

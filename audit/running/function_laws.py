@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.data.neighbours import Dataset, describe_frame, is_frame
+from epsaudit.data.datasets import Dataset
+from epsaudit.data.records import describe_frame, is_frame
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs, freeze, pack, pack_frozen
 from epsaudit.outputs.ignored_parts import MAX_OBSERVED, TOTAL, IgnoredParts, observe, observe_rows

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, Dataset, DatasetPair, Pairs, Relation, adjacency_of, list_pairs
+from epsaudit.data.datasets import Dataset
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, Relation, adjacency_of
+from epsaudit.data.pairs import list_pairs
 from epsaudit.errors import AuditError, with_article
 from epsaudit.running.calling import RandomnessArgument, randomness_argument_of, takes_size
 from epsaudit.running.function_laws import OneByOne, Vectorized

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.data.neighbours import is_constant
+from epsaudit.data.datasets import is_constant
 from epsaudit.errors import is_own_file
 from epsaudit.outputs.formatting import MAX_DECIMAL_BITS
 

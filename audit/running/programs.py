@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import itertools
 import json
-import math
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -22,12 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of, list_pairs, shorten
+from epsaudit.data.neighbours import Adjacency, DatasetPair, Pairs, adjacency_of
+from epsaudit.data.pairs import list_pairs
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError, seconds_of, with_article
 from epsaudit.outputs.arrays import Outputs, pack_frozen, values_of
 from epsaudit.running.child import Child, Program
 from epsaudit.running.child_pool import CHILDREN
 from epsaudit.running.protocols import Mechanism
+from epsaudit.serve import encode_float
 
 SEEDS = 1 << 53
 """[formula] Seeds are below this: languages whose numbers are doubles read them exactly."""
@@ -239,9 +241,9 @@ def dataset_to_json(dataset: Any) -> Any:
     """
     if isinstance(dataset, (np.generic, np.ndarray)):
         dataset = dataset.tolist()
-    if isinstance(dataset, float) and not math.isfinite(dataset):
-        return {"float": repr(float(dataset))}
-    if dataset is None or isinstance(dataset, (str, bool, int, float)):
+    if isinstance(dataset, float):
+        return encode_float(dataset)
+    if dataset is None or isinstance(dataset, (str, bool, int)):
         return dataset
     if isinstance(dataset, (list, tuple, Set)):
         return [dataset_to_json(part) for part in (sorted(dataset, key=repr) if isinstance(dataset, Set) else dataset)]

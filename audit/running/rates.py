@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.data.neighbours import Dataset
+from epsaudit.data.datasets import Dataset
 from epsaudit.errors import AuditError, OwnCodeError
 from epsaudit.outputs.arrays import Outputs, align_dtypes, numbers_of
 from epsaudit.outputs.normal_form import Raised, TimedOut

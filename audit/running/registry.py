@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from epsaudit.claims.definitions import Claim, Expected
-from epsaudit.data.neighbours import DatasetPair, shorten
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError, LeftOut, MissingExtraError, OwnCodeError, Unusable, left_out, suggest_name
 from epsaudit.running.functions import FunctionMechanism, called
 from epsaudit.running.protocols import Mechanism

@@ -18,7 +18,9 @@ from typing import Any, Protocol, TypeVar
 
 from epsaudit.bounds.certificates import Counts
 from epsaudit.claims.definitions import Claim
-from epsaudit.data.neighbours import DatasetPair, copy_pair, describe_distance, shorten
+from epsaudit.data.datasets import copy_pair
+from epsaudit.data.neighbours import DatasetPair, describe_distance
+from epsaudit.data.records import shorten
 from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
 from epsaudit.outputs.arrays import Outputs

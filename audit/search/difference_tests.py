@@ -195,7 +195,7 @@ def compute_coordinate_log_p_values(outputs: Outputs, outputs_prime: Outputs) ->
 
 
 def compute_remainders(numbers: Floats, modulus: int) -> Floats:
-    """Return the remainders of the rounded-down numbers modulo ``modulus``."""
+    """Return the remainders modulo ``modulus`` of the numbers, rounded down to whole numbers."""
     with np.errstate(invalid="ignore"):
         floors = np.floor(numbers)
         return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long

@@ -239,7 +239,10 @@ def path_of(field: Coordinate | NumberAt) -> Path:
 
 
 def _repeats_elements(collections: Sequence[tuple[Any, ...] | frozenset[Any]]) -> bool:
-    """Say whether the first collections have elements in common, so that an element may distinguish the datasets."""
+    """Say whether the first collections have elements in common.
+
+    Only then can the presence of an element distinguish the datasets.
+    """
     elements = list(itertools.chain.from_iterable(collections[:MAX_PARTS]))
     return len(elements) > 0 and len(set(elements)) < len(elements)
 

@@ -146,7 +146,10 @@ def read_coordinates(outputs: Outputs, size: int) -> Floats:
 
 
 def _mark_missing(columns: Floats, numbers: Floats) -> Floats:
-    """Set the numbers of outputs that hold no number at all to NaN, whatever other outputs hold."""
+    """Set the number of every output to NaN that holds no number at all, and return the numbers.
+
+    The result for one output must not depend on the other outputs of the block.
+    """
     missing = np.flatnonzero(np.isnan(columns[:, :1]).all(axis=1))
     numbers[missing[np.isnan(columns[missing]).all(axis=1)]] = np.nan
     return numbers

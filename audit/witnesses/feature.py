@@ -44,7 +44,11 @@ def path_label(path: Path) -> str:
 
 
 class FormattedLabel:
-    """A feature whose label is its ``form``, a format string. ``0`` stands for the feature, ``place`` for its path."""
+    """A feature whose label follows from the format string ``form``.
+
+    In the format string, ``{0}`` stands for the feature and ``{place}`` for the label of its path. For example, the
+    form 'len({place})' gives the label 'len(y[0])' for the path (0,).
+    """
 
     form = "y"
 

@@ -1,4 +1,4 @@
-"""Blocks of the protocol: they carry what lines carry, and programs that announce frames are asked for lines."""
+"""Binary blocks of the protocol: they carry the same outputs as lines, and programs that announce frames get lines."""
 
 import math
 import sys

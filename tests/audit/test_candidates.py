@@ -1,4 +1,6 @@
-"""Candidate pairs: all adjacent, none twice, and a search over them finds the one pair on which a mechanism leaks."""
+"""Candidate pairs are neighbours and distinct, and a search over them finds the single pair on which a mechanism
+leaks.
+"""
 
 import importlib
 
@@ -37,7 +39,7 @@ THREE = ("all above", "first above, rest below", "half above, half below")
 
 @pytest.mark.parametrize(("names", "trials"), [pytest.param(THREE, 30_000, marks=pytest.mark.slow, id="three")])
 def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows(names, trials):
-    """Lyu, Su and Li's sixth sparse vector leaks most where half the answers rise and half fall."""
+    """The sixth sparse vector variant of Lyu, Su and Li leaks most if half the answers increase and half decrease."""
     mechanism = SparseVector6(1.0)
     others = [pair for pair in patterns(10, base=0.5) if names is None or pair.name in names]
     pairs = [pair for other in others for pair in (other, other.swapped())]
@@ -50,7 +52,7 @@ def test_a_search_over_patterns_finds_the_leak_that_one_pattern_shows(names, tri
 
 @pytest.mark.slow
 def test_a_search_over_a_strategy_finds_the_one_number_that_leaks():
-    """Noise is scaled to a range of 0 to 10, but 7 counts as 70."""
+    """The noise is scaled to a range from 0 to 10, but the record 7 counts as 70."""
 
     def total(records, size, rng):
         return sum(70.0 if record == 7 else record for record in records) + rng.laplace(scale=10.0, size=size)
@@ -87,7 +89,7 @@ LISTS = st.tuples(st.lists(st.integers(0, 1000), min_size=5, max_size=9), st.int
 
 def test_the_worst_loss_is_found_by_boundary_cases_alone(monkeypatch):
     def loss():
-        """The exact loss on the worst pair."""
+        """Return the exact privacy loss on the worst pair."""
         pairs = drawn(LISTS, adjacency=Substitution())
         return max(abs(np.mean(one.x) - np.mean(one.x_prime)) * (len(one.x) + 1) / 1000 for one in pairs)
 
@@ -104,7 +106,7 @@ def test_the_same_seed_draws_the_same_pairs():
 
 @pytest.mark.parametrize("records", [st.integers(0, 99_999), st.floats(0, 99_999), st.text("abc", max_size=3)])
 def test_pairs_do_not_depend_on_the_modules_that_are_imported(records, tmp_path, monkeypatch):
-    """hypothesis collects constants from the source of modules, and draws one of them now and then."""
+    """By default hypothesis collects constants from the source of modules and sometimes draws one of them."""
     strategy = st.tuples(st.just(()), st.tuples(records))
     before = drawn(strategy, count=256)
     numbers, words = list(range(50_000, 50_100)), ["ab", "abc", "bac", "ca", "cab"]

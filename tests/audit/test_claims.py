@@ -1,4 +1,6 @@
-"""What each privacy definition says of events, of its profile, and of the way back from a profile to a parameter."""
+"""Privacy definitions: the least parameters of events, privacy profiles, and the conversion of profiles to
+parameters.
+"""
 
 import itertools
 import json
@@ -32,7 +34,7 @@ inner_chances = st.floats(1e-6, 1 - 1e-6)
 
 
 def zcdp_conversion(rho, epsilon):
-    """Canonne, Kamath and Steinke (2020), Corollary 13: delta at epsilon, minimised over the order."""
+    """Return delta at epsilon by Corollary 13 of Canonne, Kamath and Steinke (2020), minimised over the order."""
 
     def log_delta(log_below):
         below = math.exp(log_below)
@@ -96,7 +98,7 @@ def test_least_by_the_definition(p, q):
 
 @given(inner_chances, inner_chances)
 def test_zcdp_never_asks_for_more_than_the_supremum_over_orders(p, q):
-    """An audit may fall short of the truth but not exceed it."""
+    """A computed bound may be smaller than the truth but must not exceed it."""
     orders = 1 + np.geomspace(1e-7, 1e6, 20_001)
     fine = np.max(np.maximum(bernoulli_renyi(orders, p, q), bernoulli_renyi(orders, q, p)) / orders)
     limit = max(relative_entropy(p, q), relative_entropy(q, p))
@@ -129,7 +131,7 @@ def test_profile_grows_with_the_parameter(claim):
 
 @every_claim
 def test_no_event_of_a_claim_exceeds_its_profile(claim):
-    """An event that needs parameter t respects p <= e^epsilon p' + delta_t(epsilon), for every epsilon."""
+    """If an event needs parameter t, then p <= e^epsilon p' + delta_t(epsilon) for every epsilon."""
     rng = np.random.default_rng(5)
     for p, q in rng.uniform(0.02, 0.98, (4, 2)):
         needed = claim.with_parameter(float(claim.least(p, q)) * (1 + 1e-9) + 1e-12)
@@ -171,7 +173,7 @@ def test_nothing_is_needed_for_no_delta(claim):
 
 
 def test_profile_of_pure_and_approximate_dp():
-    """Randomised response attains it: its event has probabilities e^eps / (1 + e^eps) and 1 / (1 + e^eps)."""
+    """Randomised response attains the profile: its event has probabilities e^eps / (1 + e^eps) and 1 / (1 + e^eps)."""
     for eps, epsilon in ((1.0, 0.0), (3.0, 1.0), (0.1, 0.05)):
         truth = 1 / (1 + math.exp(-eps))
         best = truth - math.exp(epsilon) * (1 - truth)
@@ -211,7 +213,9 @@ def test_a_curve_of_one_point_is_that_point_and_one_of_many_is_the_claim_they_ar
 
 @given(p=inner_chances, q=inner_chances, delta=st.floats(1e-9, 0.5))
 def test_approximate_zcdp_asks_for_the_nearest_rest(p, q, delta):
-    """Of all rests p = (1 - delta) a + delta c and q = (1 - delta) b + delta d none needs less than what is said."""
+    """For all decompositions p = (1 - delta) a + delta c and q = (1 - delta) b + delta d, (a, b) needs at least this
+    rho.
+    """
     least = float(ApproxZCDP(0.0, delta).least(p, q))
     c, d = np.meshgrid(np.linspace(0.0, 1.0, 9), np.linspace(0.0, 1.0, 9))
     a, b = (p - delta * c) / (1 - delta), (q - delta * d) / (1 - delta)
@@ -232,7 +236,7 @@ def test_weaker_definitions_imply_larger_profiles():
 @given(st.floats(0.0, 5.0), st.floats(1e-6, 0.9))
 @settings(max_examples=20)
 def test_least_at_is_where_the_line_first_touches(epsilon, delta):
-    """Every event on the line p = e^epsilon p' + delta asks for at least as much."""
+    """Every event on the line p = e^epsilon p' + delta needs at least this parameter."""
     p_prime = (1 - delta) * math.exp(-epsilon) * np.linspace(1e-4, 1 - 1e-4, 50)
     for claim in CLAIMS:
         least = float(claim.least_at(epsilon, delta))
@@ -245,7 +249,7 @@ def renyi_either_way(order, p, q):
 
 
 def needed_rho(p, q):
-    """Supremum over the orders, 1 among them, by a search that shares nothing with the library's."""
+    """Return the supremum over all orders from 1, by a search that shares no code with the library's."""
     logs = np.linspace(-12.0, 14.0, 500)
     for _ in range(2):
         orders = 1 + np.exp(logs)
@@ -260,7 +264,7 @@ def needed_rho(p, q):
     ("epsilon", "delta"), [(0.0, 0.4), (0.1, 0.9), (0.3, 0.6), (1.0, 1e-3), (2.0, 1e-6), (9.0, 0.02)]
 )
 def test_least_at_is_never_above_the_true_value_and_hardly_below_it(epsilon, delta, order):
-    """A bound is what least_at says of counts: here the least over the line of the greatest of all orders, nested."""
+    """The true value is the minimum over the line of the maximum over all orders, by nested searches."""
 
     def needed(logit):
         p, q = delta + (1 - delta) * expit(logit), (1 - delta) * math.exp(-epsilon) * expit(logit)
@@ -318,5 +322,5 @@ def test_numbers_of_a_claim_that_may_be_swapped_are_asked_about():
         claim_given(None, epsilon=1e-5, delta=0.5)
     with pytest.raises(AuditError, match="epsilon of the claim is '1'"):
         PureDP("1")
-    with pytest.raises(AuditError, match="epsilon, mu together make no claim; what does: epsilon; epsilon, delta"):
+    with pytest.raises(AuditError, match="epsilon, mu together make no claim; give one of: epsilon; epsilon, delta"):
         claim_given(None, epsilon=1.0, mu=1.0)

@@ -1,4 +1,6 @@
-"""Comparing versions: exact, quiet when nothing has changed, loud when noise has; what cannot be compared is said."""
+"""Comparison of versions: p-values are exact, changes of noise are found, and results without a counterpart are
+named.
+"""
 
 import dataclasses
 import itertools
@@ -29,7 +31,7 @@ def with_counts(result, correct, wrong, seed):
 
 
 def test_p_values_are_exact(before):
-    """Over every outcome of two samples of 12 guesses, p <= t has probability at most t; enumerated."""
+    """For all outcomes of two samples of 12 guesses, p <= t has probability at most t, by enumeration."""
     size = 12
     for odds in (0.5, 0.731):
         weights = binom.pmf(np.arange(size + 1), size, odds)
@@ -44,7 +46,10 @@ def test_p_values_are_exact(before):
 
 
 def test_a_change_of_noise_is_seen_and_no_change_is_not(before):
-    """A tenth less noise in 100,000 runs; if nothing changed, one of two comparisons errs with probability 0.002."""
+    """The noise is 10 % smaller in 100,000 runs.
+
+    Without a change, one of two comparisons errs with probability 0.002.
+    """
     again = [recount(before, noisy(scale), seed=2, trials=100_000, n_jobs=1) for scale in (1.0, 0.9)]
     same, less = (compare([before], [result], error=0.001) for result in again)
     assert not same.moved
@@ -63,7 +68,7 @@ def test_a_box_is_compared_side_by_side(before):
 
 
 def test_the_rate_of_guesses_counts_too(before):
-    """As many correct among the guesses, but far fewer guesses, or none at all: the bound is another one."""
+    """The same share of guesses is correct, but there are far fewer guesses or none, so the bound is another one."""
     old, fewer, none = (
         dataclasses.replace(before, certificate=MembershipGame(), counts=Counts(*numbers), seed=seed)
         for seed, numbers in enumerate(
@@ -85,7 +90,7 @@ def test_an_event_that_is_not_seen_any_more_has_moved(before):
 
 
 def test_errors_are_shared_among_comparisons(before):
-    """p = 0.04 is beyond chance for one comparison at 0.05, and not for one of two."""
+    """At an error of 0.05, p = 0.04 is significant for a single comparison and not for one of two comparisons."""
     old, new = with_counts(before, 600, 400, 1), with_counts(before, 651, 349, 2)
     assert 0.025 < fisher_p_value(old, new) < 0.05
     assert compare([old], [new], error=0.05).moved
@@ -113,7 +118,7 @@ def test_what_cannot_be_compared_is_said(before):
 def test_recounting_refuses_what_would_not_be_a_fair_sample(before):
     with pytest.raises(AuditError, match="Seed 1 is that of the old audit"):
         recount(before, noisy(1.0), seed=1)
-    with pytest.raises(AuditError, match="has no pair '0 against 1' any more"):
+    with pytest.raises(AuditError, match="has no pair named '0 against 1'"):
         recount(before, vectorized(lambda data, size, rng: rng.random(size), claim=PureDP(1.0)), seed=2)
 
 

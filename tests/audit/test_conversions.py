@@ -1,4 +1,6 @@
-"""Conversions: attained by randomised response, Laplace and Gaussian noise, ordered, and those of dp-accounting."""
+"""Conversions between definitions: attained by randomised response, Laplace and Gaussian noise, ordered, and
+compared.
+"""
 
 import math
 
@@ -29,18 +31,20 @@ ORDER_GRID = [1.5, 2.0, 5.0, 32.0, 256.0]
 
 
 def closed_form(rho, delta):
-    """Bun and Steinke (2016), Proposition 1.3."""
+    """Return the closed form of Proposition 1.3 of Bun and Steinke (2016)."""
     return rho + 2.0 * math.sqrt(rho * math.log(1.0 / delta))
 
 
 def kearns_and_saul(p):
-    """Least constant c with log E exp(t (X - p)) <= c t^2 for X ~ Bernoulli(p)."""
+    """Return the least constant c with log E exp(t (X - p)) <= c t^2 for X ~ Bernoulli(p)."""
     return 0.125 if p == 0.5 else (1.0 - 2.0 * p) / (4.0 * math.log1p((1.0 - 2.0 * p) / p))
 
 
 @given(st.floats(1e-6, 1.0 - 1e-6), st.floats(-60.0, 60.0))
 def test_kearns_and_saul(p, t):
-    """Proposition 6 of 'Tight RDP & zCDP bounds from pure DP': the inequality, its equality, and the best constant."""
+    """Proposition 6 of 'Tight RDP & zCDP bounds from pure DP': the inequality, the case of equality, the best
+    constant.
+    """
 
     def excess(t):
         return float(np.logaddexp(math.log1p(-p), math.log(p) + t)) - t * p

@@ -7,18 +7,10 @@ import numpy as np
 import pytest
 
 from epsaudit import AddRemove, AuditError, MaxChange
-from epsaudit.tools.hunting.description import (
-    CROWD,
-    AddRemovePerson,
-    Answers,
-    Column,
-    SubstitutePerson,
-    Table,
-    WithinNorm,
-    numbers,
-    symbols,
-)
+from epsaudit.tools.hunting.columns import Column
+from epsaudit.tools.hunting.description import LARGE_DATASET_SIZE, Answers, Table, numbers, symbols
 from epsaudit.tools.hunting.parameters import candidates, read_schema
+from epsaudit.tools.hunting.relations import AddRemovePerson, SubstitutePerson, WithinNorm
 
 VISITS = Table(
     [
@@ -68,19 +60,25 @@ def test_what_the_issue_lists_is_tried():
     values = lambda rows: [row[0] for row in rows]  # noqa: E731
     assert tried(one, lambda x, y: x == () and y == ((1.0,),))
     assert tried(one, lambda x, y: x == ((0.0,),) and y == ((1.0,),))
-    assert tried(one, lambda x, y: values(x) == [0.0] * CROWD and sorted(values(y))[-1] == 1.0)  # constant
+    assert tried(one, lambda x, y: values(x) == [0.0] * LARGE_DATASET_SIZE and sorted(values(y))[-1] == 1.0)  # constant
     assert tried(one, lambda x, y: sorted(values(x)) == [0.0, 1.0] and len(y) == 3)  # a tie
     assert tried(one, lambda x, y: any(value > 100 for value in values(y)))  # beyond
-    assert tried(one, lambda x, y: sum(map(math.isnan, values(x))) > CROWD / 2 and values(y)[-1] == 1.0)
+    assert tried(one, lambda x, y: sum(map(math.isnan, values(x))) > LARGE_DATASET_SIZE / 2 and values(y)[-1] == 1.0)
     assert tried(one, lambda x, y: len(x) == 1 and y == x * 2)  # a duplicate
     assert tried(one, lambda x, y: math.inf in values(y))
     assert tried(numbers(0, 1, integer=True).pairs(), lambda x, y: 2**63 - 1 in values(y))
-    assert tried(one, lambda x, y: values(x) == [0.0, 1.0] * (CROWD // 2) and len(y) == CROWD + 1)  # in turn
+    assert tried(
+        one, lambda x, y: values(x) == [0.0, 1.0] * (LARGE_DATASET_SIZE // 2) and len(y) == LARGE_DATASET_SIZE + 1
+    )  # in turn
     many_more = Table([Column()], size=100).pairs()
     assert {len(rows) for one in many_more for rows in one.rows} >= {0, 1, 2, 100, 101}
-    for place in (0, CROWD // 2, CROWD):
-        assert tried(one, lambda x, y, place=place: len(y) > CROWD and y[place] == (1.0,) and y.count((1.0,)) == 1)
-    assert tried(many, lambda x, y: "b" in values(y) and "b" not in values(x) and len(x) == CROWD)  # a key on one side
+    for place in (0, LARGE_DATASET_SIZE // 2, LARGE_DATASET_SIZE):
+        assert tried(
+            one, lambda x, y, place=place: len(y) > LARGE_DATASET_SIZE and y[place] == (1.0,) and y.count((1.0,)) == 1
+        )
+    assert tried(
+        many, lambda x, y: "b" in values(y) and "b" not in values(x) and len(x) == LARGE_DATASET_SIZE
+    )  # a key on one side
     assert tried(many, lambda x, y: any(row[2] > 1 for row in y) and all(row[2] == 1 for row in x))  # a weight
     assert tried(many, lambda x, y: len(y) == len(x) + 3)  # all rows of a person
     assert tried(many, lambda x, y: len(y) == len(x) + 30)  # and too many
@@ -165,8 +163,11 @@ def test_parameters_are_joined_with_pairs_the_usual_values_first():
     [
         (lambda: numbers(1, 1), r"bounds of column 'value' are \(1, 1\); they must be \(low, high\)"),
         (lambda: Column("age", "int"), "type of column 'age' is 'int'; it must be 'float', 'integer'"),
-        (lambda: Table([Column("a"), Column("b")], form="counts"), "one column are counted"),
-        (lambda: numbers(0, 1).pairs(MaxChange(1.0)), "has no neighbours under 'query answers within 1'; it has under"),
+        (lambda: Table([Column("a"), Column("b")], form="counts"), "accepts a single column"),
+        (
+            lambda: numbers(0, 1).pairs(MaxChange(1.0)),
+            "has no neighbours under 'query answers within 1'; it has neighbours under",
+        ),
         (lambda: read_schema({"data": {"colums": []}}), "it needs one of numbers, symbols, columns, answers"),
         (lambda: read_schema({"data": {"numbers": [0, 1]}, "adjacency": "add-remov"}), "Did you mean 'add-remove'"),
         (lambda: read_schema("nowhere.json"), "cannot be read"),

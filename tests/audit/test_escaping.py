@@ -1,4 +1,4 @@
-"""Text from a stranger's file comes through every format without being taken for anything else."""
+"""Text from an untrusted file appears in every report format as text, and never as code or markup."""
 
 import csv
 import dataclasses
@@ -113,7 +113,7 @@ def results():
 
 
 def drawn(picture):
-    """The words of a figure, as they stand in its file."""
+    """Return the words of a figure as they occur in its file."""
     return [
         html.unescape(text)
         for text in re.findall(r"<text[^>]*>([^<]*)</text>", figures.render(picture, "svg").decode())

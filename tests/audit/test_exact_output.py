@@ -12,7 +12,7 @@ from scipy import optimize, stats
 from epsaudit import ApproxDP, GaussianDP, PureDP, trace
 from epsaudit.experiments import plumbing_traces
 from epsaudit.tools.tracing import opaque
-from epsaudit.tools.tracing.verdicts import MOVES
+from epsaudit.tools.tracing.suspicion import MOVES
 
 PAIR = (1.0, 3.0)
 CONFIDENCE = 0.9999
@@ -241,9 +241,9 @@ def test_opaque_numbers_calculate_as_floats_do():
     rng = np.random.default_rng(0)
     for drawn, first, second in rng.normal(size=(200, 3)).tolist():
         run = opaque.OpaqueRun()
-        run.starts = []
-        number = run.opaque(0, 0.0, 1.0)
+        run.centres_and_scales = []
+        number = run.opaque_number(0, 0.0, 1.0)
         formula = (second - 3 * ((number + first) / second - 0.1)) * 2 + np.float64(first)
-        assert formula.at(drawn) == (second - 3 * ((drawn + first) / second - 0.1)) * 2 + np.float64(first)
+        assert formula.value_for(drawn) == (second - 3 * ((drawn + first) / second - 0.1)) * 2 + np.float64(first)
         value = formula.offset + formula.factor * drawn
-        assert abs(value - formula.at(drawn)) <= formula.blur
+        assert abs(value - formula.value_for(drawn)) <= formula.rounding_error

@@ -27,7 +27,7 @@ from epsaudit.witnesses.digits import (
 from epsaudit.witnesses.events import Interval, Region, Witness, event_from_dict
 from epsaudit.witnesses.learnt import Additive, Term, Tree
 from epsaudit.witnesses.parts import CategoryCode, Contains, Coordinate, HasKind, Length, NumberAt, PositionOf, Value
-from epsaudit.witnesses.serialisation import feature_from_dict, feature_to_dict
+from epsaudit.witnesses.serialisation import FEATURE_KINDS, feature_from_dict, feature_to_dict
 
 NAN = np.nan
 Y = Value()
@@ -228,3 +228,20 @@ def test_a_number_whose_parity_alone_tells_is_kept_among_more_places_than_are_re
     found = OutputFields.find(*sides)
     assert found.left_out > 0
     assert NumberAt((Reading("commas"), 1)) in found.numbers
+
+
+STORED_KINDS = {
+    "Additive", "At", "Code", "Combined", "Contains", "Coordinate", "Deviation", "Exponent", "Filled", "HasKind",
+    "Length", "LowestBit", "NegativeZero", "Place", "PlaceOf", "Reading", "Reduced", "Release", "Residue", "Scaled",
+    "Term", "Together", "TrailingZeros", "Tree", "Value",
+}  # fmt: skip
+
+
+def test_files_of_earlier_versions_stay_readable():
+    """Files name features by these kinds, whatever the classes are called now."""
+    assert set(FEATURE_KINDS) == STORED_KINDS
+    at = {"kind": "At", "path": ["a"]}
+    stored = {"kind": "Together", "first": at, "second": {"kind": "Value"}, "edges": [0.5], "edges_second": []}
+    read = feature_from_dict(stored)
+    assert read == CrossTable(NumberAt(("a",)), Value(), (0.5,), ())
+    assert feature_to_dict(read) == stored

@@ -1,6 +1,6 @@
-"""Files of one-run audits and of scores of many runs: counts that no plan and no order of scores gives are refused.
+"""Files with guesses about one run or scores of many runs: counts that no plan or order of scores can have are refused.
 
-Each forgery is an honest computation from changed counts, so that only the plan, the order or the coins give it away.
+Every forgery has changed counts and honestly computed bounds, so that only the plan, the order or the coins reveal it.
 """
 
 import copy
@@ -25,7 +25,7 @@ def leaks(shift):
 
 
 def forged(result, **changes):
-    """Change fields and recompute all that follows from them."""
+    """Return a stored result with changed fields and everything that follows from them."""
     stored = json.loads(json.dumps({**copy.deepcopy(result.to_dict()), **changes}))
     return json.loads(json.dumps(rebuild(stored).to_dict()))
 
@@ -126,7 +126,9 @@ def test_honest_tails_hold(members, others, ties):
 
 
 def test_one_changed_count_of_many_runs_is_refused_or_raises_no_bound_much():
-    """A count may only move between those of its neighbours; beyond, no order of the scores has the tails."""
+    """A count may only move between the counts of its neighbours; beyond them, no order of the scores has these
+    tails.
+    """
     result = many(1.0)
     stored = result.to_dict()
     raised = []
@@ -141,7 +143,7 @@ def test_one_changed_count_of_many_runs_is_refused_or_raises_no_bound_much():
     top = copy.deepcopy(stored["counts"])
     top[0]["likely"] = 300
     assert forged(result, counts=top)["lower_bound"] > 4.0
-    assert "which holds it" in recompute(forged(result, counts=top)).differences[0]
+    assert "which contains it" in recompute(forged(result, counts=top)).differences[0]
 
 
 def test_thresholds_that_have_no_order_are_refused():

@@ -21,12 +21,16 @@ from epsaudit.data.neighbours import MaxChange
 from epsaudit.running import child, copies
 from epsaudit.running.served import Served
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.hunting import hunt as hunting
-from epsaudit.tools.hunting.boundaries import bisected, nearest, steps_of, way_between
-from epsaudit.tools.hunting.description import AddRemovePerson, Column, SubstitutePerson, Table, numbers, symbols
-from epsaudit.tools.hunting.hunt import candidate_of, hunt
-from epsaudit.tools.hunting.parameters import Options, candidates
-from epsaudit.tools.hunting.shrinking import rows_of, shrink
+from epsaudit.tools.hunting import screening, single_audit, time_budget
+from epsaudit.tools.hunting.boundaries import bisect_path, max_bisection_steps, path_between, shortest_path
+from epsaudit.tools.hunting.candidate import as_candidate
+from epsaudit.tools.hunting.columns import Column
+from epsaudit.tools.hunting.description import Table, numbers, symbols
+from epsaudit.tools.hunting.hunt import hunt
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.parameters import candidates
+from epsaudit.tools.hunting.relations import AddRemovePerson, SubstitutePerson
+from epsaudit.tools.hunting.shrinking import records_of, shrink
 from epsaudit.witnesses.conditions import MAX_SIMPLE_PARTS, count_parts
 
 WITHIN, SYMBOLS = numbers(0, 4), symbols("a", "b")
@@ -203,7 +207,7 @@ def test_whole_hunts_err_as_seldom_as_they_say():
 
 
 def test_shares_of_the_error_probability_add_up_to_it():
-    spent = [1.0 - Options(confidence=0.9).share(number) for number in range(1, 2_000)]
+    spent = [1.0 - Options(confidence=0.9).confidence_of_test(number) for number in range(1, 2_000)]
     assert 0.0499 < math.fsum(spent) < 0.05
 
 
@@ -218,10 +222,10 @@ def test_a_broken_budget_would_be_noticed(monkeypatch):
     At one half an audit of 200 runs refutes it with a probability of about 1/6, and so one of twenty with 0.97; with
     the shares as they are, any does with 0.05 at most.
     """
-    monkeypatch.setattr(hunting, "RUNS", 32)
+    monkeypatch.setattr(screening, "SCREENING_RUNS", 32)
     options = Options(audits=20, trials=200, seed=2, n_jobs=1)
     assert not hunt(randomized_response, [("yes", "no")] * 2, claim=PureDP(1.0), options=options).refuted
-    monkeypatch.setattr(Options, "share", lambda self, number: 0.5)
+    monkeypatch.setattr(Options, "confidence_of_test", lambda self, number: 0.5)
     assert hunt(randomized_response, [("yes", "no")] * 20, claim=PureDP(1.0), options=options).refuted
 
 
@@ -245,7 +249,9 @@ def test_the_verdict_names_the_relation_and_calls_nothing_else_a_violation():
     assert not one.refuted
     assert one.left_out == 1
     assert "substitute" not in one.sentence()
-    with pytest.raises(AuditError, match="None of the 1 candidates are neighbours as the claim is for, under subst"):
+    with pytest.raises(
+        AuditError, match="None of the 1 candidates are neighbours under the relation of the claim, subst"
+    ):
         hunted_under([added], Substitution)
 
 
@@ -311,7 +317,7 @@ def no_audit(monkeypatch):
     def cannot(*arguments, **options):
         raise AuditError("not this one")
 
-    monkeypatch.setattr(hunting, "audit_sequentially", cannot)
+    monkeypatch.setattr(single_audit, "audit_sequentially", cannot)
 
 
 @pytest.mark.usefixtures("no_audit")
@@ -330,7 +336,7 @@ def test_what_always_fails_is_a_sentence():
 
 class TestShrinking:
     def shrunk(self, x, x_prime, still, relation=None):
-        start = candidate_of((x, x_prime))
+        start = as_candidate((x, x_prime))
         return shrink(start, lambda one: still(one.pair.x, one.pair.x_prime))[0].pair
 
     def test_common_records_go_first(self):
@@ -351,7 +357,7 @@ class TestShrinking:
         start = candidates(table, adjacency=AddRemove)[-1]
         longer = lambda one: len(one.pair.x_prime) != len(one.pair.x)  # noqa: E731
         found, _ = shrink(start, longer, describe=lambda values: table)
-        assert sum(map(len, rows_of(found))) == 1
+        assert sum(map(len, records_of(found))) == 1
         assert isinstance(found.pair.x, np.ndarray)
 
 
@@ -500,7 +506,7 @@ def test_time_is_shared_evenly_and_half_goes_to_what_is_soon_refuted(monkeypatch
         given.append((seconds(0.0), seconds(1.0)))
         raise AuditError("not this one")
 
-    monkeypatch.setattr(hunting, "audit_sequentially", none)
+    monkeypatch.setattr(single_audit, "audit_sequentially", none)
     pairs = [("yes", "no"), ("no", "yes"), ("yes", "maybe")]
     for few, shares in ((None, (4, 3, 2)), (1, (2,))):
         given.clear()
@@ -675,13 +681,13 @@ class TestBoundaries:
         ],
     )
     def test_every_step_is_one_of_neighbours(self, relation, x, x_prime, steps):
-        way = way_between(x, x_prime, relation)
+        way = path_between(x, x_prime, relation)
         assert (way[0], sorted(way[-1]), len(way)) == (x, sorted(x_prime), steps + 1)
         assert all(relation.holds(*both) for both in itertools.pairwise(way))
 
     @pytest.mark.parametrize("relation", [Substitution(), MaxChange(1.0), SubstitutePerson(0)])
     def test_where_no_single_steps_lead_there_is_no_way(self, relation):
-        assert nearest([((1, 2), (2, 3))], [((1, 2),), ((5, 6),)], relation) is None
+        assert shortest_path([((1, 2), (2, 3))], [((1, 2),), ((5, 6),)], relation) is None
 
     def test_a_way_is_bisected_wherever_it_changes(self):
         for place in range(99):
@@ -692,10 +698,10 @@ class TestBoundaries:
                 return at <= place, at + 1 <= place
 
             way = range(100)
-            assert bisected(way, raises) == place
-            assert len(asked) <= steps_of(way)
-        assert bisected(range(9), lambda at: None) is None
-        assert bisected(range(9), lambda at: (True, True)) is None
+            assert bisect_path(way, raises) == place
+            assert len(asked) <= max_bisection_steps(way)
+        assert bisect_path(range(9), lambda at: None) is None
+        assert bisect_path(range(9), lambda at: (True, True)) is None
 
 
 def test_usual_values_come_first_under_a_deadline_unless_others_promise_more(monkeypatch):
@@ -705,7 +711,7 @@ def test_usual_values_come_first_under_a_deadline_unless_others_promise_more(mon
         order.append(mechanism.function.keywords["k"])
         raise AuditError("not this one")
 
-    monkeypatch.setattr(hunting, "audit_sequentially", none)
+    monkeypatch.setattr(single_audit, "audit_sequentially", none)
 
     def sound(values, rng, k):
         return len(values) + rng.laplace(scale=2.0) if k != 4 else len(values) + rng.choice([-0.01, 0.01])
@@ -767,8 +773,8 @@ def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monke
         f"def count(x): return len(x) + KEPT + (0.001 if {keeps} else 0.25) * laplace()\n"
     )
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(hunting, "LONG", 0.0)
-    monkeypatch.setattr(hunting._Hunting, "room", lambda self, pace: 0.0)
+    monkeypatch.setattr(time_budget, "SLOW_RUN_SECONDS", 0.0)
+    monkeypatch.setattr(time_budget.TimeBudget, "affordable_runs", lambda self, pace: 0.0)
     monkeypatch.setattr(copies, "affordable", lambda until, run, runs, each, least, most: least)
     options = Options(seconds=60.0, audits=1, seed=1, n_jobs=1, steps=0)
     seen = hunt(Served("slowly.py:count"), [([1], [1, 1])], claim=PureDP(1.0), options=options)
@@ -779,7 +785,7 @@ def test_bets_certify_where_there_is_no_time_for_an_event(keeps, tmp_path, monke
         result = seen.findings[0].result
         assert isinstance(result, SequentialResult)
         assert recompute(result.to_dict()).holds
-        assert result.confidence == options.share(1), "which is spent by the first audit"
+        assert result.confidence == options.confidence_of_test(1), "which is spent by the first audit"
         assert result.pair == "[1] against [1, 1]"
         assert any("the bets of the audit certify it" in note for note in result.notes)
 

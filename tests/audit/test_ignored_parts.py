@@ -1,4 +1,4 @@
-"""What no witness reads is said in one note where it differs between x and x', and not where it does not."""
+"""A part of outputs that no witness reads is named in one note if it differs between x and x', and only then."""
 
 from collections import OrderedDict
 
@@ -10,7 +10,7 @@ from epsaudit.outputs.ignored_parts import MIN_CONSTANT_OUTPUTS, IgnoredParts, f
 
 
 class Whole(int):
-    """A whole number of another class."""
+    """A subclass of int."""
 
 
 # the output that a bit decides, where no witness reads the bit, and the kind that the note names
@@ -58,7 +58,10 @@ def test_noted_last_bits_are_read_by_all_witnesses():
 
 
 def suppressed(d, rng):
-    """Return the whole number 0 for small counts: 1-DP, and the type of the output depends on the count."""
+    """Return the whole number 0 for small counts.
+
+    This is 1-DP, although the type of the output depends on the count.
+    """
     noisy = 2 + d + rng.laplace()
     return noisy if noisy > 2.0 else 0
 

@@ -9,7 +9,7 @@ from epsaudit.running import child, child_pool
 from epsaudit.running.copies import CONSTANT, PROCESSES
 from epsaudit.running.served import Served
 from epsaudit.tools.hunting.hunt import hunt
-from epsaudit.tools.hunting.parameters import Options
+from epsaudit.tools.hunting.options import Options
 
 PROGRAMS = """
 import functools, random

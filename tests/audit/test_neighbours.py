@@ -1,4 +1,4 @@
-"""Adjacency relations as algebra on multisets, and the generators of pairs as sound and complete for them."""
+"""Neighbouring relations as algebra on multisets; generated pairs are exactly the neighbours that they should be."""
 
 import math
 
@@ -90,7 +90,7 @@ def test_one_record_of_a_frame_or_a_mapping_is_left_out(frame):
 
 
 def test_missing_answers_are_records_like_any_other():
-    """nan differs from itself, and so would every record that did not answer."""
+    """NaN is not equal to itself, so without care every record with a missing answer would differ from itself."""
     ages = np.array([31.0, math.nan, math.nan])
     assert AddRemove().holds(ages, ages[:2])
     assert not AddRemove().holds(ages, ages.copy())

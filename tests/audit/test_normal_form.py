@@ -1,7 +1,8 @@
-"""An output is the same output alone, in any block, after JSON and in another process; so is its being in an event.
+"""The normal form of an output is the same alone, in any block, after JSON and in another process; so is membership
+in an event.
 
-Families are fitted on random mixtures of every kind of output, and every event that they yield is asked about every
-output in four ways. Nothing here is random but the inputs: a difference is a bug.
+Families are fitted on random mixtures of outputs of every kind. For every event of a family, the membership of every
+output is computed in four ways. Only the inputs are random, so every difference is a bug.
 """
 
 import json
@@ -60,7 +61,7 @@ pools = st.one_of(
 
 
 def same(first, second):
-    """Whether two normal forms are one output of one type, whatever the sign of zero."""
+    """Return whether two normal forms are the same output and have the same type, apart from the sign of zero."""
     return type(first) is type(second) and (first == second or first != first)
 
 
@@ -85,7 +86,7 @@ def normal_form_does_not_depend_on_the_block(values):
 
 
 def events_of(family, pool, seed):
-    """Events at three thresholds of every score that a family learns from two samples of a pool."""
+    """Return events at three thresholds of every score that a family learns from two samples of a pool of outputs."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.ones(len(pool)), size=2)
     sides = [pack([pool[i] for i in rng.choice(len(pool), 300, p=side)]) for side in weights]
@@ -147,7 +148,7 @@ def test_membership_is_the_same_in_another_process():
     told = json.dumps({"events": [event.to_dict() for event in events], "outputs": block_to_json(pack(pool))})
     code = (
         "import json, sys\n"
-        "from epsaudit.outputs.normal_form import block_from_json\n"
+        "from epsaudit.outputs.json_form import block_from_json\n"
         "from epsaudit.witnesses.events import event_from_dict\n"
         "told = json.load(sys.stdin)\n"
         "outputs = block_from_json(told['outputs'])\n"

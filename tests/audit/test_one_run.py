@@ -1,4 +1,6 @@
-"""One-run audits: 500 of them on mechanisms whose leak is known, rules that do not peek, results, errors."""
+"""Audits of one run: 500 audits each of mechanisms with a known leak, guess rules that must not use the coins,
+results, errors.
+"""
 
 import json
 import math
@@ -48,7 +50,7 @@ APPROXIMATE_SUM = NoisyVectorSum(1.0, 300, delta=1e-3)
 
 
 def wrong(mechanism, guesses, method="auto", claim=None, audits=AUDITS):
-    """How many of the audits certify more than the truth."""
+    """Return how many of the audits certify more than the true parameter."""
     truth = mechanism.claim.parameter
     return sum(
         audit_one_run(mechanism, claim=claim, guesses=guesses, method=method, seed=seed).lower_bound > truth + 1e-9
@@ -57,7 +59,7 @@ def wrong(mechanism, guesses, method="auto", claim=None, audits=AUDITS):
 
 
 def alternating(coins):
-    """Those in at even places, those out at odd ones, as far as they go."""
+    """Sort coins so that canaries that are in and canaries that are out alternate, as long as there are both."""
     pairs = min(coins.sum(), (~coins).sum())
     return np.concatenate([np.tile([True, False], pairs), np.full(len(coins) - 2 * pairs, coins.sum() > pairs)])
 
@@ -105,7 +107,7 @@ class TestCoverage:
         ids=lambda claim: type(claim).__name__,
     )
     def test_a_claim_without_a_theorem_is_tested_by_what_it_implies(self, claim):
-        """Gaussian noise satisfies all of these, with mu = 1/2, and none with a quarter of the noise."""
+        """Gaussian noise with mu = 1/2 satisfies all of these claims; with a quarter of the noise it satisfies none."""
         for mechanism, refuted in ((NoisyVectorSum(0.5, 300), range(8)), (NoisyVectorSum(2.0, 1000), range(45, 51))):
             found = [audit_one_run(mechanism, claim=claim, seed=seed) for seed in range(50)]
             assert sum(one.lower_bound > claim.parameter for one in found) in refuted
@@ -135,7 +137,9 @@ class TestCoverage:
     @pytest.mark.parametrize("guesses", [EVERYBODY, "planned", HALF])
     def test_a_mechanism_that_reveals_everybody_now_and_then_is_covered_however_many_guesses(self, guesses):
         def all_or_nothing(included, rng):
-            """(0, 0.1)-DP: whose coins it reveals does not depend on them."""
+            """Reveal all coins with probability 0.1, which is (0, 0.1)-DP; the coins do not influence when that
+            happens.
+            """
             noise = rng.standard_normal(len(included))
             return np.where(included, 1.0, -1.0) if rng.random() < 0.1 else noise
 
@@ -204,7 +208,7 @@ class TestCoverage:
         ],
     )
     def test_guesses_among_ties_are_right_by_chance_at_every_size(self, layout, score):
-        """Any of the 498 sizes raises a false alarm 1 time in 1,000, and so do all together."""
+        """Each of the 498 sizes, and their total, has a false-alarm probability of 1 in 1,000."""
         rng = np.random.default_rng(1)
         right = [guessed_right(size, layout, score, rng, rng.integers(2**63, size=10).tolist()) for size in SIZES]
         assert min(right) >= LEAST_BY_CHANCE
@@ -244,7 +248,7 @@ LEAST_BY_CHANCE, MOST_BY_CHANCE = (int(quantile(0.0005 / len(SIZES), 80, 0.5)) f
 
 
 def guessed_right(size, layout, score, rng, seeds):
-    """How many of eight guesses are right, in all audits together, one for every seed."""
+    """Return the number of correct guesses among eight guesses per audit, summed over one audit for every seed."""
     return sum(
         audit_scores(
             layout(rng.random(size) < 0.5), score(rng.standard_normal(size)), claim=PureDP(1.0), guesses=8, seed=seed

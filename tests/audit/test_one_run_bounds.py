@@ -1,4 +1,6 @@
-"""One-run bounds: formulas against naive sums, golden values, published algorithms, and the worst mechanism of all."""
+"""Bounds for one run: formulas against direct sums, golden values, published algorithms, and the worst mechanism of
+all.
+"""
 
 import itertools
 import math
@@ -22,7 +24,7 @@ from epsaudit.experiments.one_run_worst_case import worst_case
 
 
 def published_p_value(m, r, v, epsilon, delta):
-    """The sums of Steinke, Nasr and Jagielski (2023), term by term."""
+    """Return the p-value of Steinke, Nasr and Jagielski (2023), summed term by term."""
     q = expit(epsilon)
     best, total = 0.0, 0.0
     for i in range(1, v + 1):
@@ -32,7 +34,7 @@ def published_p_value(m, r, v, epsilon, delta):
 
 
 def published_recursion_rejects(mu, m, guesses, correct, tau):
-    """Algorithm 3 of Mahloujifar, Melis and Chaudhuri (2025), list by list, with nothing left out."""
+    """Return whether Algorithm 3 of Mahloujifar, Melis and Chaudhuri (2025) rejects, written without any shortcut."""
     h, r = [0.0] * (correct + 1), [0.0] * (correct + 1)
     r[correct], h[correct] = tau * correct / m, tau * (guesses - correct) / m
     for i in range(correct - 1, -1, -1):
@@ -42,7 +44,7 @@ def published_recursion_rejects(mu, m, guesses, correct, tau):
 
 
 def worst_case_without_symmetry(m, v, epsilon, delta):
-    """The greatest P[v or more guesses about everybody are right], over all probabilities of outputs on inputs."""
+    """Return the largest probability of at least v correct guesses over all probabilities of outputs given inputs."""
     inputs = list(itertools.product((0, 1), repeat=m))
     n = len(inputs)
     place = {pair: k for k, pair in enumerate(itertools.product(inputs, inputs))}
@@ -253,7 +255,7 @@ class TestTradeoff:
     ],
 )
 def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries, of_a_curve, of_a_point):
-    """By the planned number of guesses, as many of them right as expected; epsilon at delta 1e-5."""
+    """The number of guesses is the planned one, the expected number is correct, and epsilon is taken at delta 1e-5."""
     point = GaussianDP(mu).approximate(1e-5)
     shares = []
     for claim, method in ((GaussianDP(mu), "trade-off"), (point, "sharp")):
@@ -287,7 +289,7 @@ def test_group_privacy_bounds_the_worst_mechanism_and_is_never_below_theorem_7(g
 
 @pytest.mark.parametrize("guesses", [20, 1000, 100_000])
 def test_group_privacy_covers_and_never_certifies_log_two(guesses):
-    """The coverage for randomised response is computed; the incorrect variant takes the group for one record."""
+    """Coverage for randomised response is computed; the incorrect variant treats the group as one record."""
     for epsilon in GROUP_EPSILONS:
         law = binom(guesses, expit(epsilon))
         low, high = int(law.ppf(1e-9)), int(law.ppf(1 - 1e-9))

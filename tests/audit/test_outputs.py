@@ -1,7 +1,7 @@
-"""Outputs are values of their own, of any kind and dtype, whatever stands beside them or a function does later.
+"""Outputs of any type and dtype do not depend on other outputs of their block, or on later changes by the function.
 
-Each sound function releases what is exactly 1-DP; at 99.99 % an audit refutes it by chance once in 10,000. The leaky
-one has half of the noise that its claim needs, and hides it in memory that it uses again.
+Each correct function is exactly 1-DP; at 99.99 % confidence an audit refutes it by chance once in 10,000 times. The
+leaky function has half of the noise that its claim needs, and returns memory that it overwrites later.
 """
 
 import datetime
@@ -40,7 +40,10 @@ CLAIM = PureDP(1.0)
 
 
 def whole_numbers_beside_rare_floats(data, rng):
-    """A float among whole numbers made floats of all in its block, and 'no float in this block' looked like a leak."""
+    """Return a whole number, and rarely a float or None.
+
+    One float once converted a whole block to floats, which looked like a leak.
+    """
     u = rng.random()
     if u < 0.001:
         return None
@@ -119,7 +122,7 @@ def deep():
 
 @pytest.fixture
 def usual_depth():
-    """Python's own limit of recursion, which some library may have raised."""
+    """Restore Python's default recursion limit, which a library may have raised."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(1_000)
     yield
@@ -175,7 +178,9 @@ SLOW = {"mappings", "tuples of all that", "spans", "sets", "complex numbers"}  #
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.slow if kind in SLOW else ()) for kind in KINDS])
 def test_a_saved_witness_is_the_witness(kind):
-    """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5: a bound exceeds it once in a million."""
+    """The event has probabilities 0.5 on x and 0.9 on x', so epsilon is log 5; a bound exceeds it once in a million
+    times.
+    """
     first, second = KINDS[kind]
 
     def flip(data, rng):
@@ -209,7 +214,7 @@ def test_what_is_no_atom_is_refused(data):
 
 
 class TestBlocks:
-    """An output is an atom or not, whatever else is in its block."""
+    """Whether an output is an atom does not depend on the other outputs of its block."""
 
     def test_whole_numbers_that_no_float_holds_are_not_rounded_among_floats(self):
         def flip(data, rng):
@@ -248,7 +253,9 @@ KINDS_BLOCKS = {
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize("kind", KINDS_BLOCKS)
 def test_a_leak_is_seen_in_outputs_of_every_dtype(kind):
-    """Told with probability 0.5 on x and 0.9 on x', so epsilon is log 5: a bound exceeds it once in a million."""
+    """The event has probabilities 0.5 on x and 0.9 on x', so epsilon is log 5; a bound exceeds it once in a million
+    times.
+    """
 
     def flip(data, size, rng):
         return KINDS_BLOCKS[kind](rng.random(size) < (0.9 if data else 0.5))
@@ -259,7 +266,7 @@ def test_a_leak_is_seen_in_outputs_of_every_dtype(kind):
 
 @pytest.mark.parametrize(("shape", "rate", "trials"), [(3, 0.2, 5_000), ((2, 2), 5e-3, 20_000)])
 def test_refusals_and_exceptions_among_arrays_are_outcomes(shape, rate, trials):
-    """Blocks without any are arrays, blocks with one are objects; on x none is ever seen."""
+    """Blocks without a refusal are arrays, and blocks with one hold objects. On x there is no refusal."""
 
     def noisy(data, rng):
         if rng.random() < data * rate:
@@ -279,7 +286,7 @@ def test_matrices_among_refusals_keep_their_shape():
 
 
 def test_the_shape_of_a_matrix_may_tell():
-    """(2, 3) on x and (3, 2) on x', with a refusal now and then, so that blocks are objects."""
+    """The shape is (2, 3) on x and (3, 2) on x'. A rare refusal makes blocks of objects."""
 
     def shaped(data, rng):
         if rng.random() < 0.01:
@@ -341,7 +348,7 @@ ROWS = [[0.5, -1.25, 3.0], [2.0, 0.0, -0.75]]
 
 
 class Tensor:
-    """What a tensor of torch does that numpy cannot read before it is dense, resolved, and of double precision."""
+    """A stand-in for a tensor of torch, which numpy can read only after conversion to a dense array of doubles."""
 
     def __init__(self, ready=()):
         self.ready = ready
@@ -386,7 +393,7 @@ def test_tensors_of_torch_are_arrays(kind):
 
 
 def both(value):
-    """The normal form, which is the same where the function runs in another process."""
+    """Return the normal form, after checking that the encoding of the server gives the same one."""
     assert output_from_json(serve.encode_value(value)) == normalise(value)
     return normalise(value)
 

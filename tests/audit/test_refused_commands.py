@@ -192,7 +192,7 @@ OTHERS = [
     ("list --library nothing", "'nothing' is not a library"),
     ("report", "Missing argument 'RESULT.json'"),
     ("report nowhere.json", "nowhere.json cannot be read"),
-    ("report empty.json --markdown", "empty.json is empty; a result file holds what --out wrote"),
+    ("report empty.json --markdown", "empty.json is empty; give a result file, which the option --out writes"),
     ("verify empty.json", "empty.json is empty"),
     ("recount empty.json --out new.json", "empty.json is empty"),
     ("report none.json --markdown", "none.json contains no results"),

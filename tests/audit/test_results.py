@@ -1,4 +1,6 @@
-"""Results: JSON in and out, recomputed bounds, files written whole or not at all."""
+"""Results: conversion to JSON and back, bounds computed from counts, and files that are written completely or not at
+all.
+"""
 
 import pytest
 from small import kinds
@@ -59,7 +61,7 @@ class TestBounds:
 
 @pytest.mark.parametrize("kind", [AuditResult, SequentialResult, OneRunResult])
 class TestEveryKind:
-    """What results share: short forms for a prompt, a notebook, a figure, a table and a file."""
+    """What all kinds of results share: texts for a prompt and a notebook, a figure, a table and a file."""
 
     def test_a_bare_result_takes_one_line_and_print_at_most_ten(self, kind):
         found = kinds()[kind]

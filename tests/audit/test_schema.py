@@ -1,4 +1,4 @@
-"""Files are as their schemas say, and what is not, or cannot be, is refused in one sentence that names the field."""
+"""Files conform to their schemas, and any other file is refused by one sentence that names the field."""
 
 import copy
 import dataclasses
@@ -54,7 +54,7 @@ def test_stored_results_are_read_and_follow_from_their_counts():
 
 @pytest.fixture(scope="module")
 def found():
-    """The JSON objects of a result of each kind of audit, of one event and of two."""
+    """The JSON objects of a result of each kind of audit, and of results with one event and with two events."""
     names = ("fixed", "sequential", "one run")
     return {
         name: json.loads(json.dumps(result.to_dict())) for name, result in zip(names, kinds().values(), strict=True)
@@ -68,7 +68,7 @@ def written(folder, *items):
 
 
 def changed(item, path, value):
-    """A copy with another value at a path such as 'counts.runs_x'; ... takes the field away."""
+    """Return a copy with another value at a path such as 'counts.runs_x'; the value ... removes the field."""
     item = copy.deepcopy(item)
     parent = item
     *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
@@ -148,7 +148,7 @@ def test_what_is_malformed_or_edited_is_refused_in_one_sentence_that_names_the_f
 
 @pytest.mark.parametrize("kind", ["fixed", "sequential", "one run"])
 def test_a_field_given_twice_is_refused(found, tmp_path, capsys, kind):
-    """Readers differ in which of the two they take."""
+    """JSON readers differ in which of two values they use."""
     file = written(tmp_path, found[kind])
     file.write_text(file.read_text().replace('"lower_bound":', '"lower_bound": 7.0, "lower_bound":'), encoding="utf-8")
     for options in (["report", str(file), "--csv"], ["verify", str(file)]):

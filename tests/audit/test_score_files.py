@@ -1,4 +1,4 @@
-"""Files of scores that are damaged or of another layout: each is refused in one sentence, and never as a defect."""
+"""Files of scores that are damaged or have another layout: each is refused by one sentence, and never as a defect."""
 
 import io
 import json
@@ -40,7 +40,7 @@ def parquet(**columns):
 
 
 def header_of_many_rows(rows):
-    """An .npy file that says it has so many rows, and ends after its header."""
+    """Return an .npy file whose header announces this number of rows, and which ends after the header."""
     found = io.BytesIO()
     np.lib.format.write_array_header_1_0(found, {"descr": "<f8", "fortran_order": False, "shape": (rows, 2)})
     return found.getvalue()
@@ -111,7 +111,7 @@ FILES = [
 
 
 def refused(words, capsys):
-    """Run a command that must be refused; return its sentence."""
+    """Run a command that must be refused, and return its message."""
     assert main(words) == BAD_INPUT
     out, err = capsys.readouterr()
     assert out == ""
@@ -142,7 +142,7 @@ SOUND = {
 @given(place=st.integers(0, 10**6), length=st.integers(0, 12), put=st.binary(max_size=12))
 @example(place=0, length=0, put=b"")
 def test_no_spoilt_file_is_a_defect(ending, place, length, put, tmp_path, capfd):
-    """Bytes anywhere in a file are taken out, and others put in: it is audited, or refused in one sentence."""
+    """Bytes are removed and inserted anywhere in a file; the file is audited or refused by one sentence."""
     sound = SOUND[ending]
     place %= len(sound)
     path = tmp_path / f"spoilt{ending}"

@@ -1,4 +1,6 @@
-"""Scores of many runs, and files of scores: coverage at tight laws, what is refused, and what is printed beside."""
+"""Audits of scores: coverage for tight mechanisms with many runs, data that are refused, and estimates that are
+printed.
+"""
 
 import json
 
@@ -179,11 +181,11 @@ class TestRefusals:
 
 
 class TestSharedCoins:
-    """Rows that share a coin count as one; read as several, they refute a true claim far too often."""
+    """Rows that share a coin are one observation. Audited as several, they would refute a true claim far too often."""
 
     @staticmethod
     def responses(rows, seed, **columns):
-        """200 runs of randomised response, which attains 1-DP, each written ``rows`` times."""
+        """Audit 200 runs of randomised response, which attains 1-DP, with every score written ``rows`` times."""
         rng = np.random.default_rng(seed)
         coins = rng.random(200) < 0.5
         told = np.where(rng.random(200) < np.e / (1.0 + np.e), coins, ~coins) * 2.0 - 1.0

@@ -1,4 +1,4 @@
-"""`epsaudit serve`: a function of any environment, served by one file under any Python from 3.8 on."""
+"""`epsaudit serve`: a function in any environment, served by one file under any Python from 3.8 on."""
 
 import ast
 import datetime
@@ -99,7 +99,7 @@ def outputs(function, dataset=(1, 2), size=4, seed=0, python=sys.executable, wor
 
 
 def another_python():
-    """The oldest Python from 3.8 on that is installed and runs, of another minor version; none if there is no other."""
+    """Return the oldest installed Python from 3.8 on with another minor version; None if there is none."""
     for minor in sorted({*range(8, 16)} - {sys.version_info[1]}):
         installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python")
         for python in [*map(str, installed), *filter(None, [shutil.which(f"python3.{minor}")])]:
@@ -148,9 +148,9 @@ TAKERS = ("default", "carried", "annotated")
     ],
 )
 def test_a_served_function_whose_seed_has_a_default_is_audited_as_in_this_process(name, epsilon, verdict, tmp_path):
-    """Noise of scale 1 is sound at epsilon 1 and refuted at 0.5: at 99.999 %, by chance with probability 1e-5.
+    """Noise of scale 1 satisfies epsilon 1 and violates 0.5; at 99.999 % it is refuted by chance with probability 1e-5.
 
-    A refutation starts many processes, and is for the night: daily other served functions are refuted.
+    A refutation starts many processes, so it runs weekly; the daily tests refute other served functions.
     """
     (tmp_path / "taking.py").write_text(TAKING)
     mechanism = command([sys.executable, str(FILE), "taking.py:" + name], pairs=[((1,), (1, 1))], timeout=60.0)
@@ -169,7 +169,7 @@ def needed(data, rng): return rng.laplace()
 
 @pytest.mark.parametrize("numpy", [False, True])
 def test_a_generator_is_left_out_where_the_library_has_no_numpy(numpy, tmp_path):
-    """`gauss` is Python's and not numpy's: what was given would raise AttributeError in every run."""
+    """`gauss` is a method of Python's generator and not of numpy's, so a numpy generator would raise AttributeError."""
     (tmp_path / "plainly.py").write_text(WITHOUT_NUMPY)
     words = [sys.executable, *["-S"] * (not numpy), str(FILE)]  # -S leaves installed packages out
 

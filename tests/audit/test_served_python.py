@@ -12,7 +12,7 @@ import pytest
 from epsaudit import AuditError, GaussianDP, PureDP, serve, trace
 from epsaudit.errors import cause_of
 from epsaudit.running.served import Served
-from epsaudit.tools.tracing.verdicts import MOVES, NOTHING_SEEN
+from epsaudit.tools.tracing.suspicion import MOVES, NOTHING_SEEN
 
 FOLDER = Path(serve.__file__).parent
 GENERIC = {"list", "dict", "tuple", "set", "frozenset", "type"}
@@ -95,12 +95,15 @@ def served_modules(start):
     return sorted(map(str, known))
 
 
+TRACING_MODULES = {
+    "child", "forms", "listening", "noise", "opaque", "primitives", "recorder", "replacement", "replay", "runs"
+}  # fmt: skip
 SERVED = served_modules(Path("tools/tracing/child.py"))
 
 
 def test_what_is_served_is_known():
     assert set(SERVED) == {
-        "serve.py", *(f"tools/tracing/{name}.py" for name in ("child", "opaque", "primitives", "recorder"))
+        "serve.py", *(f"tools/tracing/{name}.py" for name in TRACING_MODULES)
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Suites: the family-wise error is shared, every row has random streams of its own, and the registry is consistent."""
+"""Suites: audits share the family-wise error, every entry has its own streams, and the registry is consistent."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from epsaudit import ApproxDP, AuditError, PureDP, trace
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.tracing import mechanism, primitives
-from epsaudit.tools.tracing.verdicts import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
+from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
 
 pytest_plugins = ["pytester"]
 GENERATOR = np.random.default_rng(0)
@@ -277,7 +277,7 @@ def test_options_of_a_selection_of_a_library_are_no_parameter_of_noise(monkeypat
         def randomise(self):
             return random.randrange(len(self.utility))
 
-    read = primitives._of_diffprivlib
+    read = primitives._read_diffprivlib
     Selection.__module__ = Adder.__module__
     monkeypatch.setattr(primitives, "MECHANISMS", [(Adder.__module__, "Selection", "randomise", read)])
     monkeypatch.setitem(globals(), "Selection", Selection)

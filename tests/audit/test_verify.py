@@ -1,4 +1,6 @@
-"""Stored bounds are recomputed from their counts, and audits run again: what was changed is found and named."""
+"""Verification: bounds are computed again from the counts, audits run again, and every change of a file is found and
+named.
+"""
 
 import copy
 import dataclasses
@@ -88,14 +90,16 @@ class TestRecompute:
 
 
 def forged(stored, **changes):
-    """Whatever follows from the changed fields by an honest computation, so that only impossibility gives it away."""
+    """Return a stored result with changed fields and honestly recomputed bounds, so that only impossible counts
+    reveal it.
+    """
     result = rebuild({**copy.deepcopy(stored), **changes})
     return json.loads(json.dumps(result.to_dict()))
 
 
 @pytest.fixture(scope="module")
 def leaky():
-    """Against (0.5, 1e-3)-DP, by two events."""
+    """A stored result with two events, of a mechanism that violates (0.5, 1e-3)-DP."""
     result = audit(noisy(0.9), claim=ApproxDP(0.5, 1e-3), trials=20_000, seed=3, n_jobs=1)
     game = dataclasses.replace(result, certificate=MembershipGame())
     assert game.witness.events == 2
@@ -103,14 +107,14 @@ def leaky():
 
 
 class TestForgeries:
-    """Of results that were recomputed honestly from changed numbers: what no audit can have given is refused."""
+    """Results with changed counts and honestly recomputed bounds: those that no audit can produce are refused."""
 
     def test_an_honest_computation_is_believed(self, leaky):
         assert recompute(forged(leaky)).holds
 
     @pytest.mark.parametrize("dropped", ["guess_x", "guess_x_prime"])
     def test_an_event_dropped_with_its_counts_kept(self, leaky, dropped):
-        """One event pays for half of delta: the bound would rise."""
+        """With only one event, one event pays for delta instead of two, so the bound would increase."""
         raised = forged(leaky, witness={**leaky["witness"], dropped: None}, counts={**leaky["counts"], "events": 1})
         assert raised["lower_bound"] > leaky["lower_bound"]
         assert "the witness has no event that guesses so" in recompute(raised).differences[0]
@@ -124,7 +128,7 @@ class TestForgeries:
         ("certificate", "sentence"),
         [
             (MembershipGame(share=0.3), "audits spend 0.03"),
-            (MembershipGame(tangent=0.2), "is not tested so"),
+            (MembershipGame(tangent=0.2), "is not tested at it"),
             (Box(split=0.9), "audits split it at 0.5"),
         ],
     )
@@ -199,7 +203,7 @@ EMPTY = {
 
 
 class TestEvents:
-    """Of witnesses put into a result in the place of its own, with its counts."""
+    """Results whose witness was replaced by another one, with the same counts."""
 
     @staticmethod
     def said(leaky, guess_x, guess_x_prime):
@@ -244,7 +248,7 @@ def written(guess_x, guess_x_prime):
 
 
 class TestPairs:
-    """Two pairs of 51-tuples whose texts are the same, as only where they differ first is written."""
+    """Two pairs of 51-tuples with equal texts, because a text shows only the first difference."""
 
     pairs = [DatasetPair((0,) * 51, (0,) * 48 + (1, last, last)) for last in (0.0, 2.0)]
 
@@ -256,11 +260,11 @@ class TestPairs:
 
     def test_a_result_is_of_the_one_whose_data_it_digests(self):
         found = [audit(self.mechanism(), [pair], trials=2_000, seed=1, n_jobs=1) for pair in self.pairs]
-        assert [one.among(self.pairs) for one in found] == self.pairs
+        assert [one.find_pair(self.pairs) for one in found] == self.pairs
         assert not compare_results([found[0]], [found[1]]).comparisons
         older = {name: text for name, text in found[1].to_dict()["pair"].items() if name != "digest"}
         old = AuditResult.from_dict({**found[1].to_dict(), "pair": older})
-        assert old.among(self.pairs) == self.pairs[0], "as before there were digests"
+        assert old.find_pair(self.pairs) == self.pairs[0], "as before there were digests"
 
     def test_the_rounds_of_a_sequential_audit_tell_them_apart(self):
         result = audit_sequentially(self.mechanism(3.0), trials=3_000, seed=1, n_jobs=1)
@@ -301,7 +305,7 @@ class TestRerun:
         assert "epsilon >= " in same.how
 
     def test_no_switch_in_the_file_leaves_the_seed_unchecked(self, stored):
-        """Counts moved by little more than chance, with the flag of a mechanism that no seed reproduces."""
+        """The counts are changed by little more than chance, and the file says that no seed reproduces them."""
         counts = dict(stored["counts"])
         for sign, names in ((1, ("x_on_x", "x_prime_on_x_prime")), (-1, ("x_on_x_prime", "x_prime_on_x"))):
             for name in names:
@@ -313,7 +317,7 @@ class TestRerun:
         assert {"counts", "lower_bound", "reproducible"} <= {sentence.split()[0] for sentence in said}
 
     def test_a_recount_is_compared_and_not_believed(self, stored, tmp_path):
-        """Its seed and its size may have been chosen: of 400 runs some seed refutes anything."""
+        """The seed and the size of a recount may have been chosen: with 400 runs, some seed refutes every claim."""
         entry, result = Entry("noisy", noisy(), PureDP(1.0)), rebuild(stored)
         counted = (recount(result, noisy(), seed=seed, trials=400, n_jobs=1) for seed in range(60, 500))
         lucky = next(one for one in counted if one.violates_claim)
@@ -353,7 +357,7 @@ class TestCommand:
             assert "The claim is 0.5-DP; laplace is registered with 1-DP." in printed
 
     def test_a_bound_beyond_the_exact_value_fails_aloud(self, file, capsys):
-        """As of an audit whose seed was chosen among many: all that follows from its counts is right."""
+        """The audit is one whose seed was chosen among many, so everything that follows from its counts is correct."""
         data = json.loads(file.read_text())
         lucky = data["results"][0]
         more, fewer = ("guess_x_on_x", "guess_x_prime_on_x_prime"), ("guess_x_on_x_prime", "guess_x_prime_on_x")
@@ -383,7 +387,7 @@ class TestCommand:
 
 @pytest.fixture(scope="module")
 def consistent():
-    """A sequential audit of a true claim with room below it."""
+    """A stored sequential audit of a true claim, whose bound could still increase."""
     return json.loads(json.dumps(audit_sequentially(noisy(2.0), trials=4_000, seed=6, n_jobs=1).to_dict()))
 
 
@@ -393,7 +397,7 @@ def refuted():
 
 
 def with_bound(stored, bound):
-    """The same, its running bound risen at the last moment."""
+    """Return a stored sequential result whose last running bound was changed."""
     changed = copy.deepcopy(stored)
     changed["path"][-1][1] = changed["lower_bound"] = bound
     return changed
@@ -422,7 +426,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
 
     @pytest.mark.parametrize("claim", SEQUENTIAL_CLAIMS, ids=str)
     def test_every_other_bound_is_refused(self, claim):
-        """Whatever it is of the parameters tested, one step from the true one or more, below the claim or above."""
+        """The changed bound is one or several steps of the grid away from the true one, below or above the claim."""
         result = audit_sequentially(noisy(0.5), claim=claim, trials=2_000, seed=0, n_jobs=1)
         stored, grid = json.loads(json.dumps(result.to_dict())), [0.0, *betting.parameter_grid(claim)]
         place = grid.index(result.lower_bound)
@@ -455,9 +459,9 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["rounds"][0]["strategies"][0]["counts"].update(runs_x=10**6), "different runs"),
             (lambda s: s["rounds"].append(s["rounds"][-1]), "The rounds have"),
             (lambda s: s["rounds"][0].update(explored=-1), "The rounds have"),
-            (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looked at after different runs"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"].pop(), "looks after different numbers of runs"),
             (lambda s: [strategy["looks"].pop() for strategy in s["rounds"][-1]["strategies"]], "its counts are"),
-            (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "go back"),
+            (lambda s: s["rounds"][-1]["strategies"][0]["looks"][0].__setitem__(1, 10**6), "decrease"),
             (lambda s: s["rounds"][-1]["strategies"][0].update(wrong=-0.5), "must be probabilities"),
             (lambda s: s["rounds"][-1].update(pair="another"), "last round was on"),
             (lambda s: s["rounds"].clear(), "must be rounds"),
@@ -466,7 +470,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
             (lambda s: s["path"].insert(1, [50, 0.9]), "path is stored as"),
             (lambda s: s["path"].pop(0), "path is stored as"),
             (lambda s: s.update(stopped="refuted"), "evidence says otherwise"),
-            (lambda s: s.update(trials=s["trials"] + 5), "are not all"),
+            (lambda s: s.update(trials=s["trials"] + 5), "because all runs were made"),
             (lambda s: s.update(confidence=1.5), "confidence"),
         ],
     )
@@ -477,7 +481,7 @@ class TestWhatNoSequentialAuditCanHaveGiven:
 
 
 class TestSequentialForgeries:
-    """Of sequential results that were recomputed honestly from changed rounds."""
+    """Sequential results with changed rounds and honestly recomputed bounds."""
 
     @staticmethod
     def differences(stored, rounds, **changes):

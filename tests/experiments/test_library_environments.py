@@ -21,7 +21,7 @@ from epsaudit.running.registry import Library
 from epsaudit.running.served import Served
 from epsaudit.tools.cli import AS_EXPECTED
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.tracing.verdicts import MOVES, NOTHING_SEEN
+from epsaudit.tools.tracing.suspicion import MOVES, NOTHING_SEEN
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4", "1.5")

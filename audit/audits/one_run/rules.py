@@ -60,7 +60,10 @@ class GuessRule(Tagged, ABC):
 
     @abstractmethod
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
-        """Guess from the scores and return the counts of each set of guesses, given who was ``included``."""
+        """Guess which canaries were in, and return the counts of each set of guesses.
+
+        The guesses may use the ``scores`` only. The mask ``included`` serves to count the correct guesses.
+        """
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         """Return the lower bound that all counts certify together, and the counts on which the bound rests."""

@@ -52,7 +52,7 @@ def recount(
     counted = []
     for result in known:
         entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
-        pair = result.among(entry.all_pairs())
+        pair = result.find_pair(entry.all_pairs())
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=jobs))
     with typed(recorded(root)):
         results.save(counted, out)

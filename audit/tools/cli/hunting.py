@@ -32,9 +32,12 @@ from epsaudit.tools.cli import (
 )
 from epsaudit.tools.cli.targets import required_claim
 from epsaudit.tools.hunting import hunt as hunting
-from epsaudit.tools.hunting.description import Candidate, Description, Table, relation_named
-from epsaudit.tools.hunting.hunt import Finding
-from epsaudit.tools.hunting.parameters import Options, candidates, description_at, read_schema
+from epsaudit.tools.hunting.candidate import Candidate, as_candidate
+from epsaudit.tools.hunting.description import Description, Table
+from epsaudit.tools.hunting.options import Options
+from epsaudit.tools.hunting.parameters import candidates, description_at, read_schema
+from epsaudit.tools.hunting.relations import relation_named
+from epsaudit.tools.hunting.result import Finding
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import Display
 
@@ -169,5 +172,5 @@ def _read_candidates(
         parameters = {name: some[0] for name, some in values.items()}
     if pair:
         pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
-        known = [dataclasses.replace(hunting.candidate_of(pair, adjacency), parameters=parameters) for pair in pairs]
+        known = [dataclasses.replace(as_candidate(pair, adjacency), parameters=parameters) for pair in pairs]
     return known, describe, adjacency, data

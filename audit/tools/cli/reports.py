@@ -52,7 +52,7 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
             raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")
         elif isinstance(result := kept[0], AuditResult):
             entry, laws = registered().get(result.mechanism), None
-            if entry is not None and (pair := result.among(entry.all_pairs())) is not None:
+            if entry is not None and (pair := result.find_pair(entry.all_pairs())) is not None:
                 laws = exact_profile([entry.mechanism(dataset) for dataset in (pair.x, pair.x_prime)])
             drawn = (figures.plot_privacy_profile if kind == "profile" else figures.plot_trade_off)(result, laws)
         else:

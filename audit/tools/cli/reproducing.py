@@ -84,7 +84,7 @@ def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | Non
     """
     known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
     for one in known:
-        if result.among([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
+        if result.find_pair([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
             return one
     if not known and "..." not in result.x + result.x_prime:
         with contextlib.suppress(ValueError, SyntaxError):

@@ -1,1 +1,1 @@
-"""From a description of data to a refuted claim: candidate pairs, the hunt, shrinking."""
+"""The search for a refuted claim: candidates from a description of the data, the hunt, and the shrinking."""

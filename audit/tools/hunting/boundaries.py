@@ -1,9 +1,10 @@
-"""Find two neighbours, one that always raises and one that never does, on a way between two datasets far apart.
+"""Paths of neighbouring datasets between two datasets that are far apart, and bisection along such a path.
 
-An exception that depends on the data loses everything where it is certain, and a description of data need not have a
-pair at its boundary: a count that fails from 13 records on fails on all large datasets and on no small one. The way
-from one dataset to the other goes by neighbours, and is bisected by a few runs at each step; what is found is a
-candidate like any other, which certifies nothing.
+An exception that depends on the data has an infinite loss where the exception is certain. A description of data need
+not list a pair at the boundary: a count that fails from 13 records on fails on all large datasets and on no small one.
+Two datasets far apart, one that raises an exception and one that does not, are therefore connected by a path of
+neighbours. Bisection with a few runs at each step finds the place at which the exception ends. The pair found is a
+candidate like any other, and certifies nothing.
 """
 
 from __future__ import annotations
@@ -16,87 +17,138 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from epsaudit.data.neighbours import AddRemove, Adjacency, Substitution
-from epsaudit.tools.hunting.description import AddRemovePerson, SubstitutePerson, holds
+from epsaudit.tools.hunting.relations import AddRemovePerson, SubstitutePerson, are_neighbours
 
-Rows = tuple[Any, ...]
-BY_RECORDS = (AddRemove, Substitution, AddRemovePerson, SubstitutePerson)
-"""Relations under which datasets of records are connected by single steps."""
+RecordTuple = tuple[Any, ...]
+"""The records of one dataset on a path."""
+RECORD_RELATIONS = (AddRemove, Substitution, AddRemovePerson, SubstitutePerson)
+"""Relations under which single steps connect datasets of records."""
 
 
-def nearest(raising: Sequence[Rows], calm: Sequence[Rows], relation: Adjacency) -> list[Rows] | None:
-    """Return the shortest way from a dataset that raises to one that does not; None if the relation connects none.
+def shortest_path(
+    raising: Sequence[RecordTuple], quiet: Sequence[RecordTuple], relation: Adjacency
+) -> list[RecordTuple] | None:
+    """Return the shortest path from a dataset that raises an exception to one that does not.
 
-    Every dataset on it is a neighbour of the next one under the relation. Substitution keeps the number of records, so
-    that data that raise because of their size alone are connected with none of another size.
+    Parameters
+    ----------
+    raising, quiet : sequence of tuples
+        Datasets on which the function raised, and datasets on which it did not.
+    relation : Adjacency
+        The relation under which each dataset of the path is a neighbour of the next.
 
-    >>> nearest([(0, 0, 0, 0)], [(1, 1, 1), (0, 1)], AddRemove())
+    Returns
+    -------
+    list of tuples or None
+        The datasets of the path, or None if no two of the datasets are connected. Substitution keeps the number of
+        records, so that it connects only datasets of the same size.
+
+    Examples
+    --------
+    >>> shortest_path([(0, 0, 0, 0)], [(1, 1, 1), (0, 1)], AddRemove())
     [(0, 0, 0, 0), (0, 0, 0, 0, 1), (0, 0, 0, 1), (0, 0, 1), (0, 1)]
     """
-    if not isinstance(relation, BY_RECORDS):
+    if not isinstance(relation, RECORD_RELATIONS):
         return None
-    pairs = [(one, other) for one in raising for other in calm]
+    pairs = [(one, other) for one in raising for other in quiet]
     for one, other in sorted(pairs, key=lambda pair: _distance(*pair)):
-        way = way_between(one, other, relation)
-        if way is not None:
-            return way
+        path = path_between(one, other, relation)
+        if path is not None:
+            return path
     return None
 
 
-def way_between(x: Rows, x_prime: Rows, relation: Adjacency) -> list[Rows] | None:
-    """Return datasets from x to x', each a neighbour of the one before; None if single steps do not lead there."""
+def path_between(x: RecordTuple, x_prime: RecordTuple, relation: Adjacency) -> list[RecordTuple] | None:
+    """Return datasets from x to x', each a neighbour of the one before, or None if single steps do not connect them."""
     owner = getattr(relation, "owner", None)
     units, units_prime = _units(x, owner), _units(x_prime, owner)
     if isinstance(relation, Substitution | SubstitutePerson):
-        places = [place for place, (a, b) in enumerate(zip(units, units_prime, strict=False)) if repr(a) != repr(b)]
-        ends = [places[:done] for done in range(len(places) + 1)] if len(units) == len(units_prime) else []
-        way = [_flat(units_prime[place] if place in end else unit for place, unit in enumerate(units)) for end in ends]
+        path = _path_of_substitutions(units, units_prime)
     else:
-        match = difflib.SequenceMatcher(None, list(map(repr, units)), list(map(repr, units_prime)), autojunk=False)
-        merged: list[tuple[Rows, bool, bool]] = []  # a unit, and whether it is in x, and in x'
-        for kind, a, b, c, d in match.get_opcodes():
-            merged += [(unit, True, kind == "equal") for unit in units[a:b]]
-            merged += [(unit, False, True) for unit in units_prime[c:d] if kind != "equal"]
-        added = [place for place, (_, before, _) in enumerate(merged) if not before]
-        removed = [place for place, (_, _, after) in enumerate(merged) if not after]
-        # additions first, so that no dataset is smaller than both ends; a person has to leave before another version
-        changes = [*added, *removed] if owner is None else [*removed, *added]
-        within = {place for place, (_, before, _) in enumerate(merged) if before}
-        way = [_flat(merged[place][0] for place in sorted(within))]
-        for place in changes:
-            within ^= {place}
-            way.append(_flat(merged[place][0] for place in sorted(within)))
-    connected = len(way) > 1 and all(holds(relation, one, other) for one, other in itertools.pairwise(way))
-    return way if connected else None
+        path = _path_of_additions(units, units_prime, remove_first=owner is not None)
+    neighbours = (are_neighbours(relation, one, other) for one, other in itertools.pairwise(path))
+    return path if len(path) > 1 and all(neighbours) else None
 
 
-def bisected(way: Sequence[Any], raises: Callable[[int], tuple[bool, bool] | None]) -> int | None:
-    """Return the place in a way after which it no longer raises, by asking about few neighbours.
+def _path_of_substitutions(units: Sequence[RecordTuple], units_prime: Sequence[RecordTuple]) -> list[RecordTuple]:
+    """Return the datasets in which the first 0, 1, 2, ... differing units are replaced; none if the sizes differ."""
+    if len(units) != len(units_prime):
+        return []
+    places = [place for place, (a, b) in enumerate(zip(units, units_prime, strict=True)) if repr(a) != repr(b)]
+    replaced_places = [places[:n_done] for n_done in range(len(places) + 1)]
+    return [
+        _flatten(units_prime[place] if place in replaced else unit for place, unit in enumerate(units))
+        for replaced in replaced_places
+    ]
 
-    The first dataset raises, and the last does not. ``raises(place)`` runs the dataset at a place and the next one, and
-    says of both whether they do, or None where they cannot be run.
 
-    >>> bisected(range(40), lambda place: (place < 27, place + 1 < 27))
+def _path_of_additions(
+    units: Sequence[RecordTuple], units_prime: Sequence[RecordTuple], remove_first: bool
+) -> list[RecordTuple]:
+    """Return the datasets from one list of units to the other, with one unit added or removed at each step.
+
+    Additions come first, so that no dataset on the path is smaller than both ends. With ``remove_first`` removals come
+    first: a person has to leave before another version of the same person can be added.
+    """
+    match = difflib.SequenceMatcher(None, list(map(repr, units)), list(map(repr, units_prime)), autojunk=False)
+    merged: list[tuple[RecordTuple, bool, bool]] = []  # a unit, whether it is in x, and whether it is in x'
+    for kind, a, b, c, d in match.get_opcodes():
+        merged += [(unit, True, kind == "equal") for unit in units[a:b]]
+        merged += [(unit, False, True) for unit in units_prime[c:d] if kind != "equal"]
+    added = [place for place, (_, before, _) in enumerate(merged) if not before]
+    removed = [place for place, (_, _, after) in enumerate(merged) if not after]
+    present = {place for place, (_, before, _) in enumerate(merged) if before}
+    path = [_flatten(merged[place][0] for place in sorted(present))]
+    for place in [*removed, *added] if remove_first else [*added, *removed]:
+        present ^= {place}
+        path.append(_flatten(merged[place][0] for place in sorted(present)))
+    return path
+
+
+def bisect_path(path: Sequence[Any], raises: Callable[[int], tuple[bool, bool] | None]) -> int | None:
+    """Return the place in a path after which the function no longer raises an exception.
+
+    Parameters
+    ----------
+    path : sequence
+        Datasets; the function raises on the first one and not on the last one.
+    raises : callable
+        ``raises(place)`` runs the function on the dataset at this place and on the next one, and returns whether it
+        raises on each. It returns None if these two datasets cannot be run.
+
+    Returns
+    -------
+    int or None
+        The place of a dataset that raises and whose successor does not; None if there is none, or if two datasets
+        could not be run.
+
+    Examples
+    --------
+    >>> bisect_path(range(40), lambda place: (place < 27, place + 1 < 27))
     26
     """
-    low, high = 0, len(way) - 1
+    low, high = 0, len(path) - 1
     while low < high:
         middle = (low + high - 1) // 2
-        told = raises(middle)
-        if told is None:
+        both = raises(middle)
+        if both is None:
             return None
-        if told == (True, False):
+        if both == (True, False):
             return middle
-        low, high = (middle + 1, high) if told[0] else (low, middle)
+        low, high = (middle + 1, high) if both[0] else (low, middle)
     return None
 
 
-def steps_of(way: Sequence[Any]) -> int:
-    """How many pairs a bisection of a way runs at most."""
-    return math.ceil(math.log2(max(len(way), 2))) + 1
+def max_bisection_steps(path: Sequence[Any]) -> int:
+    """Return the largest number of pairs that `bisect_path` runs on a path."""
+    return math.ceil(math.log2(max(len(path), 2))) + 1
 
 
-def _units(rows: Rows, owner: int | None) -> list[Rows]:
-    """What one step changes: single records, or all records of a person, in the order of their first ones."""
+def _units(rows: RecordTuple, owner: int | None) -> list[RecordTuple]:
+    """Return the units that one step changes: single records or, if there is an owner column, all records of a person.
+
+    Persons are in the order of their first record.
+    """
     if owner is None:
         return [(row,) for row in rows]
     persons: dict[str, list[Any]] = {}
@@ -105,10 +157,11 @@ def _units(rows: Rows, owner: int | None) -> list[Rows]:
     return [tuple(some) for some in persons.values()]
 
 
-def _flat(units: Iterable[Rows]) -> Rows:
+def _flatten(units: Iterable[RecordTuple]) -> RecordTuple:
     return tuple(row for unit in units for row in unit)
 
 
-def _distance(x: Rows, x_prime: Rows) -> int:
-    ours, theirs = Counter(map(repr, x)), Counter(map(repr, x_prime))
-    return (ours - theirs).total() + (theirs - ours).total()
+def _distance(x: RecordTuple, x_prime: RecordTuple) -> int:
+    """Return the number of records that have to be added or removed to get from x to x'."""
+    counts, counts_prime = Counter(map(repr, x)), Counter(map(repr, x_prime))
+    return (counts - counts_prime).total() + (counts_prime - counts).total()

@@ -1,7 +1,8 @@
-"""A pair that fails a test is made simpler as long as it fails: fewer records first, then simpler values.
+"""Shrinking: a pair that shows a leak is replaced by simpler pairs as long as these show the leak, too.
 
-Values are ordered as by hypothesis, but the ends of described bounds are simplest. Every proposal is a pair of
-neighbours under all relations of the one given, and obeys the description of the data.
+Fewer records come first, then simpler values. Values are ordered as in hypothesis, except that the ends of described
+bounds are the simplest values. Every proposed pair consists of neighbours under all relations of the given pair, and
+fits the description of the data.
 """
 
 from __future__ import annotations
@@ -11,108 +12,160 @@ import difflib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from epsaudit.data.neighbours import DatasetPair
-from epsaudit.tools.hunting.description import FAR, Candidate, Table, holds
-from epsaudit.tools.hunting.parameters import MOST_STEPS, Values
+from epsaudit.tools.hunting.candidate import Candidate, ParameterValues, Records
+from epsaudit.tools.hunting.description import Table
+from epsaudit.tools.hunting.relations import are_neighbours
+from epsaudit.tools.hunting.simpler_values import simpler_values
 
-KINDS = (list, tuple, np.ndarray)
-"""Datasets of which records can be taken away without a description of the data."""
-
-Rows = Sequence[Any]
+MAX_SHRINKING_TESTS = 200
+"""[measured] Largest number of tests when one pair is shrunk. No leaky function of the tests needed more than 60."""
+RECORD_CONTAINERS = (list, tuple, np.ndarray)
+"""Types of datasets from which records can be removed without a description of the data."""
 
 
 def shrink(
     candidate: Candidate,
-    still: Callable[[Candidate], float],
+    test: Callable[[Candidate], float],
     *,
-    describe: Callable[[Values], Any] = lambda parameters: None,
+    describe: Callable[[ParameterValues], Any] = lambda parameters: None,
     values: Mapping[str, Sequence[Any]] | None = None,
     until: float = math.inf,
-    most_steps: int = MOST_STEPS,
+    max_tests: int = MAX_SHRINKING_TESTS,
 ) -> tuple[Candidate, int]:
-    """Return the simplest candidate found that passes the test ``still``, and how many were tested.
+    """Return the simplest candidate that still shows a leak, and the number of tests made.
 
-    The test gives 0 for what fails it, and else a number that is larger the more a candidate shows: of candidates alike
-    in simplicity, which differ in the end of described bounds that a value is at, the one that shows most is kept.
+    Parameters
+    ----------
+    candidate : Candidate
+        The candidate to start from.
+    test : callable
+        Returns 0 for a candidate that shows no leak, and otherwise a number that is larger the more clearly the
+        candidate shows the leak. The number decides between equally simple candidates, which differ only in the end of
+        the bounds at which a value lies.
+    describe : callable, optional
+        Returns the description of the data for given values of the parameters. Without a description, records are the
+        items of lists, tuples and arrays, and numbers stay between the least and the greatest of their column.
+    values : mapping, optional
+        The values of each parameter, the simplest first. Parameters are shrunk, too.
+    until : float
+        Time, as returned by `time.perf_counter`, after which no test starts.
+    max_tests : int
+        Largest number of tests.
 
-    ``describe`` gives the description of the data at values of the parameters; without, records are items of lists,
-    tuples and arrays, and numbers stay between the least and the greatest of their column. ``values`` are those of each
-    parameter, the simplest first; ``until`` is of `time.perf_counter`.
-
+    Examples
+    --------
     >>> from epsaudit.data.neighbours import AddRemove
     >>> pair = DatasetPair([3, 9, 4, 7], [3, 9, 4, 7, 120])
-    >>> found, steps = shrink(Candidate(pair, (AddRemove(),), ""), lambda one: max(one.pair.x_prime) > 10)
-    >>> found.pair.x, found.pair.x_prime, steps
+    >>> found, n_tests = shrink(Candidate(pair, (AddRemove(),), ""), lambda one: max(one.pair.x_prime) > 10)
+    >>> found.pair.x, found.pair.x_prime, n_tests
     ([], [11], 12)
     """
     ranges: dict[int, tuple[Any, Any]] = {}
-    if candidate.rows is None or describe(candidate.parameters) is None:  # how rows become a dataset is not known
+    if candidate.rows is None or describe(candidate.parameters) is None:
+        # without a description, rows cannot be converted to a dataset
         candidate = dataclasses.replace(candidate, rows=None)
-        for column, cells in _columns(*(rows_of(candidate) or ((), ()))).items():
-            numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
-            if numbers:
-                ranges[column] = min(numbers), max(numbers)
-    tested, shows = set[str](), 0.0
+        ranges = _ranges_of_columns(candidate)
+    tested, strength = set[str](), 0.0
     while True:
-        for one, alike in _simpler(candidate, describe, values or {}, ranges):
+        for proposal in _proposals(candidate, describe, values or {}, ranges):
+            one = proposal.candidate
             key = repr((one.pair.x, one.pair.x_prime, dict(one.parameters)))
             if key in tested:
                 continue
-            if len(tested) >= most_steps or time.perf_counter() > until:
+            if len(tested) >= max_tests or time.perf_counter() > until:
                 return candidate, len(tested)
             tested.add(key)
-            if alike:
-                shows = shows or still(candidate)
-            if (shown := still(one)) > (shows if alike else 0.0):
-                candidate, shows = one, shown
+            if proposal.equally_simple:
+                strength = strength or test(candidate)
+            if (shown := test(one)) > (strength if proposal.equally_simple else 0.0):
+                candidate, strength = one, shown
                 break
         else:
             return candidate, len(tested)
 
 
-def _simpler(
+class _Proposal(NamedTuple):
+    """A candidate to test in place of the present one."""
+
+    candidate: Candidate
+    equally_simple: bool
+    """True if the candidate is as simple as the present one; false if it is simpler."""
+
+
+def _ranges_of_columns(candidate: Candidate) -> dict[int, tuple[Any, Any]]:
+    """Return the least and the greatest number of each column that has numbers, by the column's position."""
+    ranges: dict[int, tuple[Any, Any]] = {}
+    for column, cells in _columns(*(records_of(candidate) or ((), ()))).items():
+        numbers = [cell for cell in cells if isinstance(cell, (int, float, np.number)) and cell == cell]
+        if numbers:
+            ranges[column] = min(numbers), max(numbers)
+    return ranges
+
+
+def _proposals(
     candidate: Candidate,
-    describe: Callable[[Values], Any],
+    describe: Callable[[ParameterValues], Any],
     values: Mapping[str, Sequence[Any]],
     ranges: Mapping[int, tuple[Any, Any]],
-) -> Iterator[tuple[Candidate, bool]]:
-    """Yield proposals, those that take most away first, and whether each is as simple as what there is."""
+) -> Iterator[_Proposal]:
+    """Yield candidates to test: those with the fewest records first, and equally simple ones last."""
     relations, parameters = candidate.adjacencies, candidate.parameters
-    rows = rows_of(candidate) if relations else None  # a caller vouched for the pair that was given, and for no other
-    table, ends = describe(parameters) if candidate.rows is not None else None, {}
+    # without a relation the caller guarantees only for this pair that its datasets are neighbours
+    records = records_of(candidate) if relations else None
+    table, bounds = describe(parameters) if candidate.rows is not None else None, {}
     if isinstance(table, Table):
-        ends = {place: column.bounds for place, column in enumerate(table.columns) if column.bounds is not None}
-    proposed: list[tuple[Any, Values]] = []
-    alike: list[tuple[Any, Values]] = []
-    if rows is not None:
-        proposed = [(one, parameters) for one in (*_fewer(*rows), *_plainer(*rows, ranges, ends))]
-        alike = [(one, parameters) for one in _plainer(*rows, ranges, ends, alike=True)]
+        bounds = {place: column.bounds for place, column in enumerate(table.columns) if column.bounds is not None}
+    simpler: list[tuple[Any, ParameterValues]] = []
+    equally_simple: list[tuple[Any, ParameterValues]] = []
+    if records is not None:
+        simpler = [(one, parameters) for one in _with_fewer_records(*records)]
+        simpler += [(one, parameters) for one in _with_simpler_values(*records, ranges, bounds)]
+        moved = _with_simpler_values(*records, ranges, bounds, other_end=True)
+        equally_simple = [(one, parameters) for one in moved]
     for name, value in parameters.items():
         for other in values.get(name, ()):
             if repr(other) == repr(value):
                 break
-            proposed.append((rows, {**parameters, name: other}))
-    for place, (sides, parameters) in enumerate((*proposed, *alike)):
+            simpler.append((records, {**parameters, name: other}))
+    for place, (sides, parameters) in enumerate((*simpler, *equally_simple)):
         made = candidate_with(candidate, sides, parameters, describe)
         if made is not None:
-            yield made, place >= len(proposed)
+            yield _Proposal(made, place >= len(simpler))
 
 
-def alone(pair: DatasetPair) -> DatasetPair:
-    """Return a pair without the words for what it tries, so that it prints as its datasets."""
+def without_name(pair: DatasetPair) -> DatasetPair:
+    """Return the pair without its name, so that it prints as its datasets."""
     return dataclasses.replace(pair, name="")
 
 
 def candidate_with(
-    candidate: Candidate, sides: tuple[Rows, Rows] | None, parameters: Values, describe: Callable[[Values], Any]
+    candidate: Candidate,
+    sides: tuple[Records, Records] | None,
+    parameters: ParameterValues,
+    describe: Callable[[ParameterValues], Any],
 ) -> Candidate | None:
-    """Return a candidate with other records, or None for its own, and other values of the parameters.
+    """Return a candidate with other records and other values of the parameters, or None if there is no such candidate.
 
-    It is one if the description accepts the records and all relations of the given candidate hold for them, else None.
+    Parameters
+    ----------
+    candidate : Candidate
+        The candidate to change.
+    sides : pair of records or None
+        The new records of x and of x'; None keeps the datasets of the candidate.
+    parameters : mapping
+        The new values of the parameters.
+    describe : callable
+        Returns the description of the data for given values of the parameters.
+
+    Returns
+    -------
+    Candidate or None
+        None if the description does not accept the records, or if one of the candidate's relations does not hold.
     """
     relations, made = candidate.adjacencies, candidate
     if sides is not None and candidate.rows is not None:
@@ -121,39 +174,53 @@ def candidate_with(
             return None
         made = described
     elif sides is not None:
-        pair = list[Any]()
-        for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True):
-            if isinstance(dataset, np.ndarray):
-                pair.append(np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:]))
-            else:
-                pair.append(type(dataset)(records))
-        held = tuple(one for one in relations if holds(one, *pair))
-        made = Candidate(DatasetPair(*pair), held, candidate.tries)
+        datasets = [
+            _dataset_like(dataset, records)
+            for records, dataset in zip(sides, (candidate.pair.x, candidate.pair.x_prime), strict=True)
+        ]
+        holding = tuple(one for one in relations if are_neighbours(one, *datasets))
+        made = Candidate(DatasetPair(*datasets), holding, candidate.tries)
     if not {*relations} <= {*made.adjacencies}:
         return None
-    return dataclasses.replace(made, pair=alone(made.pair), adjacencies=relations, parameters=parameters)
+    return dataclasses.replace(made, pair=without_name(made.pair), adjacencies=relations, parameters=parameters)
 
 
-def rows_of(candidate: Candidate) -> tuple[Rows, Rows] | None:
-    """Return the records of both datasets; None where a dataset is of a kind whose records are not known."""
+def _dataset_like(dataset: Any, records: Records) -> Any:
+    """Return the records as a dataset of the same type; an array also keeps its dtype and the shape of its rows."""
+    if isinstance(dataset, np.ndarray):
+        return np.array(records, dtype=dataset.dtype).reshape(len(records), *dataset.shape[1:])
+    return type(dataset)(records)
+
+
+def records_of(candidate: Candidate) -> tuple[Records, Records] | None:
+    """Return the records of both datasets, or None if a dataset is of a type whose records are unknown."""
     if candidate.rows is not None:
         return candidate.rows
     sides = candidate.pair.x, candidate.pair.x_prime
-    if not all(isinstance(side, KINDS) and getattr(side, "ndim", 1) > 0 for side in sides):
+    if not all(isinstance(side, RECORD_CONTAINERS) and getattr(side, "ndim", 1) > 0 for side in sides):
         return None
     x, x_prime = (tuple(side.tolist() if isinstance(side, np.ndarray) else side) for side in sides)
     return x, x_prime
 
 
-def edge_of(candidate: Candidate) -> str:
-    """Say 'empty' or 'missing' where a dataset has no record, or none without a missing value; else nothing."""
-    sides = rows_of(candidate) or ()
-    gone = [[any(cell is None or cell != cell for cell in _cells(row)) for row in side] for side in sides]
-    return "empty" if not all(map(len, gone)) else "missing" if any(map(all, gone)) else ""
+def degenerate_kind(candidate: Candidate) -> str:
+    """Return in which way a candidate's data are degenerate.
+
+    The result is 'empty' if one of the datasets has no record, 'missing' if every record of one of the datasets has a
+    missing value, and otherwise an empty string.
+    """
+    sides = records_of(candidate) or ()
+    missing = [[any(cell is None or cell != cell for cell in _cells(row)) for row in side] for side in sides]
+    return "empty" if not all(map(len, missing)) else "missing" if any(map(all, missing)) else ""
 
 
-def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
-    """Without common records: all, halves, quarters, ..., one; without those of one dataset alone; all common alike."""
+def _with_fewer_records(x: Records, x_prime: Records) -> Iterator[tuple[Records, Records]]:
+    """Yield smaller pairs of datasets.
+
+    First all records that both sides share are left out, then halves, quarters, ... and single shared records. Then one
+    record that only one side has is left out, and then one such record of each side. Finally all shared records are
+    made equal.
+    """
     match = difflib.SequenceMatcher(None, list(map(repr, x)), list(map(repr, x_prime)), autojunk=False)
     common = [(block.a + n, block.b + n) for block in match.get_matching_blocks() for n in range(block.size)]
     shared, shared_prime = map(set, zip(*common, strict=True)) if common else (set(), set())
@@ -172,30 +239,43 @@ def _fewer(x: Rows, x_prime: Rows) -> Iterator[tuple[Rows, Rows]]:
         yield kept, tuple(row for place, row in enumerate(x_prime) if place not in out_prime)
     if len({repr(x[place]) for place in shared}) > 1:
         first = x[common[0][0]]
-        alike = tuple(first if place in shared else row for place, row in enumerate(x))
-        yield alike, tuple(first if place in shared_prime else row for place, row in enumerate(x_prime))
+        equal = tuple(first if place in shared else row for place, row in enumerate(x))
+        yield equal, tuple(first if place in shared_prime else row for place, row in enumerate(x_prime))
 
 
-def _plainer(
-    x: Rows, x_prime: Rows, ranges: Mapping[int, Any], ends: Mapping[int, Any], alike: bool = False
-) -> Iterator[tuple[Rows, Rows]]:
-    """With one value, wherever a column holds it, made simpler or, ``alike``, moved to the other end of its range."""
+def _with_simpler_values(
+    x: Records, x_prime: Records, ranges: Mapping[int, Any], bounds: Mapping[int, Any], other_end: bool = False
+) -> Iterator[tuple[Records, Records]]:
+    """Yield pairs in which one value of a column is simpler, in all records of both datasets that have this value.
 
-    def replaced(row: Any) -> Any:
+    Parameters
+    ----------
+    x, x_prime : Records
+        The records of both datasets.
+    ranges : mapping
+        The least and the greatest number that a column may hold, by the column's position.
+    bounds : mapping
+        The described bounds of a column, by the column's position.
+    other_end : bool
+        If true, a value at one end of the described bounds is moved to the other end instead.
+    """
+
+    def replace_value(row: Any) -> Any:
         cells = [other if at == column and repr(cell) == repr(value) else cell for at, cell in enumerate(_cells(row))]
         return type(row)(cells) if isinstance(row, (list, tuple)) else cells[0]
 
     for column, values in _columns(x, x_prime).items():
         low, high = ranges.get(column, (-math.inf, math.inf))
         for value in {repr(value): value for value in values}.values():
-            known = ends.get(column)
-            others = [type(value)(end) for end in known if end != value] if known and value in known else []
-            for other in others if alike else simpler_values(value, known):
+            ends = bounds.get(column)
+            others = [type(value)(end) for end in ends if end != value] if ends and value in ends else []
+            for other in others if other_end else simpler_values(value, ends):
                 if low <= other <= high:
-                    yield tuple(map(replaced, x)), tuple(map(replaced, x_prime))
+                    yield tuple(map(replace_value, x)), tuple(map(replace_value, x_prime))
 
 
-def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
+def _columns(x: Records, x_prime: Records) -> dict[int, list[Any]]:
+    """Return the values of each column in both datasets, by the column's position."""
     found: dict[int, list[Any]] = {}
     for row in (*x, *x_prime):
         for place, value in enumerate(_cells(row)):
@@ -204,40 +284,5 @@ def _columns(x: Rows, x_prime: Rows) -> dict[int, list[Any]]:
 
 
 def _cells(row: Any) -> Sequence[Any]:
+    """Return the values of a record; a record that is no list or tuple is its own single value."""
     return row if isinstance(row, (list, tuple)) else (row,)
-
-
-def simpler_values(value: Any, ends: tuple[Any, Any] | None = None) -> list[Any]:
-    """List simpler values of the same type, the simplest first; none for what has no order of its own, as text.
-
-    With ``ends`` nothing is simpler than these, whatever is between them is simpler than what is beyond, and of that,
-    what lies as far beyond as a description tries is left as it is: it shows most.
-    """
-
-    def order(number: Any) -> tuple[bool, float, bool]:
-        return (number != int(number), abs(number), number < 0)
-
-    if ends is not None and value in ends:
-        return []
-    if ends is not None and not isinstance(value, (str, bool, type(None))):
-        low, high = ends
-        far = FAR * (high - low)
-        within = [other for other in simpler_values(value) if low < other < high]
-        beyond = [low - far, high + far] if value < low - far or value > high + far else []
-        return [type(value)(other) for other in (*ends, *within, *beyond)]
-
-    if isinstance(value, (bool, np.bool_)):
-        return [False] if value else []
-    number: Any
-    if isinstance(value, (int, np.integer)):
-        number = int(value)
-        others = [0, 1, abs(number), number // 2, number - (1 if number > 0 else -1)]
-    elif isinstance(value, (float, np.floating)):
-        number = float(value)
-        if not math.isfinite(number):
-            return [0.0, 1.0]
-        others = [0.0, 1.0, abs(number), float(int(number)), float(int(number / 2)), round(number, 1)]
-        others.append(number - math.copysign(1.0, number))
-    else:
-        return []
-    return sorted({other for other in others if order(other) < order(number)}, key=order)

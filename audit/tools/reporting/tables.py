@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from epsaudit import text
-from epsaudit.data.neighbours import DatasetPair, is_frame, shorten
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.records import is_frame, shorten
 from epsaudit.text import count, nearest, percent
 
 if TYPE_CHECKING:

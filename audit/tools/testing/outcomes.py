@@ -72,7 +72,7 @@ def audit_outcome(
             f"{result.runs:,} runs. This positive control shows nothing; give it more runs, a better pair, or a worse "
             "bug."
         )
-    symbol, pair = result.claim.symbol, result.among(pairs)
+    symbol, pair = result.claim.symbol, result.find_pair(pairs)
     above = ">" if result.violates_claim else ">="  # a refuted value is exceeded
     in_time = f", all that fitted into {terms.seconds:g} seconds," if result.stopped == "seconds" else ""
     lines = [
@@ -112,10 +112,10 @@ def _simpler_pair(
     Its datasets have at least as many records as the smallest dataset that the strategy drew. The pair is audited at a
     confidence of 0.99, and its bound is not certified.
     """
-    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.among(drawn)
+    relation, pair = adjacency_of(mechanism.adjacency) or common_relation(drawn), result.find_pair(drawn)
     if pair is None or relation is None or not result.violates_claim:
         return
-    from epsaudit.tools.hunting.description import Candidate  # imported only by failing checks
+    from epsaudit.tools.hunting.candidate import Candidate  # imported only by failing checks
     from epsaudit.tools.hunting.shrinking import shrink
 
     asked: Any = {"claim": result.claim, "trials": max(MIN_TRIALS, 4 * result.runs), "confidence": 0.99, "seed": seed}

@@ -1,6 +1,6 @@
-"""What the traced process does: it answers each pair with a trace, and with the forms of the numbers of the output.
+"""The main function of the traced process: it answers each pair of datasets with a trace and the forms of the output.
 
-Needs Python 3.8 and no package, as `epsaudit.tools.tracing.recorder`.
+Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
 
 from __future__ import annotations
@@ -13,36 +13,61 @@ import sys
 from typing import Any
 
 from epsaudit import serve
-from epsaudit.tools.tracing.opaque import Exposed, forms_of_output, repeats_first_run
-from epsaudit.tools.tracing.recorder import Call, Recorder, examine, replace_samplers, run
+from epsaudit.tools.tracing.forms import forms_of_output, repeats_first_run
+from epsaudit.tools.tracing.opaque import Exposed
+from epsaudit.tools.tracing.recorder import Recorder
+from epsaudit.tools.tracing.replacement import replace_samplers
+from epsaudit.tools.tracing.replay import record_and_replay
+from epsaudit.tools.tracing.runs import Call, run_once
 
 
-def record_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
-    """Send what is recorded of each pair, as JSON in bytes, or a sentence on why it is not."""
+def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
+    """Send the recorded trace of each pair to the parent process.
+
+    Parameters
+    ----------
+    answers : Connection
+        The connection to the parent. Each answer is JSON in bytes: an object with the trace, or a sentence that says
+        why there is none.
+    call : callable
+        Calls the audited function.
+    pairs : sequence
+        The pairs of datasets.
+    **settings
+        Further arguments of `epsaudit.tools.tracing.replay.record_and_replay`.
+    """
     try:
         data = pickle.dumps(pairs[0][0], -1)
-        # with real samplers: functions import libraries when they are called first
-        first = run(call, data, Recorder(None, ()), 0)
-    except Exception:  # as the run below says
+        # run before the samplers are replaced, because functions import libraries when they are first called
+        first = run_once(call, data, Recorder(None, ()), 0)
+    except Exception:  # the run below reports it
         data, first = b"", {}
     replace_samplers()
     repeats = functools.lru_cache(None)(lambda: bool(first) and repeats_first_run(call, data, first))
     for x, x_prime in pairs:
         try:
-            told: Any = examine(call, x, x_prime, **settings)
+            answer: Any = record_and_replay(call, x, x_prime, **settings)
             both = pickle.dumps(x, -1), pickle.dumps(x_prime, -1)
-            told["forms"] = forms_of_output(call, both, told, settings["seed"], repeats)
-        except (Exception, Exposed) as error:  # what cannot be copied, say, or what an opaque number was kept in
-            told = f"The function cannot be traced: {type(error).__name__}: {error}."
-        answers.send_bytes(json.dumps(told).encode())
+            answer["forms"] = forms_of_output(call, both, answer, settings["seed"], repeats)
+        except (Exception, Exposed) as error:  # a dataset that cannot be copied, or an opaque number kept in an object
+            answer = f"The function cannot be traced: {type(error).__name__}: {error}."
+        answers.send_bytes(json.dumps(answer).encode())
 
 
-def main(given: Any, number: int) -> None:
-    """Answer a request, settings and pairs, by the connection of this number, for a function of the command line."""
+def trace_served(given: Any, number: int) -> None:
+    """Trace a function that the command line names, in the Python environment of this process.
+
+    Parameters
+    ----------
+    given : Namespace
+        The arguments of `epsaudit.serve`: the function, its parameters, and the form of the data.
+    number : int
+        File descriptor of the connection to the parent, which sends the settings and the pairs.
+    """
     from multiprocessing.connection import Connection
 
     answers = Connection(number)
-    asked = json.loads(answers.recv_bytes())
+    settings = json.loads(answers.recv_bytes())
     sys.path.insert(0, os.getcwd())
     try:
         server = serve.Server(
@@ -56,5 +81,5 @@ def main(given: Any, number: int) -> None:
         handed = {name: rng if kind == "rng" else seed % 2**32 for name, kind in server.asked[0].items()}
         return server.made()(data, **given.parameters, **handed)
 
-    pairs = [[server.form(serve.decode_dataset(one)) for one in pair] for pair in asked.pop("pairs")]
-    record_all(answers, call, pairs, **asked)
+    pairs = [[server.form(serve.decode_dataset(one)) for one in pair] for pair in settings.pop("pairs")]
+    trace_all(answers, call, pairs, **settings)

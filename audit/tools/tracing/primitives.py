@@ -1,8 +1,9 @@
 """Tables of what draws random numbers: samplers, and the mechanisms of libraries with the parameters that they state.
 
-Of a sampler it is said how its arguments are called and which law it draws from, of a mechanism what it is given, what
-it states and what else must not depend on data. Needs Python 3.8 alone, as `epsaudit.tools.tracing.recorder`, which
-replaces all of these while a function is traced.
+The table of samplers has the law of each sampler and the names of its arguments. The table of mechanisms has functions
+that read from a call what the mechanism is given, what it states, and what must not depend on the data. While a
+function is traced, `epsaudit.tools.tracing.replacement` replaces everything in these tables. Needs Python 3.8 and no
+package, because it runs in the process of the audited code.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import math
 from typing import Any, NamedTuple
 
 SAMPLED = "sampled"
-"""The law, as it is listed below, of draws by which records are sampled, shuffled or answered at random: a proof may
-allow as many as there are records, so that their number and their parameters are listed and not judged."""
+"""The law under which the table lists draws that sample, shuffle or randomise records. A proof may allow one draw for
+each record, so that the number and the parameters of such draws are listed and not judged."""
 
 
-def _table(text: str) -> dict[str, tuple[str, str]]:
-    """Read lines of a law and the calls that draw from it, each with the names of its arguments by position."""
+def _read_table(text: str) -> dict[str, tuple[str, str]]:
+    """Read a table of samplers.
+
+    Each line has a law, a colon, and the functions that draw from it, separated by commas. A function's name is
+    followed by the names of its positional arguments. The result has the law and these names for each function.
+    """
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         law, _, calls = line.partition(": ")
@@ -30,7 +35,7 @@ def _table(text: str) -> dict[str, tuple[str, str]]:
 
 
 SAMPLERS = {
-    "numpy.random.Generator numpy.random.RandomState numpy.random": _table("""
+    "numpy.random.Generator numpy.random.RandomState numpy.random": _read_table("""
         laplace: laplace loc scale size
         normal: normal loc scale size, standard_normal size dtype out, randn *
         exponential: exponential scale size, standard_exponential size dtype method out
@@ -46,112 +51,136 @@ SAMPLERS = {
         sampled: integers low high size dtype endpoint, randint low high size dtype, binomial n p size
         sampled: multinomial n pvals size, hypergeometric ngood nbad nsample size
         sampled: choice a size replace p axis shuffle, permutation x axis, permuted x axis, shuffle x axis"""),
-    "random.Random random.SystemRandom random": _table("""
+    "random.Random random.SystemRandom random": _read_table("""
         normal: gauss mu sigma, normalvariate mu sigma
         exponential: expovariate lambd
         other: gammavariate alpha beta
         sampled: random, uniform low high, getrandbits k, randbytes n, randrange start stop step, randint low high
         sampled: choice a, choices a p, sample x k, shuffle x"""),
-    "secrets": _table("sampled: randbits k, token_bytes n, randbelow n"),
-    "os": _table("sampled: urandom n"),
-    "torch": _table("""
+    "secrets": _read_table("sampled: randbits k, token_bytes n, randbelow n"),
+    "os": _read_table("sampled: urandom n"),
+    "torch": _read_table("""
         normal: normal mean std size, randn *, randn_like like
         sampled: rand *, rand_like like, bernoulli p, randint low high size, randperm n"""),
-    "torch.Tensor": _table("""
+    "torch.Tensor": _read_table("""
         normal: normal_ mean std
         exponential: exponential_ lambd
         sampled: uniform_ low high, bernoulli_ p"""),
-    "torch.distributions.Laplace": _table("laplace: sample shape, rsample shape"),
-    "jax.random": _table("""
+    "torch.distributions.Laplace": _read_table("laplace: sample shape, rsample shape"),
+    "jax.random": _read_table("""
         normal: normal key size dtype
         laplace: laplace key size dtype
         exponential: exponential key size dtype
         other: gumbel key size dtype
         sampled: uniform key size dtype low high, bernoulli key p size, randint key size low high dtype
         sampled: choice key a size replace p, permutation key x"""),
-    "dpmm.models.base.utils": _table("laplace: laplace_noise scale size\nnormal: gaussian_noise sigma size"),
+    "dpmm.models.base.utils": _read_table("laplace: laplace_noise scale size\nnormal: gaussian_noise sigma size"),
 }
-"""Functions of modules, and methods of classes, which have the object before these arguments. Where several have the
-same ones the last names them. An argument 'a' or 'x' is a population that is taken from. Of other laws no loss is
-computed, and it is not seen what is done with draws of torch and jax."""
+"""The samplers of modules and classes. A key names one or several owners with the same functions, of which the last is
+named in reports. Methods of a class have the object before the listed arguments. An argument 'a' or 'x' is a population
+from which values are drawn. The loss of draws under the law 'other' is not computed, and operations on draws of torch
+and jax are not followed."""
 
 
 class Stated(NamedTuple):
-    """A call of a mechanism, private by itself: its input may move by as much as it states, and nothing else may."""
+    """The statements that a call of a mechanism makes about its privacy.
+
+    The mechanism is private by itself as long as its input moves by no more than the stated sensitivity, and nothing
+    else depends on the data.
+    """
 
     input: Any
+    """The data that the mechanism is given."""
     states: dict[str, Any] = {}
-    """'sensitivity', 'epsilon', 'delta', 'law' and 'scale', as far as known."""
+    """The stated 'sensitivity', 'epsilon' and 'delta', and the 'law' and 'scale' of the noise, if they are known."""
     fixed: dict[str, Any] = {}
-    """What must not depend on data."""
+    """The arguments and attributes that must not depend on the data."""
     norm: str = "l1"
-    """In which the distance of two inputs is measured against the sensitivity: 'l1', 'l2' or 'linf'; or 'records' and
-    'opendp', which are not judged so, and 'event', of which nothing may depend on data."""
+    """The norm in which the distance of two inputs is compared with the sensitivity: 'l1', 'l2' or 'linf'. Inputs of
+    the norms 'records' and 'opendp' are not compared. Nothing of an 'event' of a privacy accountant may depend on
+    data."""
     after: Any = None
-    """Makes of the answer and the recorded event what is answered in its place."""
+    """A function of the mechanism's answer and the recorded event that returns the answer to give instead, or None."""
 
 
-OPAQUE = ("opendp", "records")
+COMPILED_NORMS = ("opendp", "records")
 """Norms of mechanisms whose noise is drawn in compiled code."""
-NOISE = ("epsilon", "delta", "sensitivity")
-BOUNDS = ("lower", "upper", "gamma", "monotonic", "value0", "value1")
-UTILITY = "linf of a utility"
-"""Norm of a selection, whose input is a utility for each option. Options are no parameter of noise: those of a private
-quantile are the intervals between sorted values, whose number and widths depend on the data."""
-FAR = 50.0
-"""Of the point at which the curvature of a loss is looked at beside 0: logistic loss bends by e^-50 there."""
-STEP = BENT = 1e-3
-"""[formula] Distance of differences that stand for second derivatives, and more than their relative error: of logistic
-loss, whose fourth derivative is at most its second, STEP^2 / 6, and 6e-8 / STEP in single precision."""
+PRIVACY_PARAMETERS = ("epsilon", "delta", "sensitivity")
+"""Attributes of mechanisms that state their privacy."""
+OTHER_PARAMETERS = ("lower", "upper", "gamma", "monotonic", "value0", "value1")
+"""Further attributes of mechanisms of diffprivlib that must not depend on the data."""
+UTILITY_NORM = "linf of a utility"
+"""Norm of a selection, whose input is one utility for each option. The options are no parameter of the noise: those of
+a private quantile are the intervals between sorted values, whose number and widths depend on the data."""
+FAR_POINT = 50.0
+"""[chosen] Distance from 0 of the second point at which the curvature of a loss is measured. The curvature of the
+logistic loss is e^-50 there."""
+DIFFERENCE_STEP = CURVATURE_TOLERANCE = 1e-3
+"""[formula] Step of the finite differences that approximate second derivatives, and a bound on their relative error.
+For the logistic loss, whose fourth derivative is at most its second, the error is DIFFERENCE_STEP^2 / 6, plus 6e-8 /
+DIFFERENCE_STEP in single precision."""
 
 
-def attributes(owner: Any, *names: str) -> dict[str, Any]:
-    """Return those attributes that are there and not None, with a leading underscore or without."""
+def attributes_of(owner: Any, *names: str) -> dict[str, Any]:
+    """Return the attributes of an object with these names, with or without a leading underscore, that are not None."""
     found = {name: getattr(owner, name, getattr(owner, f"_{name}", None)) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _of_diffprivlib(owner: Any, value: Any) -> Stated:
-    known = attributes(owner, *NOISE)
-    if callable(value):  # an objective: how much a record may bend the loss, and alpha, how much all of them must
-        bend = float(owner.function_sensitivity) * float(owner.data_sensitivity)
-        known.update(attributes(owner, "alpha", "dimension"))
-        return Stated(None, {**known, "sensitivity": bend}, known, "linf", functools.partial(_probed, owner))
+def _read_diffprivlib(owner: Any, value: Any) -> Stated:
+    """Read a call of a mechanism of diffprivlib.
+
+    The input of the mechanism `Vector` is a loss function. The mechanism states how much one record may change the
+    curvature of the loss (the sensitivity), and how large the curvature of all records together is at least ('alpha').
+    """
+    known = attributes_of(owner, *PRIVACY_PARAMETERS)
+    if callable(value):
+        curvature = float(owner.function_sensitivity) * float(owner.data_sensitivity)
+        known.update(attributes_of(owner, "alpha", "dimension"))
+        return Stated(
+            None, {**known, "sensitivity": curvature}, known, "linf", functools.partial(_measure_curvature, owner)
+        )
     states = dict(known)
     if type(owner).__name__ == "Laplace" and known.get("epsilon") and not known.get("delta"):
         states.update(law="laplace", scale=known["sensitivity"] / known["epsilon"])
-    fixed = {**known, **attributes(owner, *BOUNDS)}
-    return Stated(attributes(owner, "utility").get("utility", value), states, fixed, UTILITY)
+    fixed = {**known, **attributes_of(owner, *OTHER_PARAMETERS)}
+    return Stated(attributes_of(owner, "utility").get("utility", value), states, fixed, UTILITY_NORM)
 
 
-def _probed(owner: Any, function: Any, event: Any) -> Any:
-    """Return a noisy objective of diffprivlib, which tells at its first call how much it bends along each axis.
+def _measure_curvature(owner: Any, function: Any, event: Any) -> Any:
+    """Return a noisy objective of diffprivlib that measures the curvature of the loss when it is first called.
 
-    Noise is linear and does not bend. The input becomes the second derivatives at 0, a little less, so that errors do
-    not count; 'least' is the least of those at `FAR` on each axis.
+    The noise of the objective is linear and does not change the curvature. The event's input becomes the list of the
+    second derivatives at 0 along each axis, reduced by `CURVATURE_TOLERANCE` so that rounding does not count as a move.
+    The event's state 'least' becomes the smallest second derivative at `FAR_POINT` on each axis.
     """
 
-    def bends(at: float, axes: Any, others: Any) -> list[float]:
-        ends = ([function(axis * (at + step), *others)[1] @ axis for axis in axes] for step in (-STEP, STEP))
-        many = float(attributes(owner, "n")["n"])
-        return [float(high - low) / (2.0 * STEP) * many for low, high in zip(*ends)]  # noqa: B905  # strict since 3.10
+    def curvatures(at: float, axes: Any, others: Any) -> list[float]:
+        steps = -DIFFERENCE_STEP, DIFFERENCE_STEP
+        ends = ([function(axis * (at + step), *others)[1] @ axis for axis in axes] for step in steps)
+        n_records = float(attributes_of(owner, "n")["n"])
+        slopes = zip(*ends)  # noqa: B905  # strict since 3.10
+        return [float(high - low) / (2.0 * DIFFERENCE_STEP) * n_records for low, high in slopes]
 
     def call(weights: Any, *others: Any) -> Any:
         if event.input is None:
             axes = importlib.import_module("numpy").eye(len(weights))
-            event.input = [bend * (1.0 - BENT) for bend in bends(0.0, axes, others)]
-            event.states["least"] = min(bends(FAR, axes, others)) * (1.0 + BENT)
+            event.input = [one * (1.0 - CURVATURE_TOLERANCE) for one in curvatures(0.0, axes, others)]
+            event.states["least"] = min(curvatures(FAR_POINT, axes, others)) * (1.0 + CURVATURE_TOLERANCE)
         return function(weights, *others)
 
     return call
 
 
-def _of_measurement(measurement: Any, value: Any) -> Stated:
-    """What it loses of a move by 1 is what noise of a scale loses: pure of Laplace noise, concentrated of Gaussian."""
+def _read_opendp(measurement: Any, value: Any) -> Stated:
+    """Read a call of a measurement of OpenDP.
+
+    The scale of its noise follows from the privacy loss that its map gives for an input that moves by 1.
+    """
     metric, measure = (str(getattr(measurement, name, "")) for name in ("input_metric", "output_measure"))
     states: dict[str, Any] = {}
     for unit in (1, 1.0):
-        with contextlib.suppress(Exception):  # of a measurement that wants its distance in another type
+        with contextlib.suppress(Exception):  # a measurement may want its distance in another type
             loss = float(measurement.map(unit))
             if measure.startswith("MaxDivergence") and any(name in metric for name in ("Absolute", "L1")):
                 states = {"law": "laplace", "scale": 1.0 / loss}
@@ -160,37 +189,45 @@ def _of_measurement(measurement: Any, value: Any) -> Stated:
     return Stated(value, states, norm="opendp")
 
 
-def _of_step(optimizer: Any, _: Any) -> Stated:
+def _read_opacus(optimizer: Any, _: Any) -> Stated:
+    """Read a step of an optimiser of Opacus: the sums of clipped gradients, the clipping norm, and the noise."""
     grads = [one.summed_grad for one in optimizer.params if one.summed_grad is not None]
     sums = [one.detach().double().flatten().tolist() for one in grads]
     clip, noise = optimizer.max_grad_norm, optimizer.noise_multiplier
-    fixed = attributes(optimizer, "noise_multiplier", "max_grad_norm", "expected_batch_size")
+    fixed = attributes_of(optimizer, "noise_multiplier", "max_grad_norm", "expected_batch_size")
     return Stated(sums, {"sensitivity": clip, "scale": noise * clip}, fixed, "l2")
 
 
-def _of_smartnoise(owner: Any, values: Any) -> Stated:
-    """Of sums, of which a person is in so many of one."""
-    fixed = attributes(owner, "epsilon", "delta", "lower", "upper", "max_contrib", "scale")
+def _read_smartnoise(owner: Any, values: Any) -> Stated:
+    """Read a call of a mechanism of SmartNoise SQL: sums, with the number of rows that one person may contribute."""
+    fixed = attributes_of(owner, "epsilon", "delta", "lower", "upper", "max_contrib", "scale")
     law = {"laplace": "laplace", "gaussian": "normal"}.get(owner.mechanism.name)
     reach = max(abs(owner.lower), abs(owner.upper)) * owner.max_contrib
     return Stated(values, {"sensitivity": reach, "law": law, "scale": owner.scale}, fixed)
 
 
+def _read_pydp(owner: Any, value: Any) -> Stated:
+    """Read a call of a numerical mechanism of PyDP."""
+    known = attributes_of(owner, *PRIVACY_PARAMETERS)
+    return Stated(value, known, {**known})
+
+
 MECHANISMS: list[tuple[str, str, str, Any]] = [
-    ("diffprivlib.mechanisms", "*", "randomise", _of_diffprivlib),
-    ("opendp.mod", "Measurement", "__call__", _of_measurement),
-    ("opendp.mod", "Measurement", "invoke", _of_measurement),
-    ("opacus.optimizers.optimizer", "DPOptimizer", "add_noise", _of_step),
-    ("snsql.sql._mechanisms.base", "AdditiveNoiseMechanism", "release", _of_smartnoise),
+    ("diffprivlib.mechanisms", "*", "randomise", _read_diffprivlib),
+    ("opendp.mod", "Measurement", "__call__", _read_opendp),
+    ("opendp.mod", "Measurement", "invoke", _read_opendp),
+    ("opacus.optimizers.optimizer", "DPOptimizer", "add_noise", _read_opacus),
+    ("snsql.sql._mechanisms.base", "AdditiveNoiseMechanism", "release", _read_smartnoise),
     ("pydp.algorithms._algorithm", "MetaAlgorithm", "quick_result", lambda _, value: Stated(value, norm="records")),
     (
         "pydp.algorithms.numerical_mechanisms", "*", "add_noise",
-        lambda owner, value: Stated(value, attributes(owner, *NOISE), attributes(owner, *NOISE)),
+        _read_pydp,
     ),
     (
         "dp_accounting.privacy_accountant", "PrivacyAccountant", "compose",
         lambda _, event: Stated(None, {}, {"event": repr(event)}, "event"),
     ),
 ]  # fmt: skip
-"""Mechanisms of libraries: module, class with those that derive from it ('*' for all that have the method), method,
-and what reads a call of (self, argument). One of your own joins by `epsaudit.tools.tracing.mechanism`."""
+"""The mechanisms of libraries. An entry has the module, the class (with its subclasses; '*' for all classes that have
+the method), the method, and the function that reads a call from the object and the first argument. Users declare
+their own mechanisms with `epsaudit.tools.tracing.mechanism`."""

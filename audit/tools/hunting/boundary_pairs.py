@@ -1,0 +1,93 @@
+"""The search for neighbours of which the function raises an exception on one and not on the other.
+
+An exception that is certain on one dataset and never raised on its neighbour reveals the dataset. A hunt therefore
+looks for such pairs between screened datasets on which the function behaved differently.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from epsaudit.data.neighbours import Adjacency
+from epsaudit.running.identity import digest
+from epsaudit.tools.hunting.boundaries import RecordTuple, bisect_path, max_bisection_steps, shortest_path
+from epsaudit.tools.hunting.candidate import Candidate, ParameterValues
+from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
+from epsaudit.tools.hunting.parameters import description_at
+from epsaudit.tools.hunting.screening import screen_candidate
+from epsaudit.tools.hunting.shrinking import candidate_with, records_of
+
+BOUNDARY_RUNS = 8
+"""[chosen] Largest number of runs of a dataset during a bisection; they show whether the function raises an exception
+on it."""
+
+
+def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
+    """Return pairs of neighbours of which one dataset always raises an exception and the other does not.
+
+    There is at most one pair for each relation and each combination of parameter values. It is a candidate that was
+    screened, or is found by bisection between datasets of screened candidates. All bisections together take at most a
+    sixth of the time that is left.
+    """
+    groups: dict[Any, list[ScreenedCandidate]] = defaultdict(list)
+    for one in context.everyone:
+        if not math.isnan(one.raised[0]) and records_of(one.candidate) is not None:
+            for relation in one.candidate.adjacencies:
+                groups[relation, digest(dict(one.candidate.parameters))].append(one)
+    end, found = time.perf_counter() + context.budget.left() / 6.0, list[ScreenedCandidate]()
+    for (relation, _), group in groups.items():
+        if all(context.is_refuted(one.candidate) for one in group):
+            continue
+        if at_boundary := [one for one in group if {*one.raised} == {0.0, 1.0}]:
+            found += [max(at_boundary, key=lambda one: one.rank)]
+            continue
+        path = shortest_path(_datasets_by_outcome(group, 1.0), _datasets_by_outcome(group, 0.0), relation)
+        if path is not None and time.perf_counter() < end:
+            context.options.report_progress(f"bisecting what raises, {len(path)} datasets under '{relation}'")
+            found += _bisect(context, group[0].candidate, relation, path, end)
+    return found
+
+
+def _datasets_by_outcome(group: Sequence[ScreenedCandidate], share_raised: float) -> list[RecordTuple]:
+    """Return the different datasets of a group on which exactly this share of the runs raised an exception."""
+    datasets: dict[str, RecordTuple] = {}
+    for one in group:
+        for share, rows in zip(one.raised, records_of(one.candidate) or (), strict=True):
+            if share == share_raised:
+                datasets[repr(rows)] = tuple(rows)
+    return list(datasets.values())
+
+
+def _bisect(
+    context: HuntContext, template: Candidate, relation: Adjacency, path: Sequence[Any], end: float
+) -> list[ScreenedCandidate]:
+    """Return, as a list of one candidate, the neighbours on a path between which the exceptions end.
+
+    The list is empty if there are no such neighbours, or if they cannot be run. The candidates on the path have the
+    parameters and the form of ``template``.
+    """
+    words, description = "the last data that raise and the first that do not", context.options.describe
+    template = dataclasses.replace(template, adjacencies=(relation,), tries=words)
+    if description is None:  # without a description, rows cannot be converted to a dataset
+        template = dataclasses.replace(template, rows=None)
+    examined: dict[int, ScreenedCandidate] = {}
+
+    def describe(values: ParameterValues) -> Any:
+        return None if description is None else description_at(description, values)
+
+    def raises(place: int) -> tuple[bool, bool] | None:
+        candidate = candidate_with(template, (path[place], path[place + 1]), template.parameters, describe)
+        if candidate is None:
+            return None
+        examined[place] = one = ScreenedCandidate(-2 - place, candidate)
+        steps_left = max(max_bisection_steps(path) - len(examined), 1)
+        screen_candidate(context, one, end, steps_left, BOUNDARY_RUNS)
+        return None if math.isnan(one.raised[0]) else (one.raised[0] >= 0.5, one.raised[1] >= 0.5)
+
+    place = bisect_path(path, raises)
+    return [] if place is None or examined[place].failure else [examined[place]]

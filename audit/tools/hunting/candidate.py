@@ -1,0 +1,74 @@
+"""The candidate: one pair of datasets that a hunt tries, with values of the mechanism's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from epsaudit.data.neighbours import RELATION_NOTE, AddRemove, Adjacency, DatasetPair, Substitution, pair_of
+from epsaudit.errors import clipped
+from epsaudit.running.identity import digest
+from epsaudit.tools.hunting.relations import are_neighbours
+
+ParameterValues = Mapping[str, Any]
+"""One value for each parameter of the mechanism besides the dataset, by the parameter's name."""
+Records = Sequence[Any]
+"""The records of a dataset; a record with several columns is a tuple or a list."""
+MAX_NOTE_LENGTH = 300
+"""[chosen] Characters of a note about parameters. A longer note is cut; the stored command has the whole values."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pair of datasets that a hunt tries, with the parameters of the mechanism."""
+
+    pair: DatasetPair
+    """The datasets in the form that the mechanism takes; the name of the pair is ``tries``."""
+    adjacencies: tuple[Adjacency, ...]
+    """The relations under which the datasets are neighbours, checked on the rows. The pair can refute only a claim for
+    one of these relations. The tuple is empty if the caller guarantees that the datasets are neighbours."""
+    tries: str
+    """A few words on what the pair tries: 'a value beyond the upper bound added to empty data'."""
+    parameters: ParameterValues = field(default_factory=dict)
+    """Arguments of the mechanism besides the dataset; see `epsaudit.tools.hunting.parameters`."""
+    rows: tuple[Any, Any] | None = None
+    """The records from which both datasets were made (for `Answers`, both vectors). Shrinking removes some of them."""
+    complexity: int = 0
+    """The key by which candidates are sorted, the smallest first."""
+
+    @property
+    def given(self) -> str:
+        """The parameters as text, such as 'clip=3, k=1'."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes for a result: the relations under which the datasets are neighbours, and the parameters."""
+        under = "the caller guarantees that the datasets are neighbours"
+        if self.adjacencies:
+            under = RELATION_NOTE + " and ".join(f"'{one}'" for one in self.adjacencies)
+        return (under, *([f"parameters {clipped(self.given, MAX_NOTE_LENGTH)}"] if self.given else []))
+
+
+def as_candidate(pair: Any, adjacency: Adjacency | None = None) -> Candidate:
+    """Return a candidate for a pair of datasets; return a candidate unchanged.
+
+    Its relations are those of ``adjacency``, `epsaudit.AddRemove` and `epsaudit.Substitution` that hold for the pair.
+    """
+    if isinstance(pair, Candidate):
+        return pair
+    both = pair_of(pair)
+    tried = dict.fromkeys([*([adjacency] if adjacency is not None else []), AddRemove(), Substitution()])
+    return Candidate(both, tuple(one for one in tried if are_neighbours(one, both.x, both.x_prime)), both.name)
+
+
+Combination = tuple[str, str, str]
+"""A relation, the name of a parameter, and a digest of the parameter's value. Once the claim is refuted for a
+combination, a hunt audits no other candidate that covers only refuted combinations."""
+
+
+def covered_combinations(candidate: Candidate) -> list[Combination]:
+    """Return the combinations that a candidate covers: each of its relations with each value of its parameters."""
+    values = [(name, digest(value)) for name, value in candidate.parameters.items()] or [("", "")]
+    return [(repr(one), *value) for one in candidate.adjacencies or (None,) for value in values]

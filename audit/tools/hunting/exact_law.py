@@ -1,0 +1,59 @@
+"""What a hunt takes from a trace of a pair: the exact law of the output, where it refutes the claim by itself.
+
+The module stands alone because both the order of the audits and the result of a hunt use the law, while tracing is a
+separate tool that a hunt finds only if it is installed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple, Protocol, TypeVar
+
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.claims.definitions import Claim
+from epsaudit.results.result import AuditResult
+
+AnyResult = TypeVar("AnyResult", SequentialResult, AuditResult)
+
+
+class PairTrace(Protocol):
+    """The attributes of a trace that a hunt reads; `epsaudit.tools.tracing.Trace` has them."""
+
+    @property
+    def loss(self) -> float: ...
+    @property
+    def refuted(self) -> bool: ...
+    @property
+    def suspicious(self) -> bool: ...
+    @property
+    def exact(self) -> float | None: ...
+    def sentence(self) -> str:
+        """Return the sentence that names the line that leaks."""
+
+
+class ExactLaw(NamedTuple):
+    """The exact law of the output on a pair of datasets, which refutes the claim without any runs."""
+
+    exact: float
+    """The exact loss on the pair, as a value of the claim's parameter."""
+    said: str
+    """The sentence of the trace, which names the line that draws the noise."""
+
+    @classmethod
+    def of_trace(cls, trace: PairTrace | None) -> ExactLaw | None:
+        """Return the exact law of the whole output if the trace knows it and it refutes the claim, else None."""
+        if trace is None or not trace.refuted or trace.exact is None:
+            return None
+        return cls(trace.exact, trace.sentence())
+
+    def note(self, claim: Claim) -> str:
+        """Return the note for a result: the exact loss, and the command that computes it again."""
+        exact = f"by the exact law of the output, {claim.symbol} = {self.exact:.6g} on this pair"
+        return f"{exact}, as `epsaudit trace --certify` shows again: {self.said}"
+
+
+def with_law(result: AnyResult, law: ExactLaw | None) -> AnyResult:
+    """Return the result with the exact loss of its pair and a note about it; unchanged if the law is None."""
+    if law is None:
+        return result
+    return dataclasses.replace(result, exact=law.exact, notes=(*result.notes, law.note(result.claim)))

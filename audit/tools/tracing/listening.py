@@ -1,0 +1,74 @@
+"""The recorder that is active in this process, and how code asks for it or pauses it.
+
+Replaced samplers and numbers made of noise report to the active recorder. The module stands alone so that neither has
+to import the recorder. Needs Python 3.8 and no package, because it runs in the process of the audited code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+np: Any = importlib.import_module("numpy") if importlib.util.find_spec("numpy") else None
+"""The module numpy, or None if it is not installed."""
+HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""The folder of the tracing modules; their own lines are never reported."""
+
+
+class Listener:
+    """The base class of recorders."""
+
+    current: Listener | None = None
+    """The recorder that calls are reported to, or None."""
+    events: list[Any]
+    """The calls that were recorded, in order."""
+    moved: set[int]
+    """Positions in ``events`` of sums whose data are not as recorded."""
+
+    def __init__(self) -> None:
+        self.unseen: list[str] = []
+        """Sentences on what happened without being recorded."""
+        self.thread = threading.get_ident()
+        """The thread in which the audited function runs."""
+
+    def answer(
+        self, kind: str, name: str, make: Any, input: Any = None, states: Any = None, fixed: Any = None,
+        norm: str = "l1", draws: Any = (),
+    ) -> Any:  # fmt: skip
+        """Record a call and return its answer; ``make()`` calls the original function."""
+        raise NotImplementedError
+
+    def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
+        """Record a call that draws random numbers, and return its answer."""
+        raise NotImplementedError
+
+    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
+        """Record a call of a mechanism that is private by itself, and return its answer."""
+        raise NotImplementedError
+
+
+def active_recorder() -> Any:
+    """Return the active recorder of this thread, or None.
+
+    If another thread than the one of the audited function asks, the recorder notes that this thread drew numbers.
+    """
+    recorder = Listener.current
+    if recorder is not None and threading.get_ident() != recorder.thread:
+        recorder.unseen.append("another thread drew random numbers")
+        return None
+    return recorder
+
+
+@contextlib.contextmanager
+def paused() -> Iterator[None]:
+    """Deactivate the recorder until the end of the block."""
+    recorder, Listener.current = Listener.current, None
+    try:
+        yield
+    finally:
+        Listener.current = recorder

@@ -1,0 +1,158 @@
+"""The child process in which a function is traced, so that replaced samplers do not affect the parent process.
+
+A function of Python is traced in a fork of this process. A function that is served in another environment is traced by
+a process of that environment, which gets the modules that need no package by their path.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from epsaudit import serve
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.errors import AuditError, cause_of, clipped, seconds_of
+from epsaudit.running.child import LAST_WORDS
+from epsaudit.running.functions import FunctionMechanism
+from epsaudit.running.programs import CommandMechanism, dataset_to_json
+from epsaudit.running.protocols import Mechanism
+from epsaudit.tools.tracing import child as traced_process
+from epsaudit.tools.tracing.exact_output import exact_excess
+from epsaudit.tools.tracing.judge import judge
+from epsaudit.tools.tracing.losses import free_runs
+from epsaudit.tools.tracing.result import Trace
+from epsaudit.tools.tracing.runs import Call
+from epsaudit.tools.tracing.suspicion import MOVES, Suspicion
+
+START_SCRIPT = """import sys, types
+folder, number = sys.argv.pop(1), int(sys.argv.pop(1))
+for name in ("epsaudit", "epsaudit.tools", "epsaudit.tools.tracing"):
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [folder + name[len("epsaudit"):].replace(".", "/")]
+from epsaudit import serve
+given = serve.parse_arguments()
+from epsaudit.tools.tracing.child import trace_served
+trace_served(given, number)"""
+"""The program that traces a function in an environment without epsaudit. It imports the modules that need no package by
+their path, and nothing else of epsaudit."""
+
+
+def traces(
+    asked: Mechanism,
+    pairs: Sequence[DatasetPair],
+    *,
+    claim: Claim | None,
+    seed: int,
+    bits: bool = False,
+    timeout: float = 300.0,
+) -> Iterator[Trace | str]:
+    """Trace pairs one after the other in one child process.
+
+    Parameters
+    ----------
+    asked : Mechanism
+        The mechanism.
+    pairs : sequence of DatasetPair
+        The pairs.
+    claim, seed, bits, timeout
+        As for `epsaudit.trace`.
+
+    Yields
+    ------
+    Trace or str
+        For each pair its trace, or a sentence that says why it could not be traced.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise AuditError("A trace needs a POSIX system: Linux, macOS, or WSL on Windows.")
+    if isinstance(asked, CommandMechanism) and serve.__file__ not in asked.program.words:
+        raise AuditError(f"{asked.name} is a program, which cannot be traced; give a function of Python.")
+    timeout, context = seconds_of(timeout, "timeout"), multiprocessing.get_context("fork")
+    settings: dict[str, Any] = {"seed": seed, "free_runs": free_runs(claim), "bits": bits}
+    started, (connection, child_connection) = time.perf_counter(), context.Pipe()
+    errors = tempfile.TemporaryFile()  # noqa: SIM115  # standard error of a served function, which is closed below
+    child = context.Process(target=_run_child, args=(asked, pairs, settings, child_connection, errors), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks beside threads, which the child does not need
+        child.start()
+    child_connection.close()
+    try:
+        if isinstance(asked, CommandMechanism):
+            settings["pairs"] = [list(map(dataset_to_json, (one.x, one.x_prime))) for one in pairs]
+            connection.send_bytes(json.dumps(settings).encode())
+        for pair in pairs:
+            if not connection.poll(timeout):
+                raise AuditError(f"{asked.name} was silent for {timeout:g} seconds while it was traced.")
+            answer = serve.decode_dataset(json.loads(connection.recv_bytes()))
+            yield answer if isinstance(answer, str) else _judged(asked.name, pair, claim, answer, started, seed)
+            started = time.perf_counter()
+    except (EOFError, ConnectionError):
+        child.join()
+        said = f"ended its process while it was traced, with status {child.exitcode}."
+        errors.seek(0)
+        cause = clipped(cause_of(errors.read().decode("utf-8", "replace")), LAST_WORDS)
+        raise AuditError(f"{asked.name} {said}" + f" Its standard error says: {cause!r}." * bool(cause)) from None
+    finally:
+        connection.close()
+        child.kill()
+        child.join()
+        errors.close()
+
+
+def _judged(
+    name: str, pair: DatasetPair, claim: Claim | None, answer: dict[str, Any], started: float, seed: int
+) -> Trace:
+    """Return the trace that follows from the answer of the child process."""
+    suspicions, unlisted, unseen, n_calls = judge(answer, claim)
+    exact = exact_excess(answer["forms"], claim)
+    if exact is not None and not suspicions:
+        at = tuple(map(tuple, answer["outcome"]["at"]))
+        suspicions = (Suspicion(MOVES, "the numbers that are returned move further than their noise", at),)
+    seconds = time.perf_counter() - started
+    return Trace(name, pair, claim, suspicions, unlisted, unseen, n_calls, seconds, seed, exact=exact)
+
+
+def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:
+    """Trace all pairs in this process, which is a fork, or replace the process by one of the served environment."""
+    gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
+    try:
+        if not isinstance(asked, CommandMechanism):
+            traced_process.trace_all(answers, _call_of(asked), [(one.x, one.x_prime) for one in pairs], **settings)
+            return
+        python, *words = asked.program.words
+        words = words[words.index(serve.__file__) + 1 :]
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard_stream, opened in enumerate((null, null, errors.fileno())):
+            os.dup2(opened, standard_stream)
+        os.set_inheritable(answers.fileno(), True)
+        os.chdir(asked.program.folder or os.curdir)
+        folder = str(Path(serve.__file__).parent)
+        os.execvp(python, [python, "-c", START_SCRIPT, folder, str(answers.fileno()), *words])
+    except BrokenPipeError:
+        pass
+    except Exception as error:
+        answers.send_bytes(json.dumps(f"{asked.name} cannot be traced: {error}.").encode())
+    finally:
+        os._exit(0)  # without the exit handlers of the parent, which this fork has inherited
+
+
+def _call_of(asked: Mechanism) -> Call:
+    """Return a function that calls the mechanism once."""
+    if not isinstance(asked, FunctionMechanism):
+        return lambda data, rng, seed: asked(data).sample(1, rng)[0]
+
+    def call(data: Any, rng: Any, seed: int) -> Any:
+        takes, size = asked.takes, [1] * (not asked.one_by_one)
+        source = SimpleNamespace(integers=lambda most: seed % most) if takes.what == "seed" else rng
+        return takes.of(asked.function() if asked.fresh else asked.function)(data, *size, *[source] * bool(takes.what))
+
+    return call

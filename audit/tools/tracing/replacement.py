@@ -1,0 +1,187 @@
+"""The replacement of functions and generators that draw random numbers by ones that report to the active recorder.
+
+This happens once in the traced process, after the libraries of the audited code were imported. While no recorder is
+active, every replacement calls the original. Needs Python 3.8 and no package, because it runs in the process of the
+audited code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import secrets  # noqa: F401  # so that its functions can be replaced
+import sys
+from typing import Any, Callable  # noqa: UP035  # the alias below is evaluated, and Python 3.8 may run this
+
+from epsaudit.tools.tracing import primitives
+from epsaudit.tools.tracing.listening import active_recorder, np, paused
+from epsaudit.tools.tracing.noise import apply_function, without_noise
+from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
+
+REPLACED: dict[int, tuple[Any, Any]] = {}
+"""Originals and their replacements by the original's id(), for modules that imported a function by its name."""
+FINISHED_NAMESPACES: dict[int, dict[str, Any]] = {}
+"""The namespaces of modules in which names were replaced, by id()."""
+RECORDING_GENERATORS: dict[Any, Any] = {}
+"""Numpy's classes of generators, and the subclasses that record."""
+Handler = Callable[[Any, Any, Any, Any], Any]
+"""Answers a call, given the active recorder, the original function, its positional and its keyword arguments."""
+
+
+def wrap_function(original: Any, handler: Handler) -> Any:
+    """Return a function that calls the handler if a recorder is active, and the original otherwise."""
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        recorder = active_recorder()
+        if recorder is None:
+            return original(*arguments, **keywords)
+        return handler(recorder, original, arguments, keywords)
+
+    return call
+
+
+def replace_function(owner: Any, name: str, handler: Handler) -> None:
+    """Replace a function of a module, or a method of a class, if it exists."""
+    if (original := getattr(owner, name, None)) is not None:
+        with contextlib.suppress(TypeError):  # attributes of a class of a C extension cannot be set
+            setattr(owner, name, call := wrap_function(original, handler))
+            REPLACED[id(original)] = original, call
+
+
+def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
+    """Return the handler of a sampler.
+
+    Parameters
+    ----------
+    name : str
+        Name of the sampler in reports.
+    law : str
+        The law that it draws from, as in `epsaudit.tools.tracing.primitives.SAMPLERS`.
+    argument_names : str
+        Names of its positional arguments, separated by spaces; '*' stands for the sizes of all dimensions.
+    """
+    names = argument_names.split()
+
+    def handle(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
+        named: dict[str, Any] = {**dict(zip(names, arguments)), **keywords}  # noqa: B905  # strict since 3.10
+        if "*" in names:
+            named = {**keywords, "size": list(arguments[len(names) - 1 :])}
+        make = functools.partial(original, *arguments, **keywords)
+        if {"a", "x"} & {*names}:  # a choice from a population, which may be private; with weights it is a selection
+            weighted = "numpy" in name and named.get("p") is not None
+            return recorder.answer("sample", name, make, states={"recomputed": not weighted})
+        for alias in {"sigma", "std", "lambd"} & {*named}:
+            value: Any = named.pop(alias)
+            named["scale"] = 1.0 / value if alias == "lambd" else value
+        centre = next((named.pop(alias) for alias in ("loc", "mu", "mean") if alias in named), None)
+        fills_tensor, ignored = name.endswith("_"), ("out", "self", "key", "random_state")
+        fixed = {key: value for key, value in named.items() if value is not None and key not in ignored}
+        kind = "sample" if law == primitives.SAMPLED else "draw"
+        fills = fills_tensor or named.get("out") is not None
+        states = {"law": law, **({"filled": True} if fills else {})}
+        answer = recorder.drawn(kind, name, (lambda: make().clone()) if fills_tensor else make, centre, states, fixed)
+        return arguments[0].data.copy_(answer) if fills_tensor else answer
+
+    return handle
+
+
+def math_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
+    """Answer a function of the module `math`, so that its result remembers the draws of its argument."""
+    value, *others = arguments
+    return apply_function(
+        original.__name__, lambda number: original(number, *map(without_noise, others), **keywords), value
+    )
+
+
+def count_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
+    """Answer a counting function of numpy, and record how many values it found; later draws often have this size."""
+    answer = original(*arguments, **keywords)
+    n_values = len(answer[0] if isinstance(answer, tuple) else answer)
+    return recorder.answer("count", f"np.{original.__name__}", lambda: answer, states={"values": n_values})
+
+
+def mechanism_handler(library: str, method: str, read: Any) -> Handler:
+    """Return the handler of a mechanism of a library; ``read(self, argument)`` returns what a call states."""
+
+    def handle(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
+        with paused():
+            stated = read(arguments[0], next(iter((*arguments[1:], *keywords.values())), None))
+        name = f"{library}'s {method if stated.norm == 'event' else type(arguments[0]).__name__}"
+        return recorder.mechanism(name, functools.partial(original, *arguments, **keywords), stated)
+
+    return handle
+
+
+class RecordingType(type):
+    """The metaclass of classes that record.
+
+    An instance of the original class also counts as an instance of the class that records.
+    """
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+def replace_samplers() -> None:
+    """Replace everything in the tables of `epsaudit.tools.tracing.primitives`, in the libraries that are imported."""
+    if np is not None:
+        _replace_numpy()
+    for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):
+        replace_function(math, name, math_handler)
+    for owners, calls in primitives.SAMPLERS.items():
+        paths = owners.split()
+        for path in paths:
+            parent, _, part = path.rpartition(".")
+            owner = sys.modules.get(path) or getattr(sys.modules.get(parent), part, None)
+            for name, (law, argument_names) in calls.items():
+                own = "self " if isinstance(owner, type) else ""
+                replace_function(owner, name, sampler_handler(f"{paths[-1]}.{name}", law, own + argument_names))
+    for module, class_name, method, read in primitives.MECHANISMS:
+        names = vars(sys.modules[module]) if module in sys.modules else {}
+        classes: list[Any] = [one for name, one in names.items() if isinstance(one, type) and class_name in (name, "*")]
+        for one in classes:  # the list grows by subclasses while it is read
+            classes += [child for child in one.__subclasses__() if child not in classes]
+            if method in vars(one):
+                replace_function(one, method, mechanism_handler(module.partition(".")[0], method, read))
+    REPLACED.update((id(original), (original, new)) for original, new in RECORDING_GENERATORS.items())
+
+
+def _replace_numpy() -> None:
+    """Replace numpy's generators, its global generator, those of scipy's distributions, and counting functions."""
+    for name in ("Generator", "RandomState"):
+        original = getattr(np.random, name)
+        RECORDING_GENERATORS[original] = RecordingType(name, (original,), {"__module__": __name__})
+        setattr(np.random, name, RECORDING_GENERATORS[original])
+    replace_function(
+        np.random, "default_rng", lambda _, original, given, named: traced_generator(original(*given, **named))
+    )
+    np.random.mtrand._rand = traced_generator(np.random.mtrand._rand)
+    for one in vars(sys.modules["scipy.stats"]).values() if "scipy.stats" in sys.modules else ():
+        if hasattr(one, "_random_state"):  # a distribution, which rescales draws of numpy
+            one._random_state = np.random.mtrand._rand
+    for name in ("unique", "bincount", "histogram"):
+        replace_function(np, name, count_handler)
+
+
+def replace_names(names: dict[str, Any]) -> None:
+    """Replace the samplers and generators to which names of a module refer, and those of modules that it imported.
+
+    This is done when code of the module first runs, because visiting all modules of a process would take longer than
+    most functions.
+    """
+    if id(names) in FINISHED_NAMESPACES:
+        return
+    for namespace in (names, *(vars(one) for one in names.values() if type(one) is type(sys))):
+        is_library = str(namespace.get("__name__")).partition(".")[0] in (*SAMPLER_PACKAGES, "epsaudit")
+        if id(namespace) in FINISHED_NAMESPACES or is_library or not is_audited(str(namespace.get("__file__"))):
+            continue
+        for name, value in list(namespace.items()):
+            _, namespace[name] = REPLACED.get(id(value), (None, traced_generator(value)))
+    FINISHED_NAMESPACES[id(names)] = names
+
+
+def traced_generator(value: Any) -> Any:
+    """Return a numpy generator that records and continues the same stream; return anything else unchanged."""
+    kind = RECORDING_GENERATORS.get(type(value))
+    return value if kind is None else kind(getattr(value, "bit_generator", None) or value._bit_generator)

@@ -1,0 +1,101 @@
+"""The result of a trace: its verdict, and how it is printed and written as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from epsaudit.audits.sequential import SequentialResult
+from epsaudit.claims.definitions import Claim
+from epsaudit.data.neighbours import DatasetPair
+from epsaudit.text import lower
+from epsaudit.tools.tracing.suspicion import NOTHING_SEEN, UNLISTED, Suspicion
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The result of a recorded run on x and its replay on x'."""
+
+    name: str
+    """Name of the function."""
+    pair: DatasetPair
+    """The two datasets."""
+    claim: Claim | None
+    """The claim that the noise has to satisfy, if one was given."""
+    suspicions: tuple[Suspicion, ...]
+    """The suspicions in the order of calls. The first one is where the two runs begin to differ."""
+    unlisted: tuple[str, ...]
+    """Places of draws that belong to no known mechanism; they are listed and not judged."""
+    unseen: tuple[str, ...]
+    """Sentences on what was not observed: threads, processes, compiled code."""
+    calls: int
+    """Number of draws, sums and mechanisms that were recorded on x."""
+    seconds: float = field(compare=False)
+    """Duration of the trace in seconds."""
+    seed: int
+    """Seed of all runs."""
+    certificate: SequentialResult | None = None
+    """The result of a statistical audit of the whole function, if one was made."""
+    exact: float | None = None
+    """The exact loss of the output on this pair, as a value of the claim's parameter, if it is known and exceeds the
+    claim."""
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether anything is suspected."""
+        return bool(self.suspicions)
+
+    @property
+    def loss(self) -> float:
+        """The largest loss of a suspected component, divided by the claimed parameter, by which pairs can be ordered.
+
+        It is infinite if the loss of a suspected component is unknown, and 0 without suspicions.
+        """
+        worst = max((math.inf if one.loss is None else one.loss for one in self.suspicions), default=0.0)
+        return worst / (self.claim.parameter or 1.0 if self.claim else 1.0)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted, by the exact loss of the output or by a statistical audit."""
+        return self.exact is not None or (self.certificate is not None and self.certificate.violates_claim)
+
+    @property
+    def verdict(self) -> str:
+        """The kind of the first suspicion; without suspicions, whether anything could not be judged."""
+        not_judged = self.unlisted or self.unseen
+        return self.suspicions[0].kind if self.suspicions else UNLISTED if not_judged else NOTHING_SEEN
+
+    def sentence(self) -> str:
+        """Return the verdict as one sentence, with file and line of the first suspicion if there is one."""
+        if self.suspicions:
+            return str(self.suspicions[0])
+        if not_judged := [*self.unlisted[:3], *self.unseen]:
+            said = f"{UNLISTED}, which are not judged" if self.unlisted else "not all is seen"
+            return f"{said}: {'; '.join(not_judged)}"
+        return f"{NOTHING_SEEN} in {self.calls} calls, on this pair"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Return everything that is known as labelled lines."""
+        found = [("verdict", self.verdict)]
+        for one in self.suspicions:
+            found += [("at", str(one)), *(("in", f"{file}:{line}, {name}") for file, line, name in one.stack)]
+        found += [*(("not judged", one) for one in self.unlisted), *(("not seen", one) for one in self.unseen)]
+        said = "nothing: this is a suspicion"
+        if self.exact is not None and self.claim is not None:
+            said = f"{self.claim.symbol} = {self.exact:.6g} of the output on this pair, from its exact law; no runs"
+        elif (known := self.certificate) is not None:
+            bound = f"{known.claim.symbol} >= {lower(known.lower_bound)} in {known.runs:,} runs, end to end"
+            said = f"{bound}; the claim of {known.claim} is {'' if known.violates_claim else 'not '}refuted"
+        shows = self.suspicions or self.certificate
+        return [*found, ("certified" if self.exact is None else "exact", said)] if shows else found
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.name}: {self.sentence()}", *(f"  {name:<10}  {said}" for name, said in self.lines())])
+
+    def to_dict(self) -> dict[str, Any]:
+        attributes = "name", "verdict", "calls", "seconds", "seed", "exact", "refuted", "unlisted", "unseen"
+        content = {name: getattr(self, name) for name in attributes}
+        content |= {"claim": None if self.claim is None else str(self.claim), "sentence": self.sentence()}
+        content["suspicions"] = [{**vars(one), "file": one.file, "line": one.line} for one in self.suspicions]
+        return {**content, "certificate": None if self.certificate is None else self.certificate.to_dict()}

@@ -1,0 +1,91 @@
+"""The suspicion: one place at which private data get past the noise, or at which the noise is too small for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from epsaudit.tools.tracing.recorder import TraceEvent
+
+BRANCHES = "branches on private data"
+PARAMETER = "a parameter depends on private data"
+MOVES = "input moves further than is paid for"
+BUDGET = "more budget spent than claimed"
+RELEASED = "a private value is released without noise"
+UNLISTED = "draws without a known mechanism"
+NOTHING_SEEN = "nothing seen"
+
+StackFrame = tuple[str, int, str]
+"""File, line and function of a call."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A difference between two runs that only data can have caused, or a move of an input that exceeds its noise."""
+
+    kind: str
+    """One of the kinds at the top of this module."""
+    sentence: str
+    """What differs, with the values on both sides."""
+    stack: tuple[StackFrame, ...] = ()
+    """File, line and function of the calls that led to the place, the innermost first."""
+    loss: float | None = None
+    """The privacy loss of the noisy numbers of this component, as a value of the claim's parameter, if their laws are
+    known. It is the loss if these numbers are released by themselves, and not the loss of the output: other noise may
+    cover the numbers, and a difference may cancel them."""
+
+    @property
+    def file(self) -> str:
+        """The file of the suspected line, or '?' if it is unknown."""
+        return self.stack[0][0] if self.stack else "?"
+
+    @property
+    def line(self) -> int:
+        """The number of the suspected line, or 0 if it is unknown."""
+        return self.stack[0][1] if self.stack else 0
+
+    @property
+    def where(self) -> str:
+        """File name and line, such as 'count.py:12'."""
+        return f"{Path(self.file).name}:{self.line}"
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.sentence}"
+
+
+def line_of(event: TraceEvent) -> str:
+    """Return file name and line of a recorded call, such as 'count.py:12'."""
+    return Suspicion("", "", tuple(event.stack)).where
+
+
+class Findings:
+    """The suspicions that were found in one pair of runs, and remarks on what cannot be judged."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[float, Suspicion]] = []
+        self.not_judged: list[str] = []
+        """Sentences on inputs that move and are not judged, because their noise is unknown."""
+
+    def suspect(self, order: Any, kind: str, sentence: str, stack: Any, loss: float | None = None) -> None:
+        """Add a suspicion about the recorded call with the number ``order``."""
+        self._found.append((order, Suspicion(kind, sentence, tuple(map(tuple, stack)), loss)))
+
+    def has(self, kind: str) -> bool:
+        """Return whether there is a suspicion of this kind."""
+        return any(suspicion.kind == kind for _, suspicion in self._found)
+
+    def in_order(self) -> tuple[Suspicion, ...]:
+        """Return the suspicions in the order of calls.
+
+        If several have the same kind and line, only the first of them is returned.
+        """
+        ordered = [one for _, one in sorted(self._found, key=lambda entry: entry[0])]
+        first_of_each = {(one.kind, one.where): one for one in reversed(ordered)}
+        return tuple(first_of_each.values())[::-1]
+
+
+def sorted_lines(events: Sequence[TraceEvent]) -> list[str]:
+    """Return the lines of events, such as 'count.py:12', each once and sorted."""
+    return sorted({line_of(one) for one in events})
