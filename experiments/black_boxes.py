@@ -20,7 +20,7 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, legend_below, new_figure, styled
+from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, new_figure, place_legend_below, styled
 from epsaudit.tools.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
     axes.set_yticks([place + 0.2 for place in range(len(kinds))], kinds)
     axes.invert_yaxis()
     axes.set_xlabel("certified, as a share of the expert's bound")
-    legend_below(figure)
+    place_legend_below(figure)
     return figure
 
 

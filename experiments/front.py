@@ -24,8 +24,8 @@ from epsaudit.tools.reporting.figures import (
     PROVEN,
     add_legend_entries,
     draw_row,
-    legend_below,
     new_figure,
+    place_legend_below,
     set_log_scale,
     share_of_claim,
     styled,
@@ -86,7 +86,7 @@ def front(results: Sequence[Result], family_confidence: float) -> Figure:
     axes.set_xlim(0.4, right)
     axes.set_xlabel(f"share of the claim, {percent(family_confidence)} confidence")
     add_legend_entries(axes, rows)
-    legend_below(figure, 3)
+    place_legend_below(figure, 3)
     return figure
 
 

@@ -35,9 +35,9 @@ from epsaudit.tools.reporting.figures import (
     BLUE,
     TWO_COLUMNS,
     VERMILION,
-    legend_below,
     matplotlib_text,
     new_figure,
+    place_legend_below,
     styled,
 )
 from epsaudit.tools.reporting.tables import Column
@@ -334,5 +334,5 @@ def draw_by_runs(found: Rows) -> Figure:
         axes.set(xscale="log", xlabel="runs", ylabel=f"{symbol}, certified at {percent(CONFIDENCE)}")
         axes.set_ylim(bottom=0.0)
         axes.set_title(matplotlib_text(name))
-    legend_below(figure, 4)
+    place_legend_below(figure, 4)
     return figure

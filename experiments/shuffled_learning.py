@@ -44,8 +44,8 @@ from epsaudit.tools.reporting.figures import (
     PURPLE,
     TWO_COLUMNS,
     VERMILION,
-    legend_below,
     new_figure,
+    place_legend_below,
     styled,
 )
 from epsaudit.tools.reporting.tables import Column
@@ -265,5 +265,5 @@ def draw(rows: Sequence[dict[str, Any]]) -> Figure:
     testing.axhline(1.0 - FALSE_ALARMS, color="0.7", linewidth=0.6)
     testing.set_ylabel("power at a third of false alarms")
     testing.set_title(f"uniformity testing, k = {ANSWERS}, α = {DISTANCE:g}")
-    legend_below(figure, 4)
+    place_legend_below(figure, 4)
     return figure

@@ -32,8 +32,8 @@ from epsaudit.tools.reporting.figures import (
     PURPLE,
     TWO_COLUMNS,
     VERMILION,
-    legend_below,
     new_figure,
+    place_legend_below,
     styled,
 )
 from epsaudit.tools.reporting.tables import Column
@@ -125,7 +125,7 @@ def pure_to_renyi_figure(rows: Rows) -> Figure:
     axes.plot(ORDER_CURVE, laplace, color=BLUE, linestyle="-.", label="Laplace noise, exact")
     draw_certified(axes, [row for row in rows if row["epsilon"] == 1.0 and row["order"]], "order")
     axes.set(xscale="log", xlabel="order α", ylabel="Rényi divergence (nats)", ylim=(0.0, 1.3))
-    legend_below(figure)
+    place_legend_below(figure)
     return figure
 
 
@@ -140,7 +140,7 @@ def pure_to_zcdp_figure(rows: Rows) -> Figure:
     axes.plot(EPSILON_CURVE, EPSILON_CURVE**2 / 2.0, color=GREEN, linestyle="--", label="quadratic: ε²/2")
     draw_certified(axes, [row for row in rows if row["parameter"] == "rho"], "epsilon")
     axes.set(xlabel="ε of pure DP", ylabel="ρ of zCDP", xlim=(0.0, 4.0), ylim=(0.0, 4.0))
-    legend_below(figure)
+    place_legend_below(figure)
     return figure
 
 
@@ -154,7 +154,7 @@ def maximum_figure(rows: Rows) -> Figure:
     axes.plot(answers, losses, "o", color=BLUE, markersize=3)
     axes.axvline(5.0, color=VERMILION, linestyle="--", label="true maximum")
     axes.set(xlabel="answer y", ylabel="loss")
-    legend_below(figure)
+    place_legend_below(figure)
     return figure
 
 
@@ -218,7 +218,7 @@ def ratio_figure(rows: Rows) -> Figure:
                 axes.plot(*zip(*some, strict=True), color=colour, linestyle=line, linewidth=1.0, label=said)
         axes.set(xscale=scale, yscale="log", xlabel=label)
     panels[0].set_ylabel("mean absolute error")
-    legend_below(figure, 3)
+    place_legend_below(figure, 3)
     return figure
 
 
@@ -243,7 +243,7 @@ def composition_figure(rows: Rows) -> Figure:
         axes.plot(*zip(*shown, strict=True), "s", color=VERMILION, markersize=4, label="certified")
         axes.set(xscale="log", yscale="log", xlabel="copies k", title=name)
     panels[0].set_ylabel("ε at δ = 10⁻⁶")
-    legend_below(figure, 6)
+    place_legend_below(figure, 6)
     return figure
 
 
@@ -283,5 +283,5 @@ def dimension_figure(rows: Rows) -> Figure:
     axes.plot(d, least[0] * d**1.5, color=VERMILION, linestyle="--", label="proportional to d^1.5")
     axes.set(xscale="log", yscale="log", xlabel="dimension d", ylabel=f"least n, ε = {EPSILON:g}, δ = 10⁻⁶")
     axes.set_ylim(math.sqrt(10.0) * 1e3, 1e8)
-    legend_below(figure)
+    place_legend_below(figure)
     return figure

@@ -27,7 +27,7 @@ from epsaudit.mechanisms.additive import DiscreteLaplace, Gaussian, Laplace, Sph
 from epsaudit.mechanisms.response import LeakyResponse, RandomisedResponse
 from epsaudit.mechanisms.selection import ExponentialMechanism
 from epsaudit.text import nearest
-from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, legend_below, new_figure, styled
+from epsaudit.tools.reporting.figures import BLUE, TWO_COLUMNS, VERMILION, new_figure, place_legend_below, styled
 from epsaudit.tools.reporting.tables import Column
 
 RUNS, CONFIDENCE = 20_000, 1.0 - 1e-6
@@ -201,5 +201,5 @@ def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlim(0.0, 1.02)
     axes.set_xlabel("share of audits that caught what was stated")
-    legend_below(figure, 1)
+    place_legend_below(figure, 1)
     return figure

@@ -379,7 +379,7 @@ def draw(rows: Sequence[dict[str, Any]]) -> figures.Figure:
     right.axhline(4.0, **figures.CLAIMED)
     right.set(xscale="log", xlabel="canaries of one training, one gradient each", ylabel="certified ε")
     right.legend()
-    figures.legend_below(figure, 2)
+    figures.place_legend_below(figure, 2)
     return figure
 
 

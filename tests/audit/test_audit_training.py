@@ -417,7 +417,7 @@ class TestRefusals:
         [
             ({"canaries": SINGLE}, "One canary in one run shows nothing"),
             ({"canaries": SINGLE, "runs": 9}, "are gradients, which have no loss"),
-            ({"canaries": dirac_gradients(2, 9), "score": "gradient"}, "have 9 dimensions; DP-SGD in numpy has 650"),
+            ({"canaries": dirac_gradients(2, 9), "score": "gradient"}, "have 9 dimensions and DP-SGD in numpy has 650"),
             ({"seconds": 3.0}, "one run has none between"),
             ({"score": "los"}, "Did you mean 'loss'"),
             ({"iterates": "some"}, "must be 'last' or 'all'"),
@@ -437,7 +437,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("changed", [{"rate": 1.5}, {"noise": 0.0}, {"kind": "deep"}, {"inputs": 65, "kind": "convolution"}])  # fmt: skip # noqa: E501
     def test_settings_out_of_range(self, changed):
-        with pytest.raises(AuditError, match=r"must be|takes square images"):
+        with pytest.raises(AuditError, match=r"must be|needs square images"):
             trainer(**changed)
 
     @pytest.mark.parametrize(("library", "make"), [("torch", OpacusTrainer), ("jax", JaxPrivacyTrainer)])

@@ -150,7 +150,7 @@ def test_p_values_of_private_steps_are_not_too_small(make):
     ("changed", "sentence"),
     [
         ({"noise": 0.0}, "none may be 0"),
-        ({"epsilon": 1.0}, "The accountant is checked with delta="),
+        ({"epsilon": 1.0}, "without delta= or batches="),
         ({"batches": lambda: [[0]]}, "without the size of the dataset"),
         ({"batches": lambda: [[9]], "examples": 5}, "of indices from 0 to 4"),
         ({"batches": lambda: [[True, False]], "examples": 5}, r"A batch is a mask of shape \(2,\); .* \(5,\)"),

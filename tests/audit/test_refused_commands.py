@@ -238,11 +238,12 @@ def test_what_cannot_be_written_is_refused_before_any_work(words, here, capsys, 
     def work(*_, **__):
         raise AssertionError("something was done before")
 
+    # the modules of commands come first, because a module that is imported later would keep the replaced functions
+    loads = "reports.load", "comparing.load", "reproducing.load"
+    for name in ("hunting.hunting.hunt", *loads, "scores.audit_counts", "scores.audit_scores", "scores.read_scores"):
+        monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
     for name in ("suite.run_suite", "scores.audit_scores", "verify.load"):
         monkeypatch.setattr(f"epsaudit.audits.{name}", work)
-    loads = "reports.load", "comparing.load", "reproducing.load"
-    for name in ("hunting.hunting.hunt", *loads, "scores.audit_counts", "scores.read_scores"):
-        monkeypatch.setattr(f"epsaudit.tools.cli.{name}", work)
     monkeypatch.setattr("epsaudit.tools.testing.freezing.freeze", work)
     refuse(shlex.split(words), capsys, BAD_INPUT, "cannot be written (")
 

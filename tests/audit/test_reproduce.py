@@ -125,7 +125,7 @@ def test_what_is_too_long_is_a_sentence_and_its_counts_are_checked(refuted, caps
     long = dataclasses.replace(refuted, witness=Witness(Region(included=tuple(map(float, range(400)))), None))
     reproducer = Reproducer(long, PAIR, AuditedFunction("own:count"))
     (sentence,) = reproducer.omissions()
-    assert "does not count afresh, for the event" in sentence
+    assert "makes no new runs, because the event" in sentence
     assert "names too many outputs or intervals" in sentence
     script = reproducer.script()
     assert len(script.splitlines()) <= MAX_LINES
@@ -245,7 +245,7 @@ def test_what_is_not_refuted_or_not_known_is_said(refuted, tmp_path, capsys):
     assert main(["reproduce", "two.json", "sound"]) == 2
     assert main(["reproduce", "two.json", "coun"]) == 2
     said = capsys.readouterr().err
-    assert "has 2 such results; name one" in said
+    assert "has 2 such results; give one" in said
     assert "The claim of sound is not refuted" in said
     assert "no result named 'coun'. Did you mean 'count'" in said
     assert main(["reproduce", "two.json", "count"]) == 0

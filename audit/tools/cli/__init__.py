@@ -126,7 +126,7 @@ class Command(click.Command):
                 formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
 
-def recorded(seed: int) -> str:
+def recorded_command(seed: int) -> str:
     """Return the command line as it was typed, with the seed added if it was not given."""
     context = click.get_current_context()
     typed: list[str] = context.find_root().obj

@@ -24,7 +24,7 @@ from epsaudit.running import provenance, registry
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.registry import Entry, matching
 from epsaudit.running.streams import entropy
-from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, recorded
+from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, recorded_command
 from epsaudit.tools.cli.targets import read_entries
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.progress import Display
@@ -85,7 +85,7 @@ def audit(
         if checkpoint is not None:
             record = stack.enter_context(suite.open_checkpoint(checkpoint, entries, runs, confidence, seed, stop_early))
         root = entropy(seed) if record is None else record.seed
-        stack.enter_context(provenance.typed(recorded(root)))
+        stack.enter_context(provenance.typed(recorded_command(root)))
         display = stack.enter_context(Display(len(entries), quiet=quiet or as_json))
         done: list[Result] = []
         interrupted = False

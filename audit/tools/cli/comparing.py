@@ -15,7 +15,7 @@ from epsaudit.running.files import refuse_unwritable
 from epsaudit.running.provenance import typed
 from epsaudit.running.registry import chosen
 from epsaudit.running.streams import entropy
-from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, recorded
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, recorded_command
 from epsaudit.tools.cli.result_files import refuse_to_import
 from epsaudit.tools.reporting import tables
 from epsaudit.tools.reporting.tables import print_table
@@ -54,7 +54,7 @@ def recount(
         entry, own = entries[result.mechanism], suite.entry_seed(root, result.mechanism)
         pair = result.find_pair(entry.all_pairs())
         counted.append(compare.recount(result, entry.mechanism, pair, seed=own, n_jobs=jobs))
-    with typed(recorded(root)):
+    with typed(recorded_command(root)):
         results.save(counted, out)
     count = "1 result" if len(counted) == 1 else f"{len(counted)} results"
     printer(quiet)(f"{count} recounted with seed {root}: {out}")

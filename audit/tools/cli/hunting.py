@@ -28,7 +28,7 @@ from epsaudit.tools.cli import (
     print_json,
     printer,
     read_json,
-    recorded,
+    recorded_command,
 )
 from epsaudit.tools.cli.targets import required_claim
 from epsaudit.tools.hunting import hunt as hunting
@@ -136,7 +136,7 @@ def _with_command(finding: Finding, form: str, seed: int) -> AuditResult | Seque
         return finding.result
     x, x_prime, arguments = map(json.dumps, case)
     more = shlex.join(["--data", form, "--pair", x, x_prime, "--parameters", arguments])
-    execution = {**finding.result.execution, "command": f"{recorded(seed)} {more}"}
+    execution = {**finding.result.execution, "command": f"{recorded_command(seed)} {more}"}
     return dataclasses.replace(finding.result, execution=execution)
 
 

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="epsaudit")  # spells out Greek letters for terminals that lack them
     try:
-        with _sentences(left_out):
+        with _show_warnings(left_out):
             words = sys.argv[1:] if arguments is None else list(arguments)
             status = EPSAUDIT.main(words, prog_name="epsaudit", standalone_mode=False, obj=words) or AS_EXPECTED
             sys.stdout.flush()
@@ -73,16 +73,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return OWN_CODE if unusable and status == AS_EXPECTED else int(status)
 
 
-WORDS = {"ε": "epsilon", "δ": "delta", "ρ": "rho", "µ": "mu", "é": "e", "≥": ">=", "≤": "<=", "′": "'", "…": "..."}
+ASCII_SPELLINGS = {
+    "ε": "epsilon",
+    "δ": "delta",
+    "ρ": "rho",
+    "µ": "mu",
+    "é": "e",
+    "≥": ">=",
+    "≤": "<=",
+    "′": "'",
+    "…": "...",
+}
 """ASCII spellings of the special characters in the output."""
 
 
-def _in_words(error: Any) -> tuple[str, int]:
+def _spell_out(error: Any) -> tuple[str, int]:
     """Replace characters that the terminal cannot show; this is an error handler of Python codecs."""
-    return "".join(WORDS.get(one, "?") for one in error.object[error.start : error.end]), error.end
+    return "".join(ASCII_SPELLINGS.get(one, "?") for one in error.object[error.start : error.end]), error.end
 
 
-codecs.register_error("epsaudit", _in_words)
+codecs.register_error("epsaudit", _spell_out)
 
 
 def _complain(sentence: str, status: int, lines: str = "") -> int:
@@ -93,7 +103,7 @@ def _complain(sentence: str, status: int, lines: str = "") -> int:
 
 
 @contextlib.contextmanager
-def _sentences(left_out: list[Warning | str]) -> Iterator[None]:
+def _show_warnings(left_out: list[Warning | str]) -> Iterator[None]:
     """Print warnings of epsaudit as sentences, and collect the warnings about parts that were left out."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning

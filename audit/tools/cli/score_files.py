@@ -26,11 +26,11 @@ Column = NDArray[Any]
 Columns = dict[str, Column]
 ROLES = ("included", "score", "run", "canary", "scored")
 """Roles of columns."""
-MATRIX = ROLES[:4]
+MATRIX_ROLES = ROLES[:4]
 """Roles of the columns of a matrix in an .npy file, in this order."""
-IN = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
+MEMBERSHIP = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
 """Words that a file may contain for membership."""
-PANIC = "PanicException"
+POLARS_PANIC = "PanicException"
 """Name of the exception that polars, a library written in Rust, raises for internal errors. It is not an
 `Exception`."""
 
@@ -61,13 +61,13 @@ def read_scores(file: Path, names: str = "") -> Scores:
         Names of columns that differ from their roles, such as 'score=loss,included=member'. A minus sign before the
         column of the scores reverses their order: 'score=-loss'.
     """
-    chosen = _names(names)
+    chosen = _parse_names(names)
     columns, notes = read_columns(file)
     if not columns:
         raise AuditError(f"{file} has no columns. Give {ROW_LAYOUT}.")
     if {"in", "out"} <= columns.keys() and not {"included", "score"} & columns.keys():
-        columns = _two_columns(columns, file)
-    found = {role: _column(columns, role, chosen, file) for role in ROLES}
+        columns = _join_in_and_out(columns, file)
+    found = {role: _find_column(columns, role, chosen, file) for role in ROLES}
     included, score = found["included"], found["score"]
     assert included is not None  # _column raises an error for missing columns
     assert score is not None
@@ -78,16 +78,16 @@ def read_scores(file: Path, names: str = "") -> Scores:
             raise AuditError(f"{file} has {len(included):,} rows of included and {len(column):,} of {role}.")
     if len(included) == 0:
         raise AuditError(f"{file} has no rows. Give {ROW_LAYOUT}.")
-    members = membership(included, file)
+    members = to_membership(included, file)
     reversed_scores = chosen.get("score", "").startswith("-") and chosen["score"] not in columns
-    values = _numbers(score, file) * (-1.0 if reversed_scores else 1.0)
+    values = _to_numbers(score, file) * (-1.0 if reversed_scores else 1.0)
     if members.all() or not members.any():
         kind = "members" if members.all() else "not members"
         raise AuditError(f"All {len(members):,} scores in {file} are of canaries that are {kind}; both are needed.")
     return Scores(members, values, found["run"], found["canary"], found["scored"], tuple(notes))
 
 
-def _names(text: str) -> dict[str, str]:
+def _parse_names(text: str) -> dict[str, str]:
     """Return the column names by role from the text of --names."""
     names: dict[str, str] = {}
     for part in filter(None, text.split(",")):
@@ -102,7 +102,7 @@ def _names(text: str) -> dict[str, str]:
     return names
 
 
-def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> Column | None:
+def _find_column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -> Column | None:
     """Return the column with this role, or None if it is optional and missing."""
     name = names.get(role, role)
     if name in columns:
@@ -115,7 +115,7 @@ def _column(columns: Columns, role: str, names: Mapping[str, str], file: Path) -
     return None
 
 
-def _two_columns(columns: Columns, file: Path) -> Columns:
+def _join_in_and_out(columns: Columns, file: Path) -> Columns:
     """Convert the columns 'in' and 'out' to one row for each run.
 
     The columns contain scores of runs with the canary and of runs without the canary.
@@ -127,23 +127,24 @@ def _two_columns(columns: Columns, file: Path) -> Columns:
     if file.suffix.lower() in (".csv", ".parquet"):  # empty cells fill up the shorter column
         sides = [np.array([one for one in side.tolist() if one not in ("", None)]) for side in sides]
     members = np.repeat([True, False], [len(side) for side in sides])
-    values = np.concatenate([_numbers(side, file) for side in sides])
+    values = np.concatenate([_to_numbers(side, file) for side in sides])
     return {"included": members, "score": values, "run": np.arange(len(members))}
 
 
-def membership(column: Column, file: Path) -> NDArray[np.bool_]:
-    """Return whether each row is a member, from numbers 0 and 1 or from the words in `IN`."""
+def to_membership(column: Column, file: Path) -> NDArray[np.bool_]:
+    """Return whether each row is a member, from numbers 0 and 1 or from the words in `MEMBERSHIP`."""
     if column.dtype.kind in "biuf" and np.all((column == 0) | (column == 1)):
         return column.astype(bool)
     words = [str(one).strip().lower() for one in column.tolist()]
-    if unknown := next((word for word in words if word not in IN), None):
-        order = f" An .npy has its columns in the order {', '.join(MATRIX)}." if file.suffix.lower() == ".npy" else ""
+    if unknown := next((word for word in words if word not in MEMBERSHIP), None):
+        is_matrix = file.suffix.lower() == ".npy"
+        order = f" An .npy has its columns in the order {', '.join(MATRIX_ROLES)}." if is_matrix else ""
         said = clipped(repr(unknown), QUOTED)
-        raise AuditError(f"A value of included is {said}; it must be one of {', '.join(IN)}.{order}")
-    return np.array([IN.get(word, False) for word in words], bool)
+        raise AuditError(f"A value of included is {said}; it must be one of {', '.join(MEMBERSHIP)}.{order}")
+    return np.array([MEMBERSHIP.get(word, False) for word in words], bool)
 
 
-def _numbers(column: Column, file: Path) -> NDArray[np.float64]:
+def _to_numbers(column: Column, file: Path) -> NDArray[np.float64]:
     """Return scores as numbers. Columns of text may contain numbers."""
     if column.dtype.kind in "fiub":
         return column.astype(float)
@@ -181,7 +182,7 @@ def read_columns(file: Path) -> tuple[Columns, list[str]]:
     except MemoryError:
         raise AuditError(f"{file} cannot be read: there is not enough memory for the size that it states.") from None
     except BaseException as error:
-        if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == PANIC):
+        if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == POLARS_PANIC):
             raise
         # decoders raise many types of errors for damaged files: zlib.error, BadZipFile, csv.Error, ComputeError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
@@ -256,18 +257,18 @@ def _read_npy(file: Path) -> tuple[Columns, list[str]]:
     found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapping fails early if the file is too short
     if found.dtype.names:
         return {name: found[name] for name in found.dtype.names}, []
-    order = ", ".join(MATRIX)
+    order = ", ".join(MATRIX_ROLES)
     if found.ndim == 1:
         raise AuditError(
             f"{file} has 1 dimension, of {len(found):,} values; an .npy has columns, in the order {order}, one row for "
             "each score. Scores of both kinds go into one .npz, as arrays in and out."
         )
-    if found.ndim != 2 or not 2 <= found.shape[1] <= len(MATRIX):
+    if found.ndim != 2 or not 2 <= found.shape[1] <= len(MATRIX_ROLES):
         raise AuditError(
-            f"{file} has shape {found.shape}; an .npy has 2 to {len(MATRIX)} columns, in the order {order}. "
+            f"{file} has shape {found.shape}; an .npy has 2 to {len(MATRIX_ROLES)} columns, in the order {order}. "
             f"{explain_rows(found.shape)}"
         )
-    names = MATRIX[: found.shape[1]]
+    names = MATRIX_ROLES[: found.shape[1]]
     note = f"The columns of {file} have no names; they were taken for {', '.join(names)}, in this order."
     if "run" not in names:
         note += (

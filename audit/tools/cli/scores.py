@@ -19,7 +19,7 @@ from epsaudit.results import result as results
 from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.provenance import typed
 from epsaudit.running.streams import entropy
-from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, read_json, recorded
+from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, read_json, recorded_command
 from epsaudit.tools.cli.score_files import read_scores
 
 
@@ -48,7 +48,7 @@ def scores(
         with needs("report"):
             from epsaudit.tools.reporting import figures
         ending = figures.figure_format(figure)
-    curve = None if profile is None else read_json(profile, "--profile", _curve)
+    curve = None if profile is None else read_json(profile, "--profile", _curve_claim)
     claim = claim_given(curve, **numbers)
     asked: dict[str, Any] = {
         "claim": claim,
@@ -66,7 +66,7 @@ def scores(
     else:
         assert file is not None
         given = read_scores(file, names)
-        asked |= {"guesses": _guesses(guesses), "threshold": threshold}
+        asked |= {"guesses": _parse_guesses(guesses), "threshold": threshold}
         result = audit_scores(
             given.included, given.score, runs=given.run, canaries=given.canary, scored=given.scored, **asked
         )
@@ -80,7 +80,7 @@ def scores(
     for name, value in usual.items():
         show(f"  no bound   {name}: epsilon {value:.4g}")
     if out is not None:
-        with typed(recorded(result.seed)):
+        with typed(recorded_command(result.seed)):
             results.save([result], out)
     if figure is not None:
         write_whole(figure, figures.render(figures.plot_scores(inside, outside, result, times), ending))
@@ -88,7 +88,7 @@ def scores(
     return SURPRISED if result.violates_claim else AS_EXPECTED
 
 
-def _curve(points: Any) -> TradeOff:
+def _curve_claim(points: Any) -> TradeOff:
     """Return the claim that the points of --profile make."""
     if not isinstance(points, list) or not all(isinstance(one, list) and len(one) == 2 for one in points):
         raise AuditError(
@@ -97,7 +97,7 @@ def _curve(points: Any) -> TradeOff:
     return TradeOff(tuple((epsilon, delta) for epsilon, delta in points))
 
 
-def _guesses(text: str | None) -> Any:
+def _parse_guesses(text: str | None) -> Any:
     """Return the value of --guesses: a number, or the name of a rule, which is checked later."""
     try:
         return int(text) if text is not None and text.isdecimal() else text

@@ -84,7 +84,7 @@ def new_figure(width: float = ONE_COLUMN, height: float = 2.4) -> Figure:
     return figure
 
 
-def legend_below(figure: Figure, columns: int = 2) -> None:
+def place_legend_below(figure: Figure, columns: int = 2) -> None:
     """Place the legend of the first axes below the figure, where it hides nothing."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower left", ncols=columns)
@@ -184,7 +184,7 @@ def plot_certified_against_proven(results: Sequence[Result], family_confidence: 
     together = f"all hold together at {percent(family_confidence)} confidence"
     figure.suptitle(("\n" if width == ONE_COLUMN else " ").join([about, together]), fontsize=8)
     add_legend_entries(figure.axes[0], shown)
-    legend_below(figure, 2 if width == ONE_COLUMN else 3)
+    place_legend_below(figure, 2 if width == ONE_COLUMN else 3)
     return figure
 
 
@@ -330,7 +330,7 @@ def plot_running_bound(results: Mapping[str, SequentialResult]) -> Figure:
     axes.set(xscale="log", xlabel="runs, on both datasets", ylabel=f"running bound on {symbols}")
     axes.set_ylim(bottom=0.0)
     axes.set_title(f"valid at every moment at {confidence} confidence")
-    legend_below(figure)
+    place_legend_below(figure)
     return figure
 
 
@@ -415,5 +415,5 @@ def _add_title(figure: Figure, result: AuditResult) -> Figure:
     figure.axes[0].set_title(
         f"{matplotlib_text(name)}\n{count(result.trials)} runs, {percent(result.confidence)} confidence"
     )
-    legend_below(figure)
+    place_legend_below(figure)
     return figure

@@ -86,7 +86,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         for name in ("report.css", "report.js")
     )
     page: str = environment.get_template("report.html").render(
-        cards=[_card(result, file) for result in results],
+        cards=[_card_values(result, file) for result in results],
         kinds=sorted({privacy_definition(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
         in_one_run=any(isinstance(result, OneRunResult) for result in results),
@@ -101,14 +101,14 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
     return page
 
 
-def _card(result: Result, file: str) -> dict[str, Any]:
+def _card_values(result: Result, file: str) -> dict[str, Any]:
     """Return the values that the template shows on the card of one result."""
     marks = {"bound": result.lower_bound, "proven": result.proven, "exact": result.exact}
     known = {name: value for name, value in marks.items() if value is not None}
     greatest = 1.15 * max(filter(math.isfinite, known.values()), default=1.0) or 1.0
     curves = None
     if isinstance(result, AuditResult):
-        curves = _points(certified_polygon(result)), _claimed_curve(result.claim)
+        curves = _svg_points(certified_polygon(result)), _claimed_curve(result.claim)
     made = [", ".join(f"{name} {value}" for name, value in result.provenance.items()) or "Versions not recorded"]
     if "machine" in result.execution:
         made.insert(0, result.execution["machine"])
@@ -135,10 +135,10 @@ def _card(result: Result, file: str) -> dict[str, Any]:
 def _claimed_curve(claim: Claim) -> str:
     """Return the points of the claim's trade-off curve as text for an SVG polyline."""
     errors = add_kinks(ERROR_GRID, claim)
-    return _points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
+    return _svg_points(np.stack([errors, 1.0 - claim.greatest(errors)], axis=1))
 
 
-def _points(points: Floats) -> str:
+def _svg_points(points: Floats) -> str:
     """Return points, shape (n, 2) with coordinates from 0 to 1, as text for an SVG polyline."""
     return " ".join(f"{round(CURVE_SIZE * x, 2):g},{round(CURVE_SIZE * (1.0 - y), 2):g}" for x, y in points)
 
@@ -170,7 +170,7 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
         others=sorted(filter(None, others), key=lambda found: results.index(found[0])),
         family=family_confidence,
         symbols=SYMBOLS,
-        names=lambda found: ", ".join(_code(result.mechanism) for result in found),
+        names=lambda found: ", ".join(_latex_code(result.mechanism) for result in found),
         tool=lambda found: rf"epsaudit~{latex(_common_value(found, 'epsaudit'))}~\cite{{epsaudit}}",
         claims=_describe_claims,
         made_by=_describe_software,
@@ -207,13 +207,13 @@ def _describe_software(results: Sequence[Result]) -> str:
     libraries = ", ".join(f"{label}~{latex(said)}" for label, said in known.items() if said != "unknown")
     if (commit := _common_value(results, "commit")) == "unknown":
         return libraries
-    said = "several commits" if commit == SEVERAL else f"commit {_code(commit.removesuffix('-dirty'))}"
+    said = "several commits" if commit == SEVERAL else f"commit {_latex_code(commit.removesuffix('-dirty'))}"
     if any(result.provenance.get("commit", "").endswith("-dirty") for result in results):
         said += ", with changes beyond the commit"
     return "; ".join(filter(None, [libraries, said]))
 
 
-def _code(text: str) -> str:
+def _latex_code(text: str) -> str:
     """Return text in typewriter as LaTeX code."""
     return rf"\texttt{{{latex(text)}}}"
 

@@ -76,7 +76,7 @@ def freeze(
     for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
         atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
         numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # an interval cannot contain NaN
-        in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _terms(one.score.feature)[1]
+        in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _write_terms(one.score.feature)[1]
         for choice in soon.choices(one) if in_terms else ():
             better = choice_rank(choice) > (best.predicted * (1.0 + one.margin), best.significance)
             if better and isinstance(choice.certificate, MembershipGame):
@@ -87,7 +87,7 @@ def freeze(
         raise AuditError(
             f"No event that a frozen test can contain tells the two datasets apart. Such events are {what}."
         )
-    combine, terms = _terms(event.feature)
+    combine, terms = _write_terms(event.feature)
     at, slack = best.certificate.point(claim)
     test = FrozenTest(
         text=f"{name}, {claim}, {witness}",
@@ -96,8 +96,8 @@ def freeze(
         coordinates=coordinates[0],
         combine=combine,
         terms=tuple(terms),
-        guess_x=_intervals(witness.guess_x),
-        guess_x_prime=_intervals(witness.guess_x_prime),
+        guess_x=_write_intervals(witness.guess_x),
+        guess_x_prime=_write_intervals(witness.guess_x_prime),
         epsilon=at,
         delta=slack,
         bets=tuple((bet, 1.0 / len(betting.FRACTIONS)) for bet in betting.FRACTIONS.tolist()),
@@ -110,7 +110,7 @@ def freeze(
     return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
 
 
-def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
+def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     """Return a feature as terms of a frozen test and the way to combine them, 'sum' or 'max'.
 
     The list of terms is empty if the feature cannot be written in this way.
@@ -133,7 +133,7 @@ def _terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:
     return combine, [{"coordinate": i, "slope": slope} for i, slope in slopes.items()]
 
 
-def _intervals(event: Event | None) -> tuple[IntervalEnds, ...]:
+def _write_intervals(event: Event | None) -> tuple[IntervalEnds, ...]:
     """Return the intervals of an event, with single numbers as intervals of length 0.
 
     Single numbers that the event excludes are ignored, so that they stay in their interval.

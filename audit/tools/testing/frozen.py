@@ -246,12 +246,12 @@ def read(path: str | Path) -> FrozenTest:
     The time and memory for reading are proportional to the size of the file, whatever numbers the file contains.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_number)
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         codec.check(data, "frozen-test")
         del data["epsaudit"], data["version"]
         for name in ("guess_x", "guess_x_prime"):
-            data[name] = [[_number(low), _number(high), a, b] for low, high, a, b in data[name]]
-        data["terms"] = [_term(term) for term in data["terms"]]
+            data[name] = [[_read_number(low), _read_number(high), a, b] for low, high, a, b in data[name]]
+        data["terms"] = [_read_term(term) for term in data["terms"]]
         test = FrozenTest(**codec.fields_from_json(FrozenTest, data))
         if (farthest := max(term["coordinate"] for term in test.terms)) >= test.coordinates:
             raise AuditError(
@@ -275,12 +275,12 @@ def read(path: str | Path) -> FrozenTest:
     return test
 
 
-def _no_number(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     """Refuse the constants NaN and Infinity, which are not JSON."""
     raise ValueError(f"{text} is not JSON")
 
 
-def _number(data: Any) -> float:
+def _read_number(data: Any) -> float:
     """Return an end of an interval or a number of a term. Infinity is allowed, NaN is not."""
     value = math.nan if isinstance(data, bool) else output_from_json(data)
     if not isinstance(value, int | float) or value != value:
@@ -288,7 +288,7 @@ def _number(data: Any) -> float:
     return float(value)
 
 
-def _term(term: dict[str, Any]) -> dict[str, Any]:
+def _read_term(term: dict[str, Any]) -> dict[str, Any]:
     """Return a checked term.
 
     A term has a slope, or increasing knots, one value for each, and the values for infinite and missing numbers.
@@ -296,9 +296,9 @@ def _term(term: dict[str, Any]) -> dict[str, Any]:
     if ("slope" in term) == ("knots" in term):
         raise ValueError("a term must have either a slope or knots")
     if "slope" in term:
-        return {"coordinate": term["coordinate"], "slope": _number(term["slope"])}
-    read = {name: np.array([_number(one) for one in term[name]]) for name in ("knots", "values")}
+        return {"coordinate": term["coordinate"], "slope": _read_number(term["slope"])}
+    read = {name: np.array([_read_number(one) for one in term[name]]) for name in ("knots", "values")}
     if not 0 < len(read["knots"]) == len(read["values"]) or np.any(np.diff(read["knots"]) < 0.0):
         raise ValueError("the knots of a term must rise, with one value each")
     lists = {name: numbers.tolist() for name, numbers in read.items()}
-    return {"coordinate": term["coordinate"], **lists, **{name: _number(term[name]) for name in SPECIAL_VALUES}}
+    return {"coordinate": term["coordinate"], **lists, **{name: _read_number(term[name]) for name in SPECIAL_VALUES}}

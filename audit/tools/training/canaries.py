@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from epsaudit.errors import AuditError, whole_at_least
 
-HUGE = 1e3
+HUGE_NORM = 1e3
 """Norm of a crafted gradient that must be clipped, in clipping norms."""
 Data = tuple[ArrayLike, ArrayLike]
 """Features, shape (n, ...), and targets, shape (n,)."""
@@ -94,7 +94,7 @@ def dirac_gradients(number: int, dimensions: int) -> Canaries:
     whole_at_least(dimensions, 1, "number of dimensions")
     gradients = np.zeros((number, dimensions), np.float32)
     places = (np.arange(number) * max(1, dimensions // number)) % dimensions
-    gradients[np.arange(number), places] = HUGE
+    gradients[np.arange(number), places] = HUGE_NORM
     return Canaries("Dirac gradient", gradients=gradients)
 
 
@@ -105,5 +105,5 @@ def random_gradients(number: int, dimensions: int, rng: np.random.Generator) -> 
     """
     whole_at_least(number, 1, "number of canaries")
     drawn = rng.standard_normal((number, whole_at_least(dimensions, 1, "number of dimensions")))
-    drawn *= HUGE / np.linalg.norm(drawn, axis=1, keepdims=True)
+    drawn *= HUGE_NORM / np.linalg.norm(drawn, axis=1, keepdims=True)
     return Canaries("random gradient", gradients=drawn.astype(np.float32))

@@ -153,14 +153,14 @@ def check_training(
     parts = run_step_tests(Optimiser(step, clip, noise, batch, tuple(sizes), steps, level, seed), accumulates)
     if batches is not None and examples is not None:
         number = whole_at_least(examples, 1, "examples")
-        runs = [[_places(one, number) for one in batches()] for _ in range(2)]
-        parts += _sampler(runs, number, batch / examples)
+        runs = [[_batch_indices(one, number) for one in batches()] for _ in range(2)]
+        parts += _test_sampler(runs, number, batch / examples)
         if epsilon is not None and delta is not None:
-            parts.append(_accountant(noise, batch / examples, len(runs[0]), epsilon, delta))
+            parts.append(_test_accountant(noise, batch / examples, len(runs[0]), epsilon, delta))
     return TrainingCheck(tuple(parts), false_alarm)
 
 
-def _places(batch: ArrayLike, examples: int) -> NDArray[np.int64]:
+def _batch_indices(batch: ArrayLike, examples: int) -> NDArray[np.int64]:
     """Return the sorted distinct indices of the examples in a batch, given as indices or as a boolean mask.
 
     Raises `AuditError` for a mask of another shape and for numbers that are not whole.
@@ -175,7 +175,7 @@ def _places(batch: ArrayLike, examples: int) -> NDArray[np.int64]:
     return np.unique(given.astype(np.int64))
 
 
-def _sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, rate: float) -> list[Part]:
+def _test_sampler(runs: Sequence[Sequence[NDArray[np.int64]]], examples: int, rate: float) -> list[Part]:
     """Test whether the batches come from Poisson sampling with the given rate.
 
     The tests examine the total number of sampled examples, the batch sizes, the overlap of the batches in the first
@@ -230,7 +230,7 @@ def _log_mass(number: int, rate: float) -> float:
     )
 
 
-def _accountant(noise: float, rate: float, steps: int, epsilon: float, delta: float) -> Part:
+def _test_accountant(noise: float, rate: float, steps: int, epsilon: float, delta: float) -> Part:
     """Test whether the reported epsilon is below a lower bound on the epsilon of the steps that were made.
 
     The lower bound is that of the privacy loss distribution, rounded optimistically.

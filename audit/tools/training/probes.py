@@ -74,26 +74,26 @@ class Optimiser:
         return min(max(ACCUMULATED_PARTS, round(self.batch)), MAX_OTHER_EXAMPLES)
 
     @functools.cached_property
-    def places(self) -> list[slice]:
+    def slices(self) -> list[slice]:
         """Slice of the gradient vector that each parameter occupies."""
         ends = np.cumsum([0, *self.sizes]).tolist()
         return [slice(low, high) for low, high in itertools.pairwise(ends)]
 
-    def alternating_direction(self, places: Sequence[slice]) -> Floats:
+    def alternating_direction(self, slices: Sequence[slice]) -> Floats:
         """Return a unit vector that is nonzero only in the given slices, with alternating signs.
 
         Each slice has the same share of the squared norm.
         """
         vector = np.zeros(self.dimensions)
-        for place in places:
+        for place in slices:
             signs = 1.0 - 2.0 * (np.arange(place.stop - place.start) % 2)
-            vector[place] = signs / math.sqrt(len(signs) * len(places))
+            vector[place] = signs / math.sqrt(len(signs) * len(slices))
         return vector
 
     @functools.cached_property
     def full_direction(self) -> Floats:
         """Unit vector with alternating signs in which every parameter has the same share of the squared norm."""
-        return self.alternating_direction(self.places)
+        return self.alternating_direction(self.slices)
 
     @functools.cached_property
     def constant_direction(self) -> Floats:

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from epsaudit.claims.conversions import Floats
 from epsaudit.running.streams import stream
-from epsaudit.tools.training.canaries import HUGE
+from epsaudit.tools.training.canaries import HUGE_NORM
 from epsaudit.tools.training.guesses import PREFERENCE_FACTOR, best_threshold, learn_guess
 from epsaudit.tools.training.probes import ACCUMULATED_PARTS, Optimiser, Probe
 
@@ -30,7 +30,7 @@ seeds."""
 LAG_MULTIPLE = 240
 """[formula] A test looks for repeated noise at a distance of a multiple of 240 steps, because most periods up to 20
 divide 240."""
-EXAMPLE_NORMS = (0.5, 0.8, *np.geomspace(1.1, HUGE, 20).tolist())
+EXAMPLE_NORMS = (0.5, 0.8, *np.geomspace(1.1, HUGE_NORM, 20).tolist())
 """[chosen] Norms of an added example that the clipping test tries, in clipping norms. Neighbouring norms differ by a
 factor of at most 1.4."""
 PART_ORDER = ("noise", "clipping", "normaliser", "accumulation")  # the order of the tests in a report
@@ -60,7 +60,7 @@ def expected_excess(optimiser: Optimiser, probe: Probe, strength: float) -> floa
     return float((ndtr(strength) - allowed) / math.sqrt(allowed * (1.0 - allowed)))
 
 
-def most_informative(optimiser: Optimiser, probes: Iterator[Probe]) -> Probe:
+def choose_most_informative(optimiser: Optimiser, probes: Iterator[Probe]) -> Probe:
     """Return the candidate whose updates reveal the added examples best, judged by a few steps with each candidate."""
     best, most = None, -math.inf
     for probe in probes:
@@ -165,10 +165,10 @@ def _probe_beside_others(optimiser: Optimiser, parts: int) -> Probe:
     The candidates are gradients of norm 0, below, at and above the clipping norm, and batches with one huge gradient.
     """
     requirement = "noise hides an example beside any other gradients"
-    make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE * optimiser.full_direction)
+    make = functools.partial(_make_probe, optimiser, parts, "noise", requirement, HUGE_NORM * optimiser.full_direction)
     level = optimiser.constant_direction
-    candidates = [make(other=norm * level) for norm in (0.5, 0.0, 1.0, 2.0, HUGE)]
-    return most_informative(optimiser, iter([*candidates, make(first=HUGE * level)]))
+    candidates = [make(other=norm * level) for norm in (0.5, 0.0, 1.0, 2.0, HUGE_NORM)]
+    return choose_most_informative(optimiser, iter([*candidates, make(first=HUGE_NORM * level)]))
 
 
 def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
@@ -195,12 +195,12 @@ def _probe_weakest_direction(optimiser: Optimiser) -> Probe:
         if (pair := _most_correlated_direction(optimiser, apart)) is not None:
             directions.append(pair)
     make = functools.partial(_make_probe, optimiser, 1, "noise", requirement)
-    return most_informative(optimiser, (make(HUGE * one) for one in directions))
+    return choose_most_informative(optimiser, (make(HUGE_NORM * one) for one in directions))
 
 
 def _default_probe(optimiser: Optimiser) -> Probe:
     """Return a probe with added examples along `Optimiser.full_direction` and the usual settings."""
-    return _make_probe(optimiser, 1, "noise", "", HUGE * optimiser.full_direction)
+    return _make_probe(optimiser, 1, "noise", "", HUGE_NORM * optimiser.full_direction)
 
 
 def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | None:
@@ -210,7 +210,7 @@ def _most_correlated_direction(optimiser: Optimiser, apart: Floats) -> Floats | 
     positively correlated, and their sum otherwise.
     """
     best, most = None, 0.0
-    for one, other in itertools.combinations(optimiser.places, 2):
+    for one, other in itertools.combinations(optimiser.slices, 2):
         width = min(one.stop - one.start, other.stop - other.start)
         a, b = (slice(place.start, place.start + width) for place in (one, other))
         product = float(np.sum(apart[:, a] * apart[:, b]))
@@ -226,15 +226,15 @@ def _probe_norms(optimiser: Optimiser, parts: int) -> Probe:
     """Return a probe whose added examples have the norm that reveals them best."""
     requirement = "an example of any norm moves the sum by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
-    return most_informative(optimiser, (make(norm * optimiser.full_direction) for norm in EXAMPLE_NORMS))
+    return choose_most_informative(optimiser, (make(norm * optimiser.full_direction) for norm in EXAMPLE_NORMS))
 
 
 def _probe_layers(optimiser: Optimiser) -> Probe:
     """Return a probe whose added examples have a gradient in only one parameter, the one that reveals them best."""
     requirement = "an example moves each parameter by one clipping norm at most"
     make = functools.partial(_make_probe, optimiser, 1, "clipping", requirement)
-    return most_informative(
-        optimiser, (make(HUGE * optimiser.alternating_direction([place])) for place in optimiser.places)
+    return choose_most_informative(
+        optimiser, (make(HUGE_NORM * optimiser.alternating_direction([place])) for place in optimiser.slices)
     )
 
 
@@ -249,10 +249,10 @@ def _probe_influence(optimiser: Optimiser, parts: int) -> Probe:
     level = optimiser.constant_direction
     make = functools.partial(_make_probe, optimiser, parts, "clipping", requirement)
     groups = sorted({1, optimiser.group_size()})
-    return most_informative(
+    return choose_most_informative(
         optimiser,
         (
-            make(-HUGE * level, other=other, group=group)
+            make(-HUGE_NORM * level, other=other, group=group)
             for group, other in itertools.product(groups, (first, level / 2.0))
         ),
     )
@@ -264,9 +264,9 @@ def _probe_normaliser(optimiser: Optimiser) -> Probe:
     level, groups = optimiser.constant_direction, sorted({1, optimiser.group_size()})
     rows = max(optimiser.n_others, 4 * groups[-1])
     make = functools.partial(
-        _make_probe, optimiser, 1, "normaliser", requirement, HUGE * level, other=-HUGE * level, n_others=rows
+        _make_probe, optimiser, 1, "normaliser", requirement, HUGE_NORM * level, other=-HUGE_NORM * level, n_others=rows
     )
-    return most_informative(optimiser, (make(group=one) for one in groups))
+    return choose_most_informative(optimiser, (make(group=one) for one in groups))
 
 
 def _test_fresh_noise(optimiser: Optimiser, number: int) -> list[Part]:
@@ -280,7 +280,7 @@ def _test_fresh_noise(optimiser: Optimiser, number: int) -> list[Part]:
     probe = dataclasses.replace(_default_probe(optimiser), group=group)
     lag = LAG_MULTIPLE * math.ceil(optimiser.n_guesses(group, 3 * optimiser.steps // 4) / LAG_MULTIPLE)
     coins = stream(optimiser.seed, "training", number).random(3 * lag) < 0.5
-    along = [optimiser.alternating_direction([place]) for place in optimiser.places]
+    along = [optimiser.alternating_direction([place]) for place in optimiser.slices]
     sums = np.empty((3 * lag, len(along)))  # the update of each step in the direction of each parameter
     for place, coin in enumerate(coins):
         update = probe.noisy_sum(optimiser, bool(coin))
