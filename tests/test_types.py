@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 READ = (
     "__init__.pyi",
     "running/functions.py",
+    "running/protocols.py",
     "audits/fixed.py",
     "claims/definitions.py",
     "data/neighbours.py",
