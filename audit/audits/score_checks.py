@@ -10,15 +10,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betaln, ndtr
 
+from epsaudit.audits.one_run.audit import check_scores
 from epsaudit.bounds.one_run import Bools
 from epsaudit.claims.conversions import Floats
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, finite_at_least
 
 MIN_CHANCE = 1e-6
 """[chosen] Data are refused if fair coins produce them with a smaller probability than this. It is also the probability
@@ -35,6 +37,104 @@ scores because of this note chooses the direction by the data, which adds at mos
 probability."""
 ROW_LAYOUT = "one row for each score, with columns included, score, run and canary"
 """The shape that all messages about shapes ask for."""
+
+
+@dataclass(frozen=True)
+class ScoreRows:
+    """Coins and scores in rows, with the number of the run and of the canary of each row.
+
+    The names of runs and canaries are those that the user gave, by number. ``canary_names`` is empty if the user
+    named no canaries; then every row is a canary of its own.
+    """
+
+    included: Bools
+    scores: NDArray[Any]
+    runs: NDArray[np.intp]
+    run_names: Sequence[Any]
+    canaries: NDArray[np.intp]
+    canary_names: Sequence[Any]
+
+    @property
+    def are_runs_of_one_canary(self) -> bool:
+        """Whether every row is a run of its own, and all rows are about the same canary."""
+        return 1 < len(self.included) == len(self.run_names) and len(self.canary_names) <= 1
+
+
+def read_rows(
+    included: ArrayLike,
+    scores: ArrayLike,
+    runs: ArrayLike | None,
+    canaries: ArrayLike | None,
+    scored: ArrayLike | None,
+) -> ScoreRows:
+    """Return the rows that the arguments of `epsaudit.audit_scores` make.
+
+    Raises `AuditError` if an argument has a wrong shape or missing values, if several rows are about one canary of one
+    run, or if the column ``scored`` distinguishes members from others.
+    """
+    coins = np.asarray(included)
+    if coins.ndim > 1:
+        raise AuditError(f"included has shape {coins.shape}; it must have one dimension. {explain_rows(coins.shape)}")
+    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
+        raise AuditError("included must be one True or False for each canary, at least one.")
+    coins, values = coins.astype(bool), check_scores(scores, len(coins))
+    columns = {"runs": runs, "canaries": canaries, "scored": scored}
+    given = {key: np.asarray(column) for key, column in columns.items() if column is not None}
+    for key, column in given.items():
+        if column.shape != coins.shape:
+            raise AuditError(f"{key} has shape {column.shape}; it must have a value for each of {len(coins)} scores.")
+    of_run: tuple[NDArray[np.intp], Sequence[Any]] = (np.zeros(len(coins), int), [0])
+    of_canary: tuple[NDArray[np.intp], Sequence[Any]] = (np.arange(len(coins)), [])
+    if "runs" in given:
+        of_run = number_values(given["runs"], "runs")
+    if "canaries" in given:
+        of_canary = number_values(given["canaries"], "canaries")
+    rows = ScoreRows(coins, values, *of_run, *of_canary)
+    if "canaries" not in given:
+        refuse_unnamed_canaries(coins, rows.runs, rows.run_names)
+    elif (twice := find_duplicate(rows.runs, rows.canaries)) is not None:
+        canary, run = rows.canary_names[rows.canaries[twice]], rows.run_names[rows.runs[twice]]
+        raise AuditError(
+            f"Canary {canary} is twice in run {run}: a duplicate is told by its twin. Keep one; if they are of "
+            "different runs, name the run of each (runs=, or a column run)."
+        )
+    if "scored" in given and (p := membership_p_value(coins, given["scored"])) < MIN_CHANCE:
+        raise AuditError(
+            f"scored tells members from others (p = {p:.1g}): they were scored at another time, or by another "
+            "model. Score all of one run at once, by the model that it released."
+        )
+    return rows
+
+
+def check_threshold(threshold: float | None, rows: ScoreRows) -> float | None:
+    """Return the threshold as a float, or None; raise `AuditError` if it was probably chosen on the scores."""
+    if threshold is None:
+        return None
+    threshold = finite_at_least(threshold, -math.inf, "threshold")
+    if np.sum(rows.scores == threshold) == 1 and len(np.unique(rows.scores)) > 2:
+        raise AuditError(f"The threshold {threshold:g} is one of the scores: it was chosen on them. Give none.")
+    return threshold
+
+
+def check_assumption(assume: str | None, rows: ScoreRows) -> None:
+    """Raise `AuditError` if the argument ``assume`` is wrong, or if the scores contradict the assumption."""
+    if assume not in (None, "independent") or (assume and rows.are_runs_of_one_canary):
+        raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
+    if assume and (p := dependence_p_value(rows.included, rows.scores, rows.runs)) < MIN_INDEPENDENT_P_VALUE:
+        raise AuditError(f"Scores depend on each other (p = {p:.1g}): canaries are not independent. Give no assume=.")
+
+
+def check_coins(rows: ScoreRows) -> list[str]:
+    """Return notes about coins that may void the bound; raise `AuditError` if fair coins almost never produce them.
+
+    In runs of a single canary, any plan may decide which runs have the canary, so nothing is checked.
+    """
+    if rows.are_runs_of_one_canary:
+        return []
+    notes = check_halves(rows.included, rows.runs, rows.canaries)
+    if rows.canary_names:
+        refuse_shared_coins(rows.included, rows.runs, rows.run_names, rows.canaries, rows.canary_names)
+    return notes
 
 
 def explain_rows(shape: tuple[int, ...]) -> str:

@@ -6,36 +6,28 @@ the bounds themselves are those of `one_run` and `many_runs`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold
-from epsaudit.audits.one_run.audit import check_scores, check_terms, make_result
+from epsaudit.audits.one_run.audit import check_terms, make_result
 from epsaudit.audits.score_checks import (
-    MIN_CHANCE,
-    MIN_INDEPENDENT_P_VALUE,
+    check_assumption,
+    check_coins,
     check_exact_halves,
-    check_halves,
-    dependence_p_value,
+    check_threshold,
     describe_direction,
     describe_direction_of_counts,
-    explain_rows,
-    find_duplicate,
-    membership_p_value,
-    number_values,
-    refuse_shared_coins,
+    read_rows,
     refuse_unfair,
-    refuse_unnamed_canaries,
 )
 from epsaudit.bounds.one_run import CanaryCounts
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError, confidence_of, finite_at_least, whole_at_least
+from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy
 
@@ -131,61 +123,34 @@ def audit_scores(
     >>> found.violates_claim, round(found.reach, 2)
     (True, 5.15)
     """
-    coins = np.asarray(included)
-    if coins.ndim > 1:
-        raise AuditError(f"included has shape {coins.shape}; it must have one dimension. {explain_rows(coins.shape)}")
-    if coins.ndim != 1 or len(coins) == 0 or not np.all((coins == 0) | (coins == 1)):
-        raise AuditError("included must be one True or False for each canary, at least one.")
-    coins, values = coins.astype(bool), check_scores(scores, len(coins))
+    rows = read_rows(included, scores, runs, canaries, scored)
     claim = claim_given(claim, epsilon, delta)
-    columns = {"runs": runs, "canaries": canaries, "scored": scored}
-    given = {key: np.asarray(column) for key, column in columns.items() if column is not None}
-    for key, column in given.items():
-        if column.shape != coins.shape:
-            raise AuditError(f"{key} has shape {column.shape}; it must have a value for each of {len(coins)} scores.")
-    of_run, run_names = number_values(given["runs"], "runs") if "runs" in given else (np.zeros(len(coins), int), [0])
-    ids, id_names = number_values(given["canaries"], "canaries") if "canaries" in given else (np.arange(len(coins)), [])
-    single = "runs" in given and 1 < len(coins) == len(run_names)
-    one_canary = "canaries" not in given or len(id_names) == 1
-    if "canaries" not in given:
-        refuse_unnamed_canaries(coins, of_run, run_names)
-    elif (twice := find_duplicate(of_run, ids)) is not None:
-        raise AuditError(
-            f"Canary {id_names[ids[twice]]} is twice in run {run_names[of_run[twice]]}: a duplicate is told by its "
-            "twin. Keep one; if they are of different runs, name the run of each (runs=, or a column run)."
-        )
-    if "scored" in given and (told := membership_p_value(coins, given["scored"])) < MIN_CHANCE:
-        raise AuditError(
-            f"scored tells members from others (p = {told:.1g}): they were scored at another time, or by another "
-            "model. Score all of one run at once, by the model that it released."
-        )
-    if threshold is not None:
-        threshold = finite_at_least(threshold, -math.inf, "threshold")
-        if np.sum(values == threshold) == 1 and len(np.unique(values)) > 2:
-            raise AuditError(f"The threshold {threshold:g} is one of the scores: it was chosen on them. Give none.")
-    if assume not in (None, "independent") or (assume and single and one_canary):
-        raise AuditError(f"assume is {assume!r}; it may be 'independent', of canaries that share a run, or None.")
-    if assume and (p := dependence_p_value(coins, values, of_run)) < MIN_INDEPENDENT_P_VALUE:
-        raise AuditError(f"Scores depend on each other (p = {p:.1g}): canaries are not independent. Give no assume=.")
-    notes = [] if single and one_canary else check_halves(coins, of_run, ids)
-    if "canaries" in given and not (single and one_canary):
-        refuse_shared_coins(coins, of_run, run_names, ids, id_names)
-    if (single and one_canary) or assume:
+    threshold = check_threshold(threshold, rows)
+    check_assumption(assume, rows)
+    notes = [*check_coins(rows), *describe_direction(rows.scores, rows.included)]
+    if rows.are_runs_of_one_canary or assume:
         if claim is None:
             raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
         if guesses is not None or method != "auto":
             raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
-        seed, sides = entropy(seed), (values[coins], values[~coins])
-        terms: dict[str, Any] = {"claim": claim, "confidence": confidence_of(confidence), "threshold": threshold}
-        terms |= {"independent": bool(assume), "notes": (*notes, *describe_direction(values, coins))}
-        return audit_many_runs(*sides, seed=seed, mechanism=name, **terms)
+        return audit_many_runs(
+            rows.scores[rows.included],
+            rows.scores[~rows.included],
+            claim=claim,
+            confidence=confidence_of(confidence),
+            threshold=threshold,
+            seed=entropy(seed),
+            mechanism=name,
+            independent=bool(assume),
+            notes=tuple(notes),
+        )
     if threshold is not None:
         if guesses is not None:
             raise AuditError("Both guesses and threshold were given; give one of them.")
         guesses = Threshold(threshold)
-    terms = check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(coins))
-    result = make_result(name, coins, values, entropy(seed), terms, given=True, reproducible=False)
-    return replace(result, notes=(*notes, *describe_direction(values, coins)))
+    terms = check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(rows.included))
+    result = make_result(name, rows.included, rows.scores, entropy(seed), terms, given=True, reproducible=False)
+    return replace(result, notes=tuple(notes))
 
 
 def audit_counts(

@@ -7,58 +7,40 @@ that the seed was not chosen for its bound.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from epsaudit.audits.fixed import audit
-from epsaudit.audits.many_runs import ManyRunsResult, tried_ranks
+from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult, stored_counts
-from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
-from epsaudit.audits.sequential.game import N_STRATEGIES
-from epsaudit.audits.spec import MIN_TRIALS
-from epsaudit.bounds.certificates import Box, Counts, MembershipGame
-from epsaudit.bounds.one_run import GuessBound
-from epsaudit.claims.definitions import Claim
+from epsaudit.audits.plausibility import StoredResult, find_impossible
+from epsaudit.audits.sequential import SequentialResult
 from epsaudit.codec import fields_to_json
-from epsaudit.errors import AuditError, clipped, confidence_of
-from epsaudit.outputs.arrays import pack
+from epsaudit.errors import AuditError, clipped
 from epsaudit.results import compare
 from epsaudit.results.result import AuditResult, Result, read_file
 from epsaudit.running.copies import CopyTest
 from epsaudit.running.registry import Entry
 from epsaudit.running.runs import exact_parameter
-from epsaudit.text import lower, percent, visible
-from epsaudit.witnesses.events import Region, Witness
-from epsaudit.witnesses.parts import VALUE
+from epsaudit.text import lower, percent
 
-StoredResult = AuditResult | SequentialResult | OneRunResult | ManyRunsResult
 TOLERANCE = 1e-9
 """[chosen] Relative difference that is ignored, because another version of scipy may cause it."""
 CHANGE_LEVEL = 0.01
 """[chosen] Probability of a report that a mechanism has changed, if the mechanism has not changed and no seed
 reproduces its outputs."""
-MAX_RUNS = 2**62
-"""[chosen] Upper limit on a number of runs: larger than any audit, and small enough that numpy does not overflow."""
-MIN_FAIR_CHANCE = 1e-12
-"""[chosen] Counts are impossible if fair coins produce such a split with a smaller probability than this."""
 EXACT_VALUE = "the exact value"
 DESCRIPTIONS = (
-    "what only describes: names, datasets, the verdict expected, provenance, and whether the seed gives it again"
+    "descriptions: names, datasets, the expected verdict, provenance, and whether the seed reproduces the result"
 )
 UNCHECKED: dict[type, str] = {
-    AuditResult: "that the seed gives these counts, of events chosen before them",
-    SequentialResult: "that the seed gives these counts, and that events and rates were learnt from the rounds before",
-    OneRunResult: "that the coins were fair, the scores those of one run with them, and the rule fixed before it",
-    ManyRunsResult: "that these were independent runs, or canaries declared independent, and their scores these",
+    AuditResult: "that the seed gives these counts, and that the events were chosen before these runs",
+    SequentialResult: "that the seed gives these counts, and that events and rates were learnt from earlier rounds",
+    OneRunResult: "that the coins were fair, that one run gave the scores, and that the rule was fixed before the run",
+    ManyRunsResult: "that the runs, or the canaries declared independent, are independent, with these scores",
 }
 """For each kind of result, what a file alone does not show, beside `EXACT_VALUE` and `DESCRIPTIONS`."""
 
@@ -245,251 +227,3 @@ def load(path: Path) -> list[Result]:
             raise AuditError(f"{where}, {result.mechanism}: {differences[0]}")
         found.append(result)
     return found
-
-
-def find_impossible(result: StoredResult) -> list[str]:
-    """Return a sentence for each stored number that no audit can have produced; an empty list if all are possible."""
-    said = []
-    try:
-        confidence_of(result.confidence)
-    except AuditError as error:
-        said.append(str(error))
-    if (said_of_command := _check_command(result.execution.get("command", ""))) is not None:
-        said.append(said_of_command)
-    if result.seed < 0:
-        said.append(f"The seed is {result.seed}; it must be a whole number of at least 0.")
-    if result.exact is not None and not result.exact >= 0.0:
-        said.append(f"The exact value is {result.exact}; it must be a number of at least 0.")
-    if isinstance(result, OneRunResult):
-        if not 0 < result.canaries < MAX_RUNS or not any(counts.guesses for counts in result.counts):
-            said.append(f"There were {result.canaries} canaries; there must be some, and guesses about some of them.")
-        return said or list(_check_one_run(result))
-    if isinstance(result, ManyRunsResult):
-        return said or list(_check_many_runs(result))
-    recounted = isinstance(result, AuditResult) and result.training_runs == 0  # `recount` makes any number of runs
-    if not (0 if recounted else MIN_TRIALS - 1) < result.trials < MAX_RUNS:
-        said.append(f"There were {result.trials} runs in all; an audit has at least {MIN_TRIALS}.")
-    if isinstance(result, AuditResult):
-        return said or list(_check_fixed_size(result))
-    return said or list(_check_sequential(result)) or list(_check_end(result))
-
-
-def _check_command(command: Any) -> str | None:
-    """Return a sentence if a recorded command is not quoted as `shlex.join` quotes; epsaudit quotes all commands so."""
-    shown = clipped(visible(str(command)), 200)
-    try:
-        if isinstance(command, str) and shlex.join(shlex.split(command)) == command:
-            return None
-    except ValueError:  # no closing quotation
-        pass
-    return f"The command {shown!r} is not quoted as epsaudit writes commands: it is forged, or edited by hand."
-
-
-def _check_fixed_size(result: AuditResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of a fixed-size audit that is impossible."""
-    certificate, witness, counts = result.certificate, result.witness, result.counts
-    if isinstance(certificate, MembershipGame):
-        if certificate.share != MembershipGame.share:
-            yield f"The game spent a share of {certificate.share} on its guesses; audits spend {MembershipGame.share}."
-        if not _is_tangent(certificate.tangent, result.claim):
-            yield f"The game was played at the tangent {certificate.tangent}; {result.claim} is not tested at it."
-    if isinstance(certificate, Box):
-        if certificate.split != Box.split:
-            yield f"The box split its error at {certificate.split}; audits split it at {Box.split}."
-        if (witness.guess_x if certificate.event == "x" else witness.guess_x_prime) is None:
-            yield f"The box is about the event that guesses {certificate.event!r}, which the witness does not have."
-    if counts.runs_x + counts.runs_x_prime != result.runs:
-        yield f"The counts are of {int(counts.runs):,} runs; there were {result.runs:,} certification runs."
-    yield from _check_counts(counts, witness)
-
-
-def _is_tangent(tangent: float | None, claim: Claim) -> bool:
-    """Return whether a membership game about this claim can have been played at this tangent of its profile."""
-    if tangent is None or claim.claimed_point is not None:
-        return (tangent is None) == (claim.claimed_point is not None)
-    return isinstance(tangent, int | float) and 0.0 <= tangent < math.inf
-
-
-def _check_one_run(result: OneRunResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of an audit of one run that is impossible."""
-    if result.given and result.reproducible:
-        yield "The coins and scores are said to be given by the user and also to follow from the seed."
-    try:
-        GuessBound(result.tested, result.method, result.confidence, result.rule.decided_by_output)
-    except AuditError as error:
-        yield str(error)
-        return
-    yield from stored_counts.find_contradictions(result)
-    for one in result.counts:
-        inside = one.correct_in + one.guessed_out - one.correct_out
-        yield from _check_fair_coins(
-            inside, one.guesses - inside, one.canaries - one.guesses, "guessed canaries were in", "out"
-        )
-
-
-def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of an audit of many runs that is impossible."""
-    if not 0 < min(result.included, result.excluded) <= max(result.included, result.excluded) < MAX_RUNS:
-        yield f"{result.included} runs had the canary and {result.excluded} had not; there must be some of both."
-        return
-    if result.independent:
-        yield from _check_fair_coins(result.included, result.excluded, 0, "canaries were in", "out")
-    sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
-    for one in result.counts:
-        if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
-            yield f"{one} is said to contain {one.likely:,} and {one.rare:,} runs; there were fewer runs."
-            return
-    tried = [(above, rank) for above, (_, runs) in sides.items() for rank in tried_ranks(runs)]
-    if [one.by_rank for one in result.counts] == [False]:
-        if not result.counts[0].above:
-            yield "The threshold was fixed beforehand, and the scores below it were counted; audits count those above."
-    elif [(one.above, one.rare) for one in result.counts] != tried or not all(one.by_rank for one in result.counts):
-        yield "The counts are not about the tails that an audit tries."
-    else:
-        yield from _check_order_of_scores(result)
-
-
-def _check_order_of_scores(result: ManyRunsResult) -> Iterator[str]:
-    """Yield a sentence for every two tails whose counts or thresholds contradict each other.
-
-    Let f(r) be the number of runs with the canary above the r-th highest score without it, and h(j) the number of
-    runs without the canary above the j-th highest score with it. Both functions are nondecreasing, and f(r) < j is
-    equivalent to h(j) >= r.
-    """
-    above = [one for one in result.counts if one.above]
-    below = [one for one in result.counts if not one.above]
-    for tails, sign in ((above, -1.0), (below, 1.0)):
-        for first, second in itertools.pairwise(tails):
-            if second.likely < first.likely:
-                yield (
-                    f"{first} is said to contain {first.likely:,} runs, and {second}, which contains it, only "
-                    f"{second.likely:,}."
-                )
-            if not sign * first.threshold <= sign * second.threshold:
-                yield (
-                    f"The tails of ranks {first.rare:,} and {second.rare:,} are {first} and {second}; no order of the "
-                    "scores has such thresholds."
-                )
-    for one in above:
-        for other in below:
-            place, others = result.included - other.rare + 1, result.excluded - other.likely
-            if (one.likely < place) != (others >= one.rare):
-                yield (
-                    f"{one} is said to contain {one.likely:,} runs and {other} {other.likely:,}; no order of the "
-                    "scores has such counts."
-                )
-            elif (one.threshold > other.threshold) if others < one.rare else (one.threshold < other.threshold):
-                yield f"The thresholds of {one} and {other} contradict their counts; no order of the scores has both."
-
-
-def _check_sequential(result: SequentialResult) -> Iterator[str]:
-    """Yield sentences about everything in the result of a sequential audit that is impossible."""
-    try:
-        refuse_if_irrefutable(result.claim)
-    except AuditError as error:
-        yield str(error)
-        return
-    if not result.rounds or {len(round_.strategies) for round_ in result.rounds} != {N_STRATEGIES}:
-        yield f"There must be rounds, and {N_STRATEGIES} strategies in each."
-        return
-    for round_ in result.rounds:
-        if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
-            yield "The strategies of a round are said to have guessed in different runs."
-        moments = {tuple(look[0] for look in one.looks) for one in round_.strategies}
-        if len(moments) != 1 or moments == {()}:
-            yield "The strategies of a round have interim looks after different numbers of runs, or none."
-        for strategy in round_.strategies:
-            yield from _check_counts(strategy.counts, strategy.witness)
-            looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
-            rises = np.diff(np.array(looks, dtype=object), axis=0)
-            if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
-                yield "The counts of the interim looks of a strategy decrease, or have more guesses than runs."
-            if looks[-1] != seen:
-                ends = f"end with {looks[-1]}, its counts are {seen}: runs, correct and wrong."
-                yield f"The interim looks of a strategy {ends}"
-            rates = strategy.correct, strategy.wrong
-            if not 0.0 <= min(rates) <= max(rates) <= 1.0:
-                yield f"A strategy bet on the rates {rates}; they must be probabilities."
-            if not _is_tangent(strategy.tangent, result.claim):
-                yield f"{result.claim} is said to have been tested at {strategy.tangent}, which is no tangent of it."
-    last = result.rounds[-1]
-    if not result.runs <= result.trials or min(round_.explored for round_ in result.rounds) < 0:
-        yield f"The rounds have {result.runs:,} runs, of at most {result.trials:,} in all."
-    if (last.pair, last.digest) != (result.pair, result.pair_digest):
-        yield f"The pair is {result.pair}; the last round was on {last.pair}."
-
-
-def _check_end(result: SequentialResult) -> Iterator[str]:
-    """Yield sentences if the evidence contradicts the bound, or the reason why the audit stopped."""
-    bound, refuted, proven = result.lower_bound, result.violates_claim, result.proven
-    least = proven if proven > 0.0 else math.ulp(0.0)  # the smallest bound that refutes the claim
-    if bound >= least and not refuted:
-        yield f"A bound of {bound:.6g} refutes the claim; the rounds do not."
-    if refuted and bound < proven * (1.0 - 1e-9):
-        yield f"The rounds refute the claim; a bound of {bound:.6g} does not."
-    if early := [runs for runs, then in result.path if runs < result.runs and then >= least]:
-        yield f"The claim was refuted after {early[0]:,} runs, yet the audit is said to have gone on."
-    if (result.stopped == "refuted") != refuted:
-        yield f"The audit is said to have stopped as {result.stopped!r}; its evidence says otherwise."
-    if result.stopped == "runs" and result.runs != result.trials:
-        yield (
-            f"The audit is said to have stopped because all runs were made; it made {result.runs:,} of "
-            f"{result.trials:,} runs."
-        )
-
-
-def _check_counts(counts: Counts, witness: Witness) -> Iterator[str]:
-    """Yield sentences about counts of events that are impossible for this witness."""
-    on_x, on_x_prime = counts.runs_x, counts.runs_x_prime
-    as_x = counts.guess_x_on_x, counts.guess_x_on_x_prime
-    as_x_prime = counts.guess_x_prime_on_x, counts.guess_x_prime_on_x_prime
-    for side, runs, *seen in (("x", on_x, as_x[0], as_x_prime[0]), ("x'", on_x_prime, as_x[1], as_x_prime[1])):
-        if min(*seen, runs) < 0 or sum(seen) > runs:
-            yield f"The events were seen {seen[0]:,} and {seen[1]:,} times in {runs:,} runs on {side}."
-    if counts.events != witness.events:
-        yield f"The counts are of {counts.events} events, and the witness has {witness.events}."
-    for guess, event, times in (("x", witness.guess_x, as_x), ("x'", witness.guess_x_prime, as_x_prime)):
-        if event is None and times != (0, 0):
-            yield f"{sum(times):,} outputs are said to be guesses {guess}; the witness has no event that guesses so."
-        if isinstance(event, Region) and any(times) and not (event.included or _common_numbers(event).any()):
-            yield f"{sum(times):,} outputs are said to be in {event}, which holds no output."
-    first, second = witness.guess_x, witness.guess_x_prime
-    if isinstance(first, Region) and isinstance(second, Region):
-        single = pack([*first.included, *second.included])  # single outputs that one of the events includes
-        common = len(single) and bool((first.contains(single) & second.contains(single)).any())
-        if common or (first.feature == second.feature and _common_numbers(first, second).any()):
-            yield f"The events, {witness}, hold outputs in common; an output can guess only one dataset."
-    yield from _check_fair_coins(int(on_x), int(on_x_prime), 0, "runs were on x", "on x'")
-
-
-def _check_fair_coins(first: int, second: int, unknown: int, what: str, other: str) -> Iterator[str]:
-    """Yield a sentence if fair coins almost never split runs in this way.
-
-    The coins of ``unknown`` further runs are not known; the split of these runs that fits best is assumed.
-    """
-    from scipy.stats import binom  # slow to import
-
-    fewer, more = min(first, second), max(first, second)
-    nearest = min(fewer + unknown, (fewer + more + unknown) // 2)
-    if fewer >= 0 and 2.0 * float(binom.cdf(nearest, fewer + more + unknown, 0.5)) < MIN_FAIR_CHANCE:
-        yield (
-            f"{first:,} {what} and {second:,} {other}; fair coins produce such a split with a probability below "
-            f"{MIN_FAIR_CHANCE:g}."
-        )
-
-
-def _common_numbers(*events: Region) -> NDArray[np.bool_]:
-    """Return a mask of the numbers that all events contain, among the numbers at and next to every end of an interval.
-
-    All events must have the same feature. If the events have any number in common, one of these numbers is in all of
-    them. Excluded outputs are numbers only if the feature is the output itself.
-    """
-    ends = [end for event in events for interval in event.intervals for end in (interval.low, interval.high)]
-    taken = [atom for event in events for atom in event.excluded if type(atom) is float]
-    at = np.array([0.0, *ends, *taken])
-    numbers = np.concatenate([np.nextafter(at, -np.inf), at, np.nextafter(at, np.inf)])
-    held = np.ones(len(numbers), bool)
-    for event in events:
-        excluded = event.excluded if event.feature == VALUE else ()
-        held &= Region(intervals=event.intervals, excluded=excluded).contains(numbers)
-    return held

@@ -61,7 +61,10 @@ returns the content."""
 
 
 def observe(ignored: IgnoredParts, output: Any) -> None:
-    """Count the ignored parts of one output as the mechanism returned it, if it is among the first `MAX_OBSERVED`."""
+    """Count the ignored parts of one output in the form that the mechanism returned.
+
+    Only the first `MAX_OBSERVED` outputs are counted.
+    """
     if ignored[TOTAL] >= MAX_OBSERVED:
         return
     ignored[TOTAL] += 1
@@ -111,7 +114,7 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
 
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
-    """Name the kinds of ignored parts that differ between the outputs on x and on x'."""
+    """Return the names of the kinds of ignored parts that differ between the outputs on x and on x'."""
     contents: dict[tuple[str, Path], set[str]] = {}
     for kind, path, content in [*ignored, *ignored_prime]:
         if kind:
@@ -132,7 +135,7 @@ def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[s
 
 
 def _find_constant(counts: list[int]) -> int | None:
-    """Return the place of the only content that was observed, None if there are several or too few observations."""
+    """Return the position of the only content that was observed; None if there are several or too few outputs."""
     most = max(counts)
     return counts.index(most) if MIN_CONSTANT_OUTPUTS <= most == sum(counts) else None
 
@@ -146,7 +149,10 @@ def _observe_number(ignored: IgnoredParts, path: Path, number: float) -> None:
 
 
 def _observe_numbers(ignored: IgnoredParts, path: Path, rows: NDArray[Any]) -> None:
-    """Count the last bits and the signs of zero of arrays of floats, one array a row."""
+    """Count the last bits and the signs of zero in arrays of floats.
+
+    Each row of ``rows`` is the array of one output, at the given path inside the output.
+    """
     if rows.dtype.kind != "f":
         return
     with np.errstate(invalid="ignore"):
@@ -166,7 +172,7 @@ def _observe_numbers(ignored: IgnoredParts, path: Path, rows: NDArray[Any]) -> N
 
 
 def _frame_labels(value: Any) -> str:
-    """Write names, types and attributes of a frame, a series or an index, which stand beside the values."""
+    """Return a text of the names, types and attributes of a frame, a series or an index, but not of its values."""
     labelled = (value, getattr(value, "index", None), getattr(value, "columns", None))
     names = itertools.product(labelled, ("name", "names", "dtype", "dtypes", "attrs"))
     return repr([getattr(one, name, None) for one, name in names])

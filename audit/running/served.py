@@ -58,7 +58,7 @@ def stated_claims(
     ----------
     function : str
         The function that states the claim, as for `Served`. It takes the parameters by name and returns something that
-        `epsaudit.claims.stated.numbers_of` can read.
+        `epsaudit.claims.stated.read_statement` can read.
     environment : str, optional
         As for `Served`.
     parameters : sequence of mappings

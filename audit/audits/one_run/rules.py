@@ -80,7 +80,7 @@ class PredeterminedRule(GuessRule):
 
     @abstractmethod
     def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
-        """Return, for each set of guesses, how many of the highest scores are guessed in and of the lowest out."""
+        """Return, for each set of guesses, the number of highest scores guessed in and of lowest scores guessed out."""
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
