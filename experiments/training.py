@@ -27,6 +27,7 @@ from scipy.stats import binom
 from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_one_run, audit_scores
 from epsaudit.bounds.one_run import epsilon_bound, parameter_bound
 from epsaudit.claims.conversions import gaussian_accuracy, root
+from epsaudit.experiments.small_model import SmallModel
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_table
 from epsaudit.mechanisms.dp_sgd import poisson_claim
 from epsaudit.mechanisms.one_run import NoisyVectorSum
@@ -34,7 +35,6 @@ from epsaudit.tools.reporting import figures
 from epsaudit.tools.reporting.tables import Column
 from epsaudit.tools.training import (
     Canaries,
-    SmallModel,
     audit_training,
     blank,
     dirac_gradients,

@@ -15,12 +15,12 @@ from sklearn.datasets import load_digits
 from epsaudit import AuditError, GaussianDP
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.verify import load, recompute
+from epsaudit.experiments.small_model import SmallModel
 from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.tools.training import (
     Canaries,
     JaxPrivacyTrainer,
     OpacusTrainer,
-    SmallModel,
     audit_training,
     blank,
     dirac_gradients,

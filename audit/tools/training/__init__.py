@@ -6,7 +6,6 @@ from epsaudit.tools.training.checking import TrainingCheck, check_training
 from epsaudit.tools.training.dpsgd import DPSGDTrainer, Trained
 from epsaudit.tools.training.jax_models import JaxPrivacyTrainer
 from epsaudit.tools.training.library_steps import jax_privacy_step, opacus_step
-from epsaudit.tools.training.small import SmallModel
 from epsaudit.tools.training.step_tests import Part
 from epsaudit.tools.training.torch_models import OpacusTrainer
 
@@ -16,7 +15,6 @@ __all__ = [
     "JaxPrivacyTrainer",
     "OpacusTrainer",
     "Part",
-    "SmallModel",
     "Trained",
     "TrainingCheck",
     "audit_training",

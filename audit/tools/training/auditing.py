@@ -187,7 +187,8 @@ def audit_training(
     Examples
     --------
     >>> from epsaudit import GaussianDP
-    >>> from epsaudit.tools.training import SmallModel, dirac_gradients
+    >>> from epsaudit.experiments.small_model import SmallModel
+    >>> from epsaudit.tools.training import dirac_gradients
     >>> features = np.random.default_rng(0).normal(size=(200, 9))
     >>> trainer = SmallModel(inputs=9, classes=2, steps=10, rate=1.0, noise=2.0, examples=200)
     >>> single = dirac_gradients(1, trainer.dimensions)
