@@ -45,7 +45,7 @@ def facts(bug: Bug, known: Mapping[str, dict[str, Any]]) -> str:
             f"- Fixed: {bug.fixed}",
             f"- Pair and event: {bug.trigger}.",
             "",
-            *library_bugs.measured(bug, rows(bug, known)),
+            *library_bugs.table_of_bug(bug, rows(bug, known)),
             "",
             "All bounds together hold at 99.9 % confidence. The command `epsaudit experiment run libraries` measures",
             "them. The folder `results/libraries/library-bugs` has a result file for each bound, and `epsaudit verify`",
