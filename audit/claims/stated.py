@@ -24,7 +24,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # text that a library prints must not become part of the answer
     sys.path[:] = [os.getcwd(), *sys.path[1:]]  # without the folder of this file
-    function = runpy.run_path(file)["imported"](name)
+    function = runpy.run_path(file)["import_function"](name)
     for one in json.loads(parameters):
         try:
             said = read_statement(function(**one))

@@ -4,9 +4,10 @@ from types import SimpleNamespace as Thing
 
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, ApproxZCDP, PureDP
+from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, PureDP
 from epsaudit.claims import stated
 from epsaudit.claims.definitions import claim_from_numbers
+from epsaudit.running.served import stated_claims
 
 
 def claim_of(*said):
@@ -57,3 +58,14 @@ def test_what_a_library_states_is_read_by_what_it_is(said, numbers):
 def test_what_states_nothing_is_said():
     with pytest.raises(TypeError, match="it returned 'much'; return a number, "):
         stated.read_statement("much")
+
+
+def test_a_function_states_its_claim_in_its_own_environment(tmp_path):
+    """The process reads the function by the server's code, and answers for each of the parameters."""
+    source = "def claimed(epsilon, delta=0.0):\n    print('noise')\n    return epsilon, delta\n"
+    (tmp_path / "mine.py").write_text(source)
+    parameters = [{"epsilon": 1.0}, {"epsilon": 2.0, "delta": 1e-6}]
+    claim_at = stated_claims(f"{tmp_path}/mine.py:claimed", None, parameters)
+    assert [claim_at(one) for one in parameters] == [PureDP(1.0), ApproxDP(2.0, 1e-6)]
+    with pytest.raises(AuditError, match="states no claim"):
+        stated_claims(f"{tmp_path}/mine.py:claimed", None, [{"delta": 0.5}])
