@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from epsaudit.audits.one_run.planning import GUESS_SHARES, guess_numbers, split_evenly
-from epsaudit.audits.one_run.rules import GuessRule, guess_extremes
+from epsaudit.audits.one_run.rules import GuessRule, GuessSizes, guess_extremes
 from epsaudit.bounds.one_run import Bools, CanaryCounts, GuessBound
 from epsaudit.claims.conversions import Floats
 
@@ -25,6 +25,12 @@ class SeparateHalf(GuessRule):
 
     decided_by_output: ClassVar[bool] = True
     words = "how many was chosen on half of the canaries, the guesses are about the others"
+
+    def guessed_canaries(self, canaries: int) -> slice:
+        return slice(1, canaries, 2)
+
+    def possible_sizes(self, canaries: int) -> list[GuessSizes] | None:
+        return [[split_evenly(number)] for number in guess_numbers(canaries // 2, GUESS_SHARES)]
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         tried = [split_evenly(number) for number in guess_numbers(len(included) // 2, GUESS_SHARES)]

@@ -9,9 +9,10 @@ import json
 import numpy as np
 import pytest
 
-from epsaudit import ApproxDP, GaussianDP, PureDP, audit_scores
+from epsaudit import ApproxDP, AuditError, GaussianDP, PureDP, audit_scores
 from epsaudit.audits.one_run import Bonferroni, Fixed, Planned, Threshold, audit_one_run
-from epsaudit.audits.verify import rebuild, recompute
+from epsaudit.audits.verify import load, rebuild, recompute
+from epsaudit.experiments.separate_half import SeparateHalf
 
 CLAIMS = {"pure": PureDP(0.5), "approximate": ApproxDP(0.5, 1e-5), "Gaussian": GaussianDP(0.5)}
 RULES = ["planned", "bonferroni", "signs", 100, (60, 10), Threshold(0.5), Bonferroni((0.5, 0.1))]
@@ -168,3 +169,18 @@ def test_what_no_file_of_many_runs_shows_is_named():
         "threshold 0.25 was fixed before" in one for one in recompute(many(1.0, threshold=0.25).to_dict()).unchecked
     )
     assert any("declared independent" in one for one in recompute(many(1.0).to_dict()).unchecked)
+
+
+def test_files_of_the_rule_that_moved_to_the_studies_are_read_and_checked(tmp_path):
+    """Earlier versions offered it as guesses='half'; their files name it, and forged counts are still refused."""
+    rng = np.random.default_rng(0)
+    coins = rng.random(400) < 0.5
+    result = audit_scores(coins, coins + rng.normal(size=400), epsilon=1.0, guesses=SeparateHalf(), seed=1)
+    file = tmp_path / "half.json"
+    result.save(file)
+    assert load(file)[0].lower_bound == result.lower_bound > 0.5
+    data = json.loads(file.read_text())
+    data["results"][0]["counts"][0]["canaries"] = 400
+    file.write_text(json.dumps(data))
+    with pytest.raises(AuditError, match="this rule guesses about 200"):
+        load(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from epsaudit.bounds.one_run import Bools, CanaryCounts, GuessBound
 from epsaudit.claims.conversions import Floats
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, whole_at_least
+from epsaudit.extensions import find_extension
 
 GuessSizes = list[tuple[int, int]]
 """For each set of guesses, the number of canaries guessed in and the number of canaries guessed out."""
@@ -58,12 +59,29 @@ class GuessRule(Tagged, ABC):
     words: ClassVar[str]
     """The text of the rule in reports, a format string for the rule."""
 
+    @classmethod
+    def _kinds(cls) -> list[type[Self]]:
+        """Return the rules of this module, and the rule of earlier versions that moved to the studies."""
+        moved = find_extension("separate_half") if cls is GuessRule else None
+        return [*super()._kinds(), *([] if moved is None else [moved])]
+
     @abstractmethod
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         """Guess which canaries were in, and return the counts of each set of guesses.
 
         The guesses may use the ``scores`` only. The mask ``included`` serves to count the correct guesses.
         """
+
+    def guessed_canaries(self, canaries: int) -> slice:
+        """Return which of the canaries, in their random order, the rule guesses about; by default all of them."""
+        return slice(canaries)
+
+    def possible_sizes(self, canaries: int) -> list[GuessSizes] | None:
+        """Return all lists of numbers of guesses that the rule can make, None if it can make any single one.
+
+        Rules whose numbers follow from the claim are computed again elsewhere (`stored_counts`).
+        """
+        return None
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         """Return the lower bound that all counts certify together, and the counts on which the bound rests."""

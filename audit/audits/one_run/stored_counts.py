@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from epsaudit.audits.one_run.audit import COIN_STREAM
+from epsaudit.audits.one_run.audit import COIN_STREAM, canary_order
 from epsaudit.audits.one_run.planning import BONFERRONI_SHARES, ladder, split_evenly
 from epsaudit.audits.one_run.result import OneRunResult
 from epsaudit.audits.one_run.rules import Bonferroni, Fixed, GuessSizes, Planned, PredeterminedRule, Threshold
@@ -21,8 +21,9 @@ from epsaudit.running.streams import stream
 def find_contradictions(result: OneRunResult) -> Iterator[str]:
     """Yield a sentence for everything in the counts that the rule of the result cannot have produced."""
     guessed = [(one.guessed_in, one.guessed_out) for one in result.counts]
-    if others := {one.canaries for one in result.counts} - {result.canaries}:
-        yield f"Guesses are said to be about {min(others):,} canaries; this rule guesses about {result.canaries:,}."
+    about = len(range(result.canaries)[result.rule.guessed_canaries(result.canaries)])
+    if others := {one.canaries for one in result.counts} - {about}:
+        yield f"Guesses are said to be about {min(others):,} canaries; this rule guesses about {about:,}."
         return
     plans = _possible_sizes(result)
     if plans is not None and guessed not in plans:
@@ -56,6 +57,8 @@ def _possible_sizes(result: OneRunResult) -> list[GuessSizes] | None:
         return [rule.sizes(canaries, bound)]
     if isinstance(rule, Threshold):
         return [[(guessed_in, canaries - guessed_in)] for guessed_in in [result.counts[0].guessed_in]]
+    if (sizes := rule.possible_sizes(canaries)) is not None:
+        return sizes
     return None if len(result.counts) == 1 else []
 
 
@@ -76,6 +79,7 @@ def _check_coins(result: OneRunResult) -> Iterator[str]:
     if result.given:
         return
     coins = stream(result.seed, "one run", COIN_STREAM).random(result.canaries) < 0.5
+    coins = coins[canary_order(result.canaries, result.seed)][result.rule.guessed_canaries(result.canaries)]
     inside = int(np.count_nonzero(coins))
     outside = len(coins) - inside
     for one in result.counts:
