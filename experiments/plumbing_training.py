@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit import AuditError
+from epsaudit import AuditError, GaussianDP
 from epsaudit.experiments.studies import on_all_cores
 from epsaudit.tools.training import Canaries, audit_training, check_training
 
@@ -294,7 +294,13 @@ def verdict(name: str, scale: float, seed: int) -> str:
                     raise Killed
 
             fit = TRAININGS[name](scale, np.random.default_rng(seed))
-            asked: dict[str, Any] = {"canaries": canary, "mu": CLAIMED, "score": as_it_is, "runs": RUNS, "seed": seed}
+            asked: dict[str, Any] = {
+                "canaries": canary,
+                "claim": GaussianDP(CLAIMED),
+                "score": as_it_is,
+                "runs": RUNS,
+                "seed": seed,
+            }
             asked |= {"confidence": 0.9999, "checkpoint": Path(folder) / "audit.ck", "progress": kill}
             try:
                 return "violated" if audit_training(fit, data, **asked).violates_claim else "consistent"
