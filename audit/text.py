@@ -78,7 +78,7 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters, such as control characters and those that reorder text, by their code points."""
+    """Replace control characters, characters that reorder text, and other invisible ones by their code points."""
     spaces = text.replace("\r\n", " ").translate({9: " ", 10: " ", 13: " "})
     return "".join(f"[U+{ord(c):04X}]" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Co") else c for c in spaces)
 

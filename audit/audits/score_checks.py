@@ -360,7 +360,7 @@ def describe_direction(scores: Floats, included: Bools) -> list[str]:
 
 
 def describe_direction_of_counts(tp: int, fp: int, tn: int, fn: int) -> list[str]:
-    """Return the notes of `describe_direction` for scores of which only counts at one threshold are known.
+    """Return the notes of `describe_direction` if only the counts at one threshold are known.
 
     ``tp`` and ``fn`` are the members above and below the threshold, ``fp`` and ``tn`` the others above and below it.
     """

@@ -41,7 +41,7 @@ RAREST = 1e-300
 ROUNDING = 1e-11
 """[measured] Relative amount by which a least Renyi divergence is lowered: a hundred times its rounding errors."""
 NEWTON = 12
-"""[measured] Number of Newton steps, each of which rounds up. For rho from 1e-4 to 10 more steps change nothing, and
+"""[measured] Number of Newton steps. Each step rounds up. For rho from 1e-4 to 10 more steps change nothing, and
 8 steps give a result that is 1e-7 too large."""
 
 

@@ -101,7 +101,7 @@ class Adjacency(ABC):
 
 @dataclass(frozen=True)
 class AddRemove(Adjacency):
-    """The relation of datasets of which one is the other with a single record removed (unbounded DP).
+    """The relation of two datasets if removing a single record from one gives the other (unbounded DP).
 
     >>> AddRemove().holds([1, 2, 2], [2, 1]), AddRemove().holds({"ann": 2}, {"ann": 9, "bob": 4})
     (True, False)

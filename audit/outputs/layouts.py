@@ -62,7 +62,7 @@ def count_parts(value: Any) -> int:
 
 
 def _find_whole(outputs: Outputs) -> tuple[Outputs, slice]:
-    """Return the array of which the argument is a slice of consecutive rows, and the slice.
+    """Return the array that contains the argument as a slice of consecutive rows, and the slice.
 
     For any other array, return the array itself and the slice of all rows.
     """

@@ -114,7 +114,7 @@ class Items:
 
     def __eq__(self, other: object) -> bool:
         same = type(other) is Items and self.keys == other.keys and self.parts == other.parts
-        return same and self.order == other.order  # type: ignore[attr-defined]
+        return same and self.order == other.order  # type: ignore[attr-defined]  # `same` includes the type
 
     def __hash__(self) -> int:
         return hash((self.keys, self.parts, self.order))

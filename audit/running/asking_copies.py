@@ -21,7 +21,7 @@ from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.streams import stream
 
 RUNS_PER_SEED = 2
-"""Runs of a copy with each of two seeds on each dataset."""
+"""[chosen] Runs of a copy with each of two seeds on each dataset."""
 FIRST_RUNS = 4 * 2 * 2 * RUNS_PER_SEED
 """[formula] Runs of two copies, each asked twice, with two seeds on two datasets."""
 USES_HASHES = re.compile(rb"\x8c(\x03set|\x09frozenset|\x04hash)\x94|(\x94|h.)\x91", re.DOTALL)

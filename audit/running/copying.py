@@ -49,7 +49,7 @@ def _cache_anew(function: Callable[..., Any], parameters: dict[str, Any]) -> Any
 
 
 class _Reader(pickle.Unpickler):
-    """An unpickler that makes classes of its own; ``classes`` holds those that several pickles of one copy share.
+    """An unpickler that makes its own classes; ``classes`` holds the classes that several pickles of one copy share.
 
     cloudpickle numbers the classes that it writes, and returns the class of this process when it reads its number.
     """

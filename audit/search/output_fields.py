@@ -55,7 +55,8 @@ DESCRIPTIVE_READINGS = frozenset({"characters", "text", "checksum", "bytes", "ke
 """[chosen] Readings whose numbers describe an output. Mechanisms add no noise to such numbers, so that their sums and
 differences are not tried."""
 ATOM_KINDS = ("None", "raised", "timeout")
-"""Kinds with only a few values, all of which are counted as atoms. A feature for the kind itself would add nothing."""
+"""Kinds with only a few values. All of these values are counted as atoms. A feature for the kind itself would add
+nothing."""
 
 
 def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:

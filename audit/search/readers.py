@@ -260,7 +260,7 @@ def already_tested(features: Sequence[Feature], inventory: Inventory, limit: int
 
 
 MAX_END_NUMBERS = 4
-"""[formula] Number of `FirstOrLastPosition` and `FirstOrLastNumber` features, all of which are kept."""
+"""[formula] Number of `FirstOrLastPosition` and `FirstOrLastNumber` features. All of them are kept."""
 MAX_RANKING_FEATURES = 9 * MAX_FIELDS
 """[formula] Maximum number of ranking features: every place that holds rankings has at most nine."""
 

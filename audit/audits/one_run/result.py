@@ -32,7 +32,7 @@ class OneRunResult(Result):
     """
 
     canaries: int
-    """The number of canaries, each of which was in the dataset with probability one half."""
+    """The number of canaries. Each canary was in the dataset with probability one half."""
     rule: GuessRule
     """The rule that decided which canaries were guessed in and out."""
     method: Method

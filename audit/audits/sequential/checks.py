@@ -20,17 +20,19 @@ from epsaudit.running.runs import Runs
 from epsaudit.running.streams import stream
 
 MAX_CALLS = 64
-"""The most further calls on each dataset, beyond the budget, that show whether outputs depend on their call."""
+"""[chosen] The most further calls on each dataset, beyond the budget, that show whether outputs depend on their
+call."""
 MIN_CALLS = 16
 """[time] The number of such calls, of two runs on each dataset, if the audit has no time left: they take ten seconds if
 a run takes 0.15 seconds."""
 RUNS_PER_CALL, RUNS_PER_STREAM = 32, 4
-"""Runs on each dataset in such a call, of a function or program that makes many runs in one call, and with one random
-stream, of a mechanism that is called once for each run. With these numbers, half of all pairs of runs a lag apart,
-against half of random pairs, have a p-value below 1e-20 where 4 in 5 pairs within a call lie on one side of the median,
+"""[formula] Runs on each dataset in such a call, of a function or program that makes many runs in one call, and with
+one random stream, of a mechanism that is called once for each run. With these numbers, half of all pairs of runs a lag
+apart, against half of random pairs, have a p-value below 1e-20 where 4 in 5 pairs within a call lie on one side of the median,
 and where all outputs of a stream are equal."""
 ENOUGH_RUNS = 1 << 12
-"""After this many kept runs, a function that is called once for each run is not called again: the kept runs suffice."""
+"""[chosen] After this many kept runs, a function that is called once for each run is not called again: the kept runs
+suffice."""
 
 
 def refuse_if_dependent(runs: Runs, memory: PairMemory, level: float, refuted: bool, until: float) -> None:

@@ -76,7 +76,7 @@ def gaussian(claim: Claim) -> float | None:
 def detectable(
     claim: Claim, seen: Sequence[SeenWitness], runs: int, log_needed: float, share: float = 0.9
 ) -> float | None:
-    """Estimate the least parameter that an audit would have refuted, by events as common as those that it saw.
+    """Estimate the least parameter that an audit would have refuted by events as common as the events it saw.
 
     The number of correct guesses is approximated by a normal law. The imagined mechanism is the Gaussian that attains
     the parameter, with guesses by its likelihood ratio, if there is one for this claim. Otherwise it is a mechanism

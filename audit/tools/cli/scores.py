@@ -101,5 +101,5 @@ def _parse_guesses(text: str | None) -> Any:
     """Return the value of --guesses: a number, or the name of a rule, which is checked later."""
     try:
         return int(text) if text is not None and text.isdecimal() else text
-    except ValueError:  # Python refuses to read so many digits
+    except ValueError:  # Python refuses to read an integer with more than 4,300 digits
         raise AuditError(f"--guesses has {len(str(text)):,} digits; give one guess for each canary at most.") from None

@@ -1,4 +1,4 @@
-"""The search for neighbours of which the function raises an exception on one and not on the other.
+"""The search for two neighbouring datasets such that the function raises an exception on only one of them.
 
 An exception that is certain on one dataset and never raised on its neighbour reveals the dataset. A hunt therefore
 looks for such pairs between screened datasets on which the function behaved differently.
