@@ -28,8 +28,8 @@ a run takes 0.15 seconds."""
 RUNS_PER_CALL, RUNS_PER_STREAM = 32, 4
 """[formula] Runs on each dataset in such a call, of a function or program that makes many runs in one call, and with
 one random stream, of a mechanism that is called once for each run. With these numbers, half of all pairs of runs a lag
-apart, against half of random pairs, have a p-value below 1e-20 where 4 in 5 pairs within a call lie on one side of the median,
-and where all outputs of a stream are equal."""
+apart, against half of random pairs, have a p-value below 1e-20 where 4 in 5 pairs within a call lie on one side of the
+median, and where all outputs of a stream are equal."""
 ENOUGH_RUNS = 1 << 12
 """[chosen] After this many kept runs, a function that is called once for each run is not called again: the kept runs
 suffice."""
