@@ -25,7 +25,6 @@ class CrossTable(FormattedLabel):
     edges: tuple[float, ...]
     edges_second: tuple[float, ...]
     form = "cell of ({0.first.label}, {0.second.label})"
-    is_coded = True
 
     @property
     def number(self) -> int:

@@ -68,7 +68,6 @@ class CategoryCode(FormattedLabel):
     path: Path
     values: tuple[Hashable, ...]
     form = "number of {place}"
-    is_coded = True
 
     @property
     def number(self) -> int:
