@@ -473,6 +473,22 @@ def jax_trainer(noise):
     return JaxPrivacyTrainer(loss=loss, start=start, steps=4, rate=1.0, noise=noise, examples=120, learning_rate=2.0)
 
 
+class OfMany:
+    """A training function of the user's own, whose method ``many`` is none of ours."""
+
+    def __call__(self, features, targets, rng):
+        return rng.normal(size=4)
+
+    def many(self):
+        raise AssertionError("which the audit never calls")
+
+
+def test_a_method_of_the_users_own_is_left_alone():
+    four = Canaries("four", IMAGES[:4] / 16.0, DIGITS[:4])
+    result = audit_training(OfMany(), DATA, canaries=four, claim=GaussianDP(1.0), score=None, seed=1)
+    assert not result.violates_claim
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [torch_trainer, jax_trainer])
 class TestReadyTrainers:

@@ -21,7 +21,7 @@ from epsaudit.data.neighbours import MaxChange
 from epsaudit.running import child, copies
 from epsaudit.running.served import Served
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.hunting import screening, single_audit, time_budget
+from epsaudit.tools.hunting import single_audit, time_budget
 from epsaudit.tools.hunting.boundaries import bisect_path, max_bisection_steps, path_between, shortest_path
 from epsaudit.tools.hunting.candidate import as_candidate
 from epsaudit.tools.hunting.columns import Column
@@ -222,7 +222,6 @@ def test_a_broken_budget_would_be_noticed(monkeypatch):
     At one half an audit of 200 runs refutes it with a probability of about 1/6, and so one of twenty with 0.97; with
     the shares as they are, any does with 0.05 at most.
     """
-    monkeypatch.setattr(screening, "SCREENING_RUNS", 32)
     options = Options(audits=20, trials=200, seed=2, n_jobs=1)
     assert not hunt(randomized_response, [("yes", "no")] * 2, claim=PureDP(1.0), options=options).refuted
     monkeypatch.setattr(Options, "confidence_of_test", lambda self, number: 0.5)
@@ -284,6 +283,31 @@ def test_a_hunt_that_was_killed_goes_on_to_the_same_end(tmp_path):
     assert sum("tracing: 1 of" in one for one in heard) == 1
     drawn = [one for one in heard if "of at most" in one]
     assert 0 < len(set(drawn)) == len(drawn), "audits and steps are remembered"
+
+
+def raises_on_seven(values, rng):
+    if 7 in values:
+        raise ValueError("seven")
+    return len(values) + rng.laplace()
+
+
+def test_a_hunt_that_was_killed_after_its_traces_finds_the_pair_that_raises(tmp_path):
+    """The choice among several such pairs is made from shares and ranks that the checkpoint gives back."""
+    listed = [([], [7]), *(([n], [n, 7]) for n in (1, 2, 3))]
+    options = {"audits": 1, "trials": 200, "seed": 1, "n_jobs": 1, "steps": 0}
+
+    def stop(sentence):
+        if "audit 1: " in sentence:
+            raise Killed
+
+    def run(**more):
+        return hunt(raises_on_seven, listed, claim=PureDP(1.0), options=Options(**options, **more))
+
+    with pytest.raises(Killed):
+        run(checkpoint=tmp_path / "kept", progress=stop)
+    whole, done = run(), run(checkpoint=tmp_path / "kept")
+    assert done.refuted
+    assert [one.result.to_dict() for one in done.attempts] == [one.result.to_dict() for one in whole.attempts]
 
 
 ASKED = {"function": exact_length, "description": WITHIN, "found": [([1.0], [1.0, 2.0])], "steps": 0, "audits": 1}

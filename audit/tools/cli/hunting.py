@@ -17,7 +17,6 @@ from epsaudit.errors import AuditError
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
 from epsaudit.running.files import refuse_unwritable, write_whole
-from epsaudit.running.identity import digest
 from epsaudit.running.served import Served, stated_claims
 from epsaudit.tools.cli import (
     AS_EXPECTED,
@@ -82,7 +81,7 @@ def hunt(
     claimed: Any = None if claim is not None else required_claim(numbers, "A hunt")
     known, describe, relation, form = _read_candidates(*described)
     if claim is not None:
-        values = list({digest(dict(one.parameters)): one.parameters for one in known}.values())
+        values = list({one.parameters_key: one.parameters for one in known}.values())
         claimed = stated_claims(claim, environment, values, timeout=timeout)
 
     def save_finding(number: int, finding: Finding, seed: int) -> None:

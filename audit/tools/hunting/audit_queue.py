@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 
 from epsaudit.errors import AuditError
-from epsaudit.running.identity import digest
 from epsaudit.running.programs import CommandMechanism
 from epsaudit.tools.hunting.candidate import covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
@@ -124,4 +123,4 @@ def _priority(context: HuntContext, one: ScreenedCandidate, suspected: bool) -> 
     n_audits = min(context.n_audits[combination] for combination in covered_combinations(one.candidate))
     if suspected or not context.budget.is_limited or one.rank[0] > 1.0:
         return n_audits, -1
-    return n_audits, context.places_of_parameters[digest(dict(one.candidate.parameters))]
+    return n_audits, context.places_of_parameters[one.candidate.parameters_key]

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from epsaudit.data.neighbours import Adjacency
-from epsaudit.running.identity import digest
 from epsaudit.tools.hunting.boundaries import RecordTuple, bisect_path, max_bisection_steps, shortest_path
 from epsaudit.tools.hunting.candidate import Candidate, ParameterValues
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
@@ -38,7 +37,7 @@ def boundary_pairs(context: HuntContext) -> list[ScreenedCandidate]:
     for one in context.everyone:
         if not math.isnan(one.raised[0]) and records_of(one.candidate) is not None:
             for relation in one.candidate.adjacencies:
-                groups[relation, digest(dict(one.candidate.parameters))].append(one)
+                groups[relation, one.candidate.parameters_key].append(one)
     end, found = time.perf_counter() + context.budget.left() / 6.0, list[ScreenedCandidate]()
     for (relation, _), group in groups.items():
         if all(context.is_refuted(one.candidate) for one in group):

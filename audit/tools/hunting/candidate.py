@@ -38,6 +38,11 @@ class Candidate:
     """The key by which candidates are sorted, the smallest first."""
 
     @property
+    def parameters_key(self) -> str:
+        """A digest of the parameters, equal for equal parameters. Their repr would not do: it shortens long arrays."""
+        return digest(dict(self.parameters))
+
+    @property
     def given(self) -> str:
         """The parameters as text, such as 'clip=3, k=1'."""
         return ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())

@@ -90,7 +90,7 @@ class HuntContext:
     @functools.cached_property
     def places_of_parameters(self) -> dict[str, int]:
         """The place of each combination of parameter values, by its digest; the usual values come first."""
-        keys = dict.fromkeys(digest(dict(one.candidate.parameters)) for one in self.everyone)
+        keys = dict.fromkeys(one.candidate.parameters_key for one in self.everyone)
         return {key: place for place, key in enumerate(keys)}
 
     def interrupt(self) -> None:
@@ -154,7 +154,8 @@ class HuntContext:
         def read(stored: dict[str, Any]) -> list[ScreenedCandidate]:
             self.runs = stored["runs"]
             for one, fields in zip(self.everyone, stored["everyone"], strict=True):
-                vars(one).update(fields)
+                pairs = {name: tuple(fields[name]) for name in ("rank", "raised")}  # JSON has lists only
+                vars(one).update(fields | pairs)
                 one.law = one.law and ExactLaw(*one.law)
             return [self.everyone[place] for place in stored["ordered"]]
 

@@ -22,8 +22,6 @@ class PairTrace(Protocol):
     @property
     def loss(self) -> float: ...
     @property
-    def refuted(self) -> bool: ...
-    @property
     def suspicious(self) -> bool: ...
     @property
     def exact(self) -> float | None: ...
@@ -42,7 +40,7 @@ class ExactLaw(NamedTuple):
     @classmethod
     def of_trace(cls, trace: PairTrace | None) -> ExactLaw | None:
         """Return the exact law of the whole output if the trace knows it and it refutes the claim, else None."""
-        if trace is None or not trace.refuted or trace.exact is None:
+        if trace is None or trace.exact is None:
             return None
         return cls(trace.exact, trace.sentence())
 

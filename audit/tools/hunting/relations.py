@@ -55,7 +55,7 @@ class SubstitutePerson(_PersonRelation):
     """A relation under which one person's rows are replaced: by other rows of this person, or by rows of a new one."""
 
     name = "substitute one person's rows"
-    description = "the rows of exactly one person, who has some in both"
+    description = "the rows of exactly one person, or one person in place of another"
     accepted_changes = [(True, True)], [(False, True), (True, False)]
 
 

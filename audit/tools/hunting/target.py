@@ -11,7 +11,6 @@ from typing import Any
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.running.functions import FunctionMechanism, mechanism_of
-from epsaudit.running.identity import digest
 from epsaudit.running.programs import CommandMechanism
 from epsaudit.running.protocols import Mechanism
 from epsaudit.running.served import Served
@@ -39,8 +38,7 @@ class HuntTarget:
 
     def mechanism(self, candidate: Candidate) -> Mechanism:
         """Return the mechanism for the parameters of a candidate."""
-        parameters = dict(candidate.parameters)
-        key = digest(parameters)  # the repr of parameters would not do, as it shortens long arrays
+        parameters, key = dict(candidate.parameters), candidate.parameters_key
         if key not in self._mechanisms:
             if isinstance(self.function, Served):
                 made: Mechanism = self.function(parameters)

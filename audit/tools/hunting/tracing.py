@@ -12,7 +12,6 @@ from typing import Any
 
 from epsaudit.errors import AuditError
 from epsaudit.extensions import find_extension
-from epsaudit.running.identity import digest
 from epsaudit.tools.hunting.candidate import Candidate, Combination, covered_combinations
 from epsaudit.tools.hunting.context import HuntContext, ScreenedCandidate
 from epsaudit.tools.hunting.exact_law import ExactLaw, PairTrace
@@ -41,7 +40,7 @@ class HuntTracer:
         """
         context, first = self._context, candidates[0]
         traces = find_extension("traces")
-        key = digest(dict(first.parameters))
+        key = first.parameters_key
         if traces is None or key in self._untraceable:
             return
         timeout = min(TRACE_TIMEOUT, max(end - time.perf_counter(), TRACE_TIMEOUT / 10.0))
@@ -84,7 +83,7 @@ class HuntTracer:
         context = self._context
         by_parameters = defaultdict[str, list[ScreenedCandidate]](list)
         for one in context.everyone:
-            by_parameters[digest(dict(one.candidate.parameters))].append(one)
+            by_parameters[one.candidate.parameters_key].append(one)
         losses: dict[int, float] = {}
         for group in by_parameters.values():
             if losses and time.perf_counter() > end:

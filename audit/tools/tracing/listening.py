@@ -25,31 +25,12 @@ class Listener:
 
     current: Listener | None = None
     """The recorder that calls are reported to, or None."""
-    events: list[Any]
-    """The calls that were recorded, in order."""
-    moved: set[int]
-    """Positions in ``events`` of sums whose data are not as recorded."""
 
     def __init__(self) -> None:
         self.unseen: list[str] = []
         """Sentences on what happened without being recorded."""
         self.thread = threading.get_ident()
         """The thread in which the audited function runs."""
-
-    def answer(
-        self, kind: str, name: str, make: Any, input: Any = None, states: Any = None, fixed: Any = None,
-        norm: str = "l1", draws: Any = (),
-    ) -> Any:  # fmt: skip
-        """Record a call and return its answer; ``make()`` calls the original function."""
-        raise NotImplementedError
-
-    def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
-        """Record a call that draws random numbers, and return its answer."""
-        raise NotImplementedError
-
-    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
-        """Record a call of a mechanism that is private by itself, and return its answer."""
-        raise NotImplementedError
 
 
 def active_recorder() -> Any:

@@ -134,10 +134,11 @@ def audit_training(
     ----------
     fit : callable
         ``fit(features, targets, rng)`` trains on the data followed by the included canaries and returns a model, or the
-        scores if ``score=None``. `SmallModel`, `OpacusTrainer` and `JaxPrivacyTrainer` are ready trainers. For canaries
-        that are gradients, ``fit`` also takes ``gradients=``, shape (k, dimensions). A parameter ``seed`` or
-        ``random_state`` in place of ``rng`` receives a new integer for every training run. The global generators of
-        numpy, Python and, if it is imported, PyTorch are seeded for every training run and restored afterwards.
+        scores if ``score=None``. `OpacusTrainer` and `JaxPrivacyTrainer` are ready trainers, and so is
+        `epsaudit.experiments.small_model.SmallModel`. For canaries that are gradients, ``fit`` also takes
+        ``gradients=``, shape (k, dimensions). A parameter ``seed`` or ``random_state`` in place of ``rng`` receives a
+        new integer for every training run. The global generators of numpy, Python and, if it is imported, PyTorch are
+        seeded for every training run and restored afterwards.
     data : (array_like, array_like)
         Features, shape (n, ...), and targets, shape (n,), that every run contains.
     canaries : Canaries
@@ -418,7 +419,7 @@ class _Training:
     def chunk_sizes(self, runs: int) -> list[int]:
         """Return the number of training runs in each chunk.
 
-        `SmallModel` trains several models at once; other functions train one.
+        A trainer with ``many`` trains several models at once; other functions train one.
         """
         size = self.fit.at_once if _trains_many(self.fit) else 1
         return [min(size, runs - first) for first in range(0, runs, size)]
@@ -491,5 +492,5 @@ def _identity(fit: Fit) -> Any:
 
 
 def _trains_many(fit: Any) -> TypeGuard[Any]:
-    """Return whether ``fit`` can train many models in one call."""
-    return callable(getattr(fit, "many", None))
+    """Return whether ``fit`` is a trainer that trains ``at_once`` models in one call of its method ``many``."""
+    return isinstance(fit, DPSGDTrainer) and hasattr(fit, "at_once")

@@ -10,6 +10,7 @@ import numpy as np
 from epsaudit.claims.conversions import Floats
 from epsaudit.errors import needs
 from epsaudit.tools.training.probes import Step
+from epsaudit.tools.training.torch_models import split_like
 
 
 def opacus_step(optimizer: Any) -> Step:
@@ -27,10 +28,8 @@ def opacus_step(optimizer: Any) -> Step:
     def step(parts: Sequence[Floats]) -> Floats:
         before = [one.detach().clone() for one in parameters]
         for number, part in enumerate(parts):
-            start = 0
-            for one in parameters:
-                given = torch.as_tensor(part[:, start : start + one.numel()], dtype=one.dtype)
-                one.grad_sample, start = given.reshape(len(part), *one.shape), start + one.numel()
+            for one, given in zip(parameters, split_like(part, parameters), strict=True):
+                one.grad_sample = torch.as_tensor(given, dtype=one.dtype)
             if number < len(parts) - 1:
                 optimizer.signal_skip_step(True)
             optimizer.step()

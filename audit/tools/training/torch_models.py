@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -81,11 +81,8 @@ class OpacusTrainer(DPSGDTrainer):
                 optimizer.zero_grad()
                 if len(records):
                     loss(module(inputs[records]), classes[records]).sum().backward()
-                start = 0
-                for one in parameters:
-                    part = drawn[:, start : start + one.numel()].reshape(len(drawn), *one.shape)
+                for one, part in zip(parameters, split_like(drawn, parameters), strict=True):
                     one.grad_sample = torch.cat([one.grad_sample, part]) if len(records) else part
-                    start += one.numel()
                 optimizer.step()
                 iterates.append(_flatten(parameters))
         return Trained(np.array(iterates), self)
@@ -138,11 +135,17 @@ class OpacusTrainer(DPSGDTrainer):
         """Split a flat parameter vector into tensors and return them by parameter name."""
         import torch
 
-        found, start = {}, 0
-        for name, one in self._example.named_parameters():
-            part = parameters[start : start + one.numel()]
-            found[name], start = torch.as_tensor(part, dtype=one.dtype).reshape(one.shape), start + one.numel()
-        return found
+        named = dict(self._example.named_parameters())
+        parts = zip(named.items(), split_like(parameters, [*named.values()]), strict=True)
+        return {name: torch.as_tensor(part, dtype=one.dtype) for (name, one), part in parts}
+
+
+def split_like(flat: Any, parameters: Sequence[Any]) -> Iterator[Any]:
+    """Yield the part of flat vectors, shape (..., dimensions), for each tensor, in the shape (..., *tensor.shape)."""
+    start = 0
+    for one in parameters:
+        yield flat[..., start : start + one.numel()].reshape(*flat.shape[:-1], *one.shape)
+        start += one.numel()
 
 
 def _flatten(parameters: list[Any]) -> Array:
