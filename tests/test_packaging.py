@@ -107,7 +107,7 @@ def test_every_package_with_code_is_installed():
         for path in folder.rglob("*.py")
         if "__pycache__" not in path.parts
     }
-    assert there == set(setup["packages"])
+    assert sorted(there) == sorted(setup["packages"])  # each once
 
 
 def test_the_stack_that_the_project_was_given_stays_in_use():
