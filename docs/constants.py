@@ -73,7 +73,8 @@ This page lists every numeric constant that tunes an audit, with the reason that
 determine how much an audit detects, how fast it is, and what it costs. No constant can make a bound invalid, unless its
 reason says so.
 
-In the search for events (`epsaudit.search` and `epsaudit.audits.fixed`), each reason begins with a tag:
+Each reason begins with a tag, except in `epsaudit.tools`, where only some reasons have one, and for two constants that
+tune nothing: the version of result files and the numbers of the random streams.
 
 - [formula]: the value follows from a formula.
 - [measured]: the value was set by a measurement, which the reason describes.
