@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv
 
 from epsaudit import audit
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.experiments.down_sensitivity_tau import BETA, DELTA, EPSILON, crossovers, tau_rows, tower_rows
 from epsaudit.experiments.studies import write_json, write_table
 from epsaudit.mechanisms import exact
@@ -214,9 +214,7 @@ def clopper_pearson(hits: int, runs: int) -> tuple[float, float]:
     [0.993116, 1.0]
     """
     level = 1.0 - CONFIDENCE
-    low = float(betaincinv(hits, runs - hits + 1, level)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, runs - hits, 1.0 - level)) if hits < runs else 1.0
-    return low, high
+    return float(clopper_pearson_lower(hits, runs, level)), float(clopper_pearson_upper(hits, runs, level))
 
 
 def steps(trials: int, seed: int) -> Iterator[Row]:
