@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from epsaudit.outputs.arrays import join_outputs, kinds_of, pack, values_of
@@ -124,10 +124,24 @@ def membership_alone_is_membership_in_any_block(name, pool, seed):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-@given(pool=pools, seed=st.integers(0, 2**32), rule=st.tuples(st.floats(0, 1), st.floats(0, 1)))
-def test_two_events_of_one_score_hold_no_output_in_common(pool, seed, rule):
+def test_two_events_of_one_score_hold_no_output_in_common():
+    tried = 0
+
+    @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(pool=pools, seed=st.integers(0, 2**32), rule=st.tuples(st.floats(0, 1), st.floats(0, 1)))
+    @example(pool=[0.0, 0.5, 1.0, 2.5], seed=0, rule=(0.2, 0.8))  # has scores with several values
+    def try_scores(pool, seed, rule):
+        nonlocal tried
+        tried += count_pairs_of_events(pool, seed, rule)
+
+    try_scores()
+    assert tried > 0
+
+
+def count_pairs_of_events(pool, seed, rule):
+    """Count the outputs in pairs of events of scores, which raises if an output lies in both; return the pairs."""
     low, high = sorted(rule)
+    tried = 0
     everything = pack([*pool, None, "z", (1, "b"), np.eye(3), 0.25, 10**30])
     rng = np.random.default_rng(seed)
     sides = [pack([pool[i] for i in rng.integers(len(pool), size=200)]) for _ in range(2)]
@@ -139,6 +153,8 @@ def test_two_events_of_one_score_hold_no_output_in_common(pool, seed, rule):
                 below, above = seen[int(low * (len(seen) - 1))], seen[int(high * (len(seen) - 1))]
                 if below < above:
                     Witness(score.at_least(above.item()), score.at_most(below.item())).count(everything)  # or raises
+                    tried += 1
+    return tried
 
 
 def test_membership_is_the_same_in_another_process():
