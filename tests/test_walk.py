@@ -27,7 +27,7 @@ BUILT = os.environ.get("EPSAUDIT_DIST", "").split()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", BUILT or [None], ids=lambda path: path and Path(path).name)
-def test_a_newcomer_follows_the_first_pages_on_a_core_install(source, tmp_path):
+def test_a_newcomer_follows_the_first_pages_with_the_tools_installed(source, tmp_path):
     environment, folder = tmp_path / "environment", tmp_path / "folder"
     if source is None:
         source, tree = tmp_path / "source", str(tmp_path / "tree.tar")

@@ -176,7 +176,7 @@ AUDITS = 60
     ],
 )
 def test_coverage_of_the_whole_audit(mechanism, claim, tight):
-    # the small version of epsaudit.experiments.benchmark's validity: at most 5 % of bounds above the exact value, with
+    # the small version of epsaudit.experiments.validity: at most 5 % of bounds above the exact value, with
     # the 1 - 1e-4 quantile of Binomial(60, 0.05) as tolerance
     pair = mechanism.worst_pairs()[0]
     truth = exact_parameter(claim, mechanism(pair.x), mechanism(pair.x_prime))

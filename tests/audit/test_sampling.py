@@ -1,4 +1,4 @@
-"""The engine: seeds, chunks, jobs, counts, and what it says when a mechanism misbehaves."""
+"""Sampling: random streams, chunks, workers, counts, progress, memory, and outputs of unequal shapes."""
 
 import gc
 import tracemalloc

@@ -261,7 +261,7 @@ class TestDirection:
         assert turned.notes == ()
 
     def test_scores_that_tell_nothing_are_rarely_said_to_point_the_other_way(self):
-        # at most half of REVERSED of them are: more than 4 of 1,000 have a probability below 2e-4
+        # at most half of MAX_REVERSED_P_VALUE of them are: more than 4 of 1,000 have a probability below 2e-4
         rng = np.random.default_rng(2)
         notes = [describe_direction(rng.normal(size=400), self.COINS) for _ in range(1_000)]
         assert sum("lower" in str(one) for one in notes) <= 4
