@@ -18,7 +18,7 @@ from epsaudit.outputs.arrays import Outputs, pack_frozen
 from epsaudit.running.drawing import advance, draw
 from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.randomness import draw_reproducibly
-from epsaudit.running.streams import STAGES
+from epsaudit.running.streams import STAGES, stream_of
 
 MAX_RUNS_IN_TWO_CALLS = 120_000
 """[chosen] Certification runs after which both laws are called again; half of them are hardly more than `BLOCK`."""
@@ -62,6 +62,16 @@ def certification_chunks(runs: int, least: int, done: Container[int] = ()) -> It
             yield Chunk((STAGES["certification"], index), min(step, runs - start))
 
 
+def can_interleave(laws: OutputLaws) -> bool:
+    """Say whether every run on both datasets is a call of its own, so that calls can follow the order of the coins."""
+    return all(hasattr(law, "sample_interleaved") for law in laws)
+
+
+def need_random_order(laws: OutputLaws) -> bool:
+    """Say whether a law makes no promise that its outputs are independent, so that calls are made in random order."""
+    return any(getattr(law, "random_call_order", False) for law in laws)
+
+
 def draw_by_coins(
     sides: OutputLaws, coins: NDArray[np.int8], rng: np.random.Generator
 ) -> tuple[Outputs | None, Outputs | None]:
@@ -71,58 +81,76 @@ def draw_by_coins(
     made in the order of their coins, so that whatever lasts from one run to the next tells nothing about the coins.
     Otherwise each law is called once, in random order unless both laws promise that outputs are independent.
     """
-    first, second = cast(Any, sides)
+    if can_interleave(sides):
+        return _draw_in_turns(sides, coins, rng)
     found: list[Outputs | None] = [None, None]
-    if hasattr(first, "sample_interleaved") and hasattr(second, "sample_interleaved"):
-        turns = functools.partial(first.sample_interleaved, second, coins, rng)
-        for side, some in enumerate(draw_reproducibly(turns, rng, getattr(first, "global_rng", None))):
-            found[side] = pack_frozen(some) if some else None
-    else:
-        for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
-            found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
+    for side, size in _in_order(sides, np.bincount(coins, minlength=2).tolist(), rng):
+        found[side] = draw(sides[side], size, rng).copy()  # a function may use its memory again
     return found[0], found[1]
+
+
+def _draw_in_turns(
+    sides: OutputLaws, coins: NDArray[np.int8], rng: np.random.Generator
+) -> tuple[Outputs | None, Outputs | None]:
+    """Draw as `draw_by_coins` does, for laws of which every run is a call of its own."""
+    first, second = cast(Any, sides)
+    turns = functools.partial(first.sample_interleaved, second, coins, rng)
+    on_x, on_x_prime = draw_reproducibly(turns, rng, getattr(first, "global_rng", None))
+    return pack_frozen(on_x) if on_x else None, pack_frozen(on_x_prime) if on_x_prime else None
 
 
 def _in_order(sides: OutputLaws, sizes: Sequence[int], rng: np.random.Generator) -> list[tuple[int, int]]:
     """Return the datasets (0 or 1) to draw on and their numbers of outputs, in the order of the calls."""
     calls = [(side, size) for side, size in enumerate(sizes) if size]
-    if any(getattr(side, "random_call_order", False) for side in sides) and rng.integers(2):
+    if need_random_order(sides) and rng.integers(2):
         calls.reverse()
     return calls
 
 
 def draw_chunk(sides: OutputLaws, chunk: Chunk, seed: int) -> Iterator[tuple[int, Outputs]]:
-    """Yield the outputs of a chunk in blocks, each with its dataset: 0 for x, 1 for x'.
+    """Yield the outputs of a training or certification chunk in blocks, each with its dataset: 0 for x, 1 for x'.
 
     In certification every run flips a fair coin for its dataset; in training each dataset gets ``chunk.size`` runs.
     """
-    rng, stage = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=chunk.key)), chunk.key[0]
-    turns = hasattr(sides[0], "sample_interleaved") and hasattr(sides[1], "sample_interleaved")
-    certifying = stage == STAGES["certification"]
-    if stage != STAGES["sequential"] and not turns:
-        # Laws that promise independent outputs are drawn on x first and then on x'. Functions and programs are called
-        # for both datasets in random order. They are called twice in the first chunk of training, because two calls
-        # show what outputs of one call have in common.
-        random_call_order, most = any(getattr(side, "random_call_order", False) for side in sides), chunk.size
-        if random_call_order and certifying:
-            most = MAX_RUNS_IN_TWO_CALLS
-        elif random_call_order:
-            most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
-        for begin in range(0, chunk.size, most):
-            size = min(most, chunk.size - begin)
-            on_x = int(rng.binomial(size, 0.5)) if certifying else size
-            for side, total in _in_order(sides, (on_x, size - on_x if certifying else size), rng):
-                each = total if random_call_order else BLOCK
-                for start in range(0, total, each):
-                    yield side, draw(sides[side], min(each, total - start), rng)
-        return
-    if certifying or stage == STAGES["sequential"]:
+    rng, certifying = stream_of(seed, chunk.key), chunk.key[0] == STAGES["certification"]
+    draw_blocks = _draw_interleaved if can_interleave(sides) else _draw_in_large_calls
+    yield from draw_blocks(sides, chunk, certifying, rng)
+
+
+def _draw_interleaved(
+    sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
+) -> Iterator[tuple[int, Outputs]]:
+    """Draw a chunk of runs that are calls of their own, in the order of their coins."""
+    if certifying:
         coins = rng.integers(0, 2, chunk.size, dtype=np.int8)
     else:
         coins = rng.permutation(np.repeat(np.array([0, 1], np.int8), chunk.size))
     for start in range(0, len(coins), BLOCK):
         if start:
             advance(rng)
-        for side, block in enumerate(draw_by_coins(sides, coins[start : start + BLOCK], rng)):
+        for side, block in enumerate(_draw_in_turns(sides, coins[start : start + BLOCK], rng)):
             if block is not None:
                 yield side, block
+
+
+def _draw_in_large_calls(
+    sides: OutputLaws, chunk: Chunk, certifying: bool, rng: np.random.Generator
+) -> Iterator[tuple[int, Outputs]]:
+    """Draw a chunk in calls for many runs on one dataset.
+
+    Laws that promise independent outputs are drawn on x first and then on x'. Functions and programs are called for
+    both datasets in random order. They are called twice in the first chunk of training, because two calls show what
+    outputs of one call have in common.
+    """
+    random_order, most = need_random_order(sides), chunk.size
+    if random_order and certifying:
+        most = MAX_RUNS_IN_TWO_CALLS
+    elif random_order:
+        most = min(BLOCK, chunk.size if chunk.key[2:] else -(-chunk.size // 2))
+    for begin in range(0, chunk.size, most):
+        size = min(most, chunk.size - begin)
+        on_x = int(rng.binomial(size, 0.5)) if certifying else size
+        for side, total in _in_order(sides, (on_x, size - on_x if certifying else size), rng):
+            each = total if random_order else BLOCK
+            for start in range(0, total, each):
+                yield side, draw(sides[side], min(each, total - start), rng)

@@ -39,4 +39,9 @@ def stream(seed: int, stage: Stage, *key: int) -> np.random.Generator:
     >>> bool(stream(1, "training", 0).random() == stream(1, "training", 0).random())
     True
     """
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STAGES[stage], *key)))
+    return stream_of(seed, (STAGES[stage], *key))
+
+
+def stream_of(seed: int, key: tuple[int, ...]) -> np.random.Generator:
+    """Return the random generator with a whole spawn key, which begins with the number of the stage."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

@@ -12,7 +12,7 @@ import numpy as np
 
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.outputs.arrays import Outputs, join_outputs
-from epsaudit.running.chunks import draw_by_coins
+from epsaudit.running.chunks import can_interleave, draw_by_coins, need_random_order
 from epsaudit.running.copies import affordable
 from epsaudit.running.dependence import dependence_of_outputs, refuse
 from epsaudit.running.rates import Rates
@@ -62,9 +62,8 @@ def _draw_in_many_calls(
     """Return further outputs on x and on x' from many calls, none if the kept outputs suffice; test them as well."""
     laws, copy_calls = runs.laws[memory.index], runs.copy_test.calls
     found: tuple[list[Outputs], list[Outputs]] = ([], [])
-    many_runs_per_call = any(getattr(law, "random_call_order", False) for law in laws)
-    one_run_per_call = all(hasattr(law, "sample_interleaved") for law in laws)
-    is_needed = many_runs_per_call or (one_run_per_call and refuted and memory.kept < ENOUGH_RUNS)
+    many_runs_per_call = need_random_order(laws)
+    is_needed = many_runs_per_call or (can_interleave(laws) and refuted and memory.kept < ENOUGH_RUNS)
     if copy_calls <= 2 or not is_needed:
         return found
     most = min(RUNS_PER_CALL if many_runs_per_call else RUNS_PER_STREAM, max(copy_calls // (2 * MAX_CALLS), 2))

@@ -23,7 +23,7 @@ from epsaudit.running.protocols import OutputLaws
 from epsaudit.running.record import AuditRecord
 from epsaudit.running.runs import Runs
 from epsaudit.running.sampling import changed, learn
-from epsaudit.running.streams import STAGES, stream
+from epsaudit.running.streams import STAGES, stream_of
 from epsaudit.witnesses.events import Witness
 
 GuessCounts = NDArray[np.int64]
@@ -125,7 +125,7 @@ def draw_round(
 def _draw_chunk(shared: tuple[OutputLaws, Sequence[Witness], int], part: PlannedChunk) -> ChunkResult:
     laws, witnesses, seed = shared
     started, size = time.perf_counter(), part.chunk.size
-    rng = stream(seed, "sequential", *part.chunk.key[1:])
+    rng = stream_of(seed, part.chunk.key)
     side = rng.integers(0, 2, size, dtype=np.int8)
     codes = np.empty((len(witnesses), size), dtype=np.int8)  # 2 * guess + side of every run
     codes[:] = 4 + side

@@ -28,7 +28,7 @@ from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of
 from epsaudit.outputs.arrays import Outputs, values_of
 from epsaudit.outputs.json_form import output_from_json
 from epsaudit.outputs.normal_form import Array, to_float
-from epsaudit.running.chunks import draw_by_coins
+from epsaudit.running.chunks import can_interleave, draw_by_coins
 from epsaudit.running.files import write_whole
 from epsaudit.running.programs import dataset_to_json, with_tuples
 from epsaudit.running.protocols import Mechanism
@@ -212,8 +212,7 @@ class FrozenTest:
         tally, block, refuted = np.zeros(3, int), 0, False
         while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(runs.seed, "certification", 0, block)
-            interleaved = hasattr(sides[0], "sample_interleaved")
-            size = LOOK_INTERVAL if interleaved else min(max(done, LOOK_INTERVAL), 4096)
+            size = LOOK_INTERVAL if can_interleave(sides) else min(max(done, LOOK_INTERVAL), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
