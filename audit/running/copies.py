@@ -200,11 +200,11 @@ class CopyTest:
                 f"has no randomness or only remembers its first draw. {FRESH}"
             )
         expected, runs = format_value(values_of(outputs)[0]), len(outputs)
-        copies = min(COPIES, self.calls // 2)
+        copies, pickled = min(COPIES, self.calls // 2), self._pickle(laws)
         self.runs += copies
         differ = 0
         for number in range(copies):
-            with self._fresh_laws(laws) as fresh:
+            with self._fresh_laws(laws, pickled) as fresh:
                 output = draw(fresh[place], 1, stream(0, "look", 3, number))
             (one,) = values_of(output)
             # a copy that raises may only miss a file or a connection
@@ -303,9 +303,10 @@ class CopyTest:
 
     def _outputs_of_copies(self, laws: OutputLaws, runs: int, seed: int) -> Iterator[list[Outputs]]:
         """Yield the outputs of each copy on both datasets; processes of a program run side by side."""
+        pickled = self._pickle(laws)
 
         def outputs_of(number: int) -> list[Outputs]:
-            with self._fresh_laws(laws) as fresh:
+            with self._fresh_laws(laws, pickled) as fresh:
                 return [draw(law, runs, stream(seed, "look", 1, place, number)) for place, law in enumerate(fresh)]
 
         if not isinstance(self.mechanism, CommandMechanism):
@@ -322,16 +323,26 @@ class CopyTest:
             finally:
                 over.set()
 
+    def _pickle(self, laws: Any) -> list[bytes]:
+        """Return the pickled function and datasets, from which all copies are made; nothing for a program."""
+        mechanism: Any = self.mechanism
+        if isinstance(mechanism, CommandMechanism):
+            return []
+        datasets = by_value([law.dataset.copy() for law in laws], mechanism.function) or []
+        return [*(self._written or []), *datasets]
+
     @contextlib.contextmanager
-    def _fresh_laws(self, laws: Any) -> Iterator[Sequence[Any]]:
-        """Yield the laws of both datasets for a copy that was never called, or for a process that was just started."""
+    def _fresh_laws(self, laws: Any, pickled: list[bytes]) -> Iterator[Sequence[Any]]:
+        """Yield the laws of both datasets for a copy that was never called, or for a process that was just started.
+
+        ``pickled`` is what `_pickle` returns for these laws.
+        """
         mechanism: Any = self.mechanism
         if isinstance(mechanism, CommandMechanism):
             with in_a_new_process(*laws) as fresh:
                 yield fresh
             return
-        datasets_written = by_value([law.dataset.copy() for law in laws], mechanism.function) or []
-        function, *datasets = apart([*(self._written or []), *datasets_written])
+        function, *datasets = apart(pickled)
         yield [dataclasses.replace(mechanism, function=function)(one) for one in datasets]
 
 

@@ -5,6 +5,7 @@ audit of independent runs is refuted by chance once in 10,000."""
 
 import functools
 import math
+import random
 import types
 
 import numpy as np
@@ -12,6 +13,8 @@ import pandas as pd
 import pytest
 
 from epsaudit import AuditError, AuditResult, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
+from epsaudit.running import copies
+from epsaudit.running.copying import by_value
 from epsaudit.running.dependence import unevenness_of_copies
 from epsaudit.running.sampling import COPIED
 
@@ -116,6 +119,20 @@ class DrawsBefore:
 def test_a_class_must_draw_from_its_rng(run):
     with pytest.raises(AuditError, match="other outputs for the same rng"):
         run(DrawsBefore(), trials=6_000, seed=0, n_jobs=1)
+
+
+def test_datasets_are_pickled_once_for_all_copies(monkeypatch):
+    pickled = []
+
+    def counted(values, function):
+        pickled.append(len(values))
+        return by_value(values, function)
+
+    monkeypatch.setattr(copies, "by_value", counted)
+    noise = random.SystemRandom()
+    mechanism = black_box(lambda data: data + noise.gauss(), pairs=[COUNTS], fresh_randomness=True)
+    audit(mechanism, claim=PureDP(9.0), trials=5_000, seed=1, n_jobs=1)
+    assert pickled == [3, 2]  # the function with the pair that is asked at first, and the certified pair
 
 
 def test_copies_that_keep_nothing_are_found_uneven_no_more_often_than_the_level_says():
