@@ -218,6 +218,14 @@ class PairResult(Result):
     trials: int
     """The number of all runs on both datasets, or the maximum number in a sequential audit."""
 
+    if TYPE_CHECKING:  # fields of one subclass and computed by the other
+
+        @property
+        def witness(self) -> Witness: ...
+
+        @property
+        def counts(self) -> Counts: ...
+
     def find_pair(self, pairs: Iterable[DatasetPair]) -> DatasetPair | None:
         """Return the pair that the result is about, or None if it is not among ``pairs``.
 
@@ -238,6 +246,9 @@ class PairResult(Result):
 
     def _setting_lines(self) -> dict[str, str]:
         return {"pair": self.pair, "witness": self.describe_event()}
+
+    def describe_counts(self) -> str:
+        return self.witness.describe(self.counts)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -317,9 +328,6 @@ class AuditResult(PairResult):
 
     def describe_method(self) -> str:
         return self.certificate.name
-
-    def describe_counts(self) -> str:
-        return self.witness.describe(self.counts)
 
 
 def save(results: Iterable[Result], path: Path) -> None:

@@ -337,9 +337,6 @@ class SequentialResult(PairResult):
     def describe_method(self) -> str:
         return "bets against the claim"
 
-    def describe_counts(self) -> str:
-        return self.witness.describe(self.counts)
-
     def describe_evidence(self) -> str:
         needed = 1.0 / -math.expm1(math.log(self.confidence))
         correct = wrong = rounds = 0
