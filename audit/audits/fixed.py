@@ -157,7 +157,7 @@ def certify(spec: AuditSpec, runs: Runs) -> AuditResult:
 
 def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
     """Return the pair, the event and the certificate that training chooses, from the checkpoint if it holds them."""
-    recorded = runs.record.once("choice", _read_choice) if runs.record.kept else None
+    recorded = runs.record.once("choice", _read_choice)
     if recorded is None:
         runs.expect_training(first_training_runs(spec.trials) + max_further_runs(spec.trials))
         found = Search(spec).choose(runs)
@@ -167,8 +167,7 @@ def choose(spec: AuditSpec, runs: Runs) -> TrainingResult:
             rates=runs.rates(found.pair),
             notes=(*found.notes, *runs.notes(found.pair)),
         )
-        if runs.record.kept:
-            runs.record.record_once("choice", functools.partial(codec.to_json, recorded))
+        runs.record.record_once("choice", functools.partial(codec.to_json, recorded))
     if recorded.pair not in range(len(spec.pairs)):
         raise AuditError(f"The checkpoint chose pair {recorded.pair + 1} of {len(spec.pairs)}; give another file.")
     return recorded

@@ -97,7 +97,7 @@ class AuditRecord:
         self._file.write(self.name, "counts", str(index), tally.tolist())
 
     def once(self, kind: Literal["choice", "result"], read: Callable[[dict[str, Any]], Read]) -> Read | None:
-        """Return the recorded choice of training or the finished result, or None if it is not recorded."""
+        """Return the recorded choice of training or the finished result, or None if there is no file or no record."""
         data = None if self._file is None else self._file.read(self.name, kind)
         if data is None:
             return None
@@ -105,7 +105,10 @@ class AuditRecord:
             return read(data)
 
     def record_once(self, kind: Literal["choice", "result"], data: Callable[[], Mapping[str, Any]]) -> None:
-        """Record the choice of training or the result; raise `AuditError` if the file holds another one."""
+        """Record the choice of training or the result, if there is a file.
+
+        Raises `AuditError` if the file holds another one.
+        """
         if self._file is None:
             return
         written = json.loads(json.dumps(data()))

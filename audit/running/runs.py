@@ -299,12 +299,11 @@ class Runs:
 
     def finished(self, read: Callable[[dict[str, Any]], Read]) -> Read | None:
         """Return the finished result that the checkpoint holds, None if it holds none."""
-        return self.record.once("result", read) if self.record.kept else None
+        return self.record.once("result", read)
 
     def finish(self, result: Read, write: Callable[[], Mapping[str, Any]]) -> Read:
         """Record the finished result in the checkpoint, if there is one, and return it."""
-        if self.record.kept:
-            self.record.record_once("result", write)
+        self.record.record_once("result", write)
         return result
 
     def notes(self, pair: int) -> tuple[str, ...]:
