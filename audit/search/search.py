@@ -14,12 +14,11 @@ from typing import Protocol
 
 from threadpoolctl import threadpool_limits
 
-from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
 from epsaudit.running.chunks import BLOCK
 from epsaudit.running.rates import Rates
-from epsaudit.running.streams import Stage
+from epsaudit.running.runs import Runs, Specification
 from epsaudit.search import Bound, Choice, Family
 from epsaudit.search.pair_search import PairSearch
 from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
@@ -76,30 +75,11 @@ class TrainingResult:
     rates: Rates | None = None
 
 
-class Specification(Protocol):
-    """What a search needs to know of an audit: the claim, the families of witnesses, the pairs and the runs."""
+class SearchSpecification(Specification, Protocol):
+    """What a search needs to know of an audit: what its runs need, and the families of witnesses."""
 
-    @property
-    def claim(self) -> Claim: ...
     @property
     def families(self) -> Sequence[Family]: ...
-    @property
-    def pairs(self) -> Sequence[object]: ...
-    @property
-    def trials(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-
-
-class TrainingRuns(Protocol):
-    """Where training outputs come from; `epsaudit.running.runs.Runs` is one."""
-
-    @property
-    def copy_runs(self) -> int:
-        """Runs of copies of the function, which neither train nor certify."""
-
-    def train(self, pair: int, size: int, index: int, stage: Stage = "training") -> tuple[Outputs, Outputs]:
-        """Draw ``size`` outputs on each dataset of a pair."""
 
 
 class Search:
@@ -107,16 +87,16 @@ class Search:
 
     Parameters
     ----------
-    spec : Specification
+    spec : SearchSpecification
         The claim, the families of witnesses, the pairs, the number of runs and the confidence.
     """
 
-    def __init__(self, spec: Specification) -> None:
+    def __init__(self, spec: SearchSpecification) -> None:
         self._spec = spec
         self._used = self._copy_runs = 0  # training runs so far, and runs of copies before training
         self._objective = self._bound()
 
-    def choose(self, runs: TrainingRuns) -> TrainingResult:
+    def choose(self, runs: Runs) -> TrainingResult:
         """Return the choice of the pair, the event and the certificate.
 
         The pairs are compared on the first part of training. If another event may be worth more than the runs that it
@@ -142,7 +122,7 @@ class Search:
         certifying = self._spec.trials - self._used - further - self._copy_runs
         return Bound(self._spec.claim, certifying, self._spec.confidence)
 
-    def _compare(self, runs: TrainingRuns) -> list[PairSearch]:
+    def _compare(self, runs: Runs) -> list[PairSearch]:
         """Compare all pairs on the first part of training, and return the searches of the last round, the best first.
 
         With many pairs this is successive halving (Jamieson and Talwalkar 2016): rounds of equal cost, after each of
@@ -192,7 +172,7 @@ class Search:
             if one.best(objective, OPTIMISTIC_SD if one is searches[0] else RIVAL_PAIR).predicted > least
         ]
 
-    def _train_more(self, runs: TrainingRuns, searches: Sequence[PairSearch], further: int) -> PairSearch:
+    def _train_more(self, runs: Runs, searches: Sequence[PairSearch], further: int) -> PairSearch:
         """Divide ``further`` runs among these searches, learn again, and return the best of them."""
         each = further // (2 * len(searches))
         self._used += 2 * each * len(searches)
