@@ -1,7 +1,7 @@
-"""Functions that the core uses if they are installed, without importing them: figures, exact values, traces.
+"""Find functions of the tools and of the reference mechanisms by which the core draws figures, traces, and so on.
 
-They are found by the entry points of the group ``epsaudit.extensions``, so the core works without the tools and without
-the reference mechanisms. Each extension is named and described in `EXTENSIONS`.
+The core never imports these functions. It finds them by the entry points of the group ``epsaudit.extensions``, so that
+it also works where they are not installed. `EXTENSIONS` names and describes each extension.
 """
 
 from __future__ import annotations

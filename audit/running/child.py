@@ -1,9 +1,8 @@
 """A process of a program in any language: requests go out as JSON lines, outputs come back as lines or blocks.
 
 The protocol, version 1: docs/how-to/other-languages.md. Each process leads a process group of its own (POSIX only),
-which a
-watchdog kills when this process ends. A process that fails, is silent, or computes for an audit that is over, is ended
-with all that it started.
+which a watchdog kills when this process ends. A process that fails, is silent, or computes for an audit that is over,
+is ended with all that it started.
 """
 
 from __future__ import annotations

@@ -225,11 +225,10 @@ def _list_events(levels: int) -> tuple[tuple[Codes, Codes], ...]:
 def _add_tails(found: list[Floats], upper: Codes, lower: Codes) -> tuple[Floats, Floats]:
     """Return the rates of correct and of wrong guesses of events that consist of an upper and a lower tail.
 
-    The errors of the two tails are independent, since the tails contain different outputs.
+    The two tails contain different outputs, so their errors are independent.
     """
     right, wrong, _ = found[0][:, upper] + found[1][:, lower]
     falls = found[0][2, upper], found[1][2, lower]
-    # the two tails contain different outputs, so that their errors are independent
     fall = np.copysign(np.hypot(*falls), sum(falls))
     return right - fall, wrong + fall
 
