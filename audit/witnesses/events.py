@@ -270,7 +270,3 @@ class Witness:
         """Return a JSON object from which `from_dict` rebuilds the witness."""
         events = {"guess_x": self.guess_x, "guess_x_prime": self.guess_x_prime}
         return {name: None if event is None else event.to_dict() for name, event in events.items()}
-
-
-witness_from_dict = Witness.from_dict
-"""Rebuild a witness from its JSON object, as `Witness.from_dict` does."""

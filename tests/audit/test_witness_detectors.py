@@ -9,7 +9,7 @@ import pytest
 
 from epsaudit import DatasetPair, PureDP, audit, black_box, vectorized
 from epsaudit.search import ALL_FAMILIES, DEFAULT_FAMILIES, LikelihoodRatio
-from epsaudit.witnesses.events import witness_from_dict
+from epsaudit.witnesses.events import Witness
 
 PAIR = DatasetPair(0, 1)
 
@@ -133,7 +133,7 @@ def test_arrays(leak):
     said = VECTORIZED[leak]
     assert any(one in str(broken.witness) for one in (said if isinstance(said, tuple) else (said,)))
     fresh = leak(1, 500, np.random.default_rng(0))
-    assert witness_from_dict(broken.witness.to_dict()).count(fresh) == broken.witness.count(fresh)
+    assert Witness.from_dict(broken.witness.to_dict()).count(fresh) == broken.witness.count(fresh)
     assert not run(lambda data, size, rng: leak(data, size, rng, 0), vectorized, trials).violates_claim
 
 
@@ -232,7 +232,7 @@ def test_objects(leak):
     assert broken.violates_claim
     assert ONE_BY_ONE[leak] in str(broken.witness)
     outputs = black_box(leak)(1).sample(200, np.random.default_rng(0))
-    assert witness_from_dict(broken.witness.to_dict()).count(outputs) == broken.witness.count(outputs)
+    assert Witness.from_dict(broken.witness.to_dict()).count(outputs) == broken.witness.count(outputs)
     assert not run(lambda data, rng: leak(data, rng, 0.0)).violates_claim
 
 

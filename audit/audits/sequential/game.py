@@ -62,9 +62,8 @@ class Game:
         self.spec, self.runs, self.near = spec, runs, near
         self._deadline = deadline
         built_in = isinstance(spec.witnesses, str)
-        alpha = 1.0 - spec.confidence
         self.pairs = [
-            PairMemory(index, pair, Learner(spec.families, built_in, spec.claim, alpha))
+            PairMemory(index, pair, Learner(spec.families, built_in, spec.claim, spec.confidence))
             for index, pair in enumerate(spec.pairs)
         ]
         self.accounts = Accounts(spec.claim, spec.confidence, N_STRATEGIES)

@@ -60,6 +60,9 @@ class DistanceFromMedian(TableFamily):
             yield from Tails().candidates(data, [Deviation(feature, float(np.median(known)))], DEFAULT_SD)
 
 
+SIMPLE_FAMILIES: tuple[Family, ...] = (Tails(), DistanceFromMedian(), LikelihoodRatio())
+"""The families of the aggressive strategy, whose events are easy to read."""
+
 NUMBERS_TO_CHOOSE, MIN_TO_SCREEN = 80_000, 1_000
 """[chosen] The features of vectors longer than `MAX_COORDINATES_ALL_PAIRS` are chosen by this many numbers of each
 side, and by at least this many outputs."""
@@ -195,16 +198,16 @@ class Learner:
         Whether both strategies also score outputs by their distance from the median.
     claim : Claim
         The claim to bet against.
-    alpha : float
-        The probability that the bound may be wrong.
+    confidence : float
+        The confidence of the audit's bound.
     """
 
-    def __init__(self, families: Sequence[Family], distances: bool, claim: Claim, alpha: float) -> None:
+    def __init__(self, families: Sequence[Family], distances: bool, claim: Claim, confidence: float) -> None:
         self.families: list[Family] = []
         for family in families:
             self.families += [family, DistanceFromMedian()] if distances and family == Tails() else [family]
-        self.simple = (Tails(), DistanceFromMedian(), LikelihoodRatio()) if distances else (Tails(), LikelihoodRatio())
-        self.claim, self.alpha = claim, alpha
+        self.simple = SIMPLE_FAMILIES if distances else (Tails(), LikelihoodRatio())
+        self.claim, self.confidence = claim, confidence
         self.made = self.size = 0  # number of plans, and of outputs that the last plan was made from
         self._plans: Plans | None = None
         self._features: Features | None = None  # of the last table
@@ -245,7 +248,7 @@ class Learner:
                 if eager.tangent is not None:
                     against = ApproxDP(*next(at for at in betting.tangents(claim) if at[0] == eager.tangent))
                 # the next round is about as long as all rounds before it
-                choice = best_of(candidates, Bound(against, 4 * size, 1.0 - self.alpha))
+                choice = best_of(candidates, Bound(against, 4 * size, self.confidence))
                 witness = choice.witness if choice.predicted > 0.0 else None
             kept = eager if witness is None else plan_with(witness, claim, outputs, outputs_prime)
         elif turn and self._plans is not None and self._plans[0] is not self._plans[1]:
@@ -322,7 +325,7 @@ def simpler_event(outputs: Outputs, outputs_prime: Outputs, claim: Claim) -> Wit
     """Return the most telling event that is easy to read, or None if there is none."""
     size = min(len(outputs), len(outputs_prime))
     data = table_of(outputs[:size], outputs_prime[:size])
-    candidates = candidate_scores((Tails(), DistanceFromMedian(), LikelihoodRatio()), *data.sides, data)
+    candidates = candidate_scores(SIMPLE_FAMILIES, *data.sides, data)
     return most_telling(candidates, claim, parts=MAX_SIMPLE_PARTS)
 
 
