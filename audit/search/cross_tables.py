@@ -14,7 +14,6 @@ import numpy as np
 
 from epsaudit.outputs.arrays import Codes, Floats, Outputs
 from epsaudit.search.difference_tests import (
-    MAX_SCREENING_OUTPUTS,
     compute_pearson,
     count_cells,
     find_cell_edges,
@@ -22,6 +21,7 @@ from epsaudit.search.difference_tests import (
     log_p_value,
     read_both_sides,
     shrink_log_ratios,
+    take_screening_outputs,
 )
 from epsaudit.search.limits import MAX_LEVELS, MIN_ATOM_COUNT
 from epsaudit.search.output_fields import path_of
@@ -105,7 +105,7 @@ def list_cross_tables(fields: Sequence[Feature], outputs: Outputs, outputs_prime
 
     If no table is significant and there are only a few possible ones, all tables are returned.
     """
-    sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+    sides = take_screening_outputs(outputs, outputs_prime)
     size = len(sides[0])
     found: list[tuple[float, Feature]] = []
     for first, second in itertools.combinations(BinnedField.bin_all(fields, sides, N_CROSS_TABLE_LEVELS), 2):

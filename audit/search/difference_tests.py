@@ -32,6 +32,11 @@ N_COORDINATES_PER_BLOCK = 512
 """[memory] Number of coordinates of a long array that are tested at once. It bounds the memory that the test needs."""
 
 
+def take_screening_outputs(outputs: Outputs, outputs_prime: Outputs) -> tuple[Outputs, Outputs]:
+    """Return the first outputs of each side, at most `MAX_SCREENING_OUTPUTS`."""
+    return outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+
+
 def read_both_sides(feature: Feature, sides: Sequence[Outputs]) -> Floats:
     """Return the numbers of a feature for the outputs of both sides in one array, x's outputs first."""
     return np.concatenate([feature(sides[0]), feature(sides[1])]).astype(float, copy=False)
@@ -129,12 +134,8 @@ def select_most_different(
     """
     if len(features) <= limit:
         return list(features)
-    statistic, freedom = np.array(
-        [
-            compute_statistic(one, (outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]))
-            for one in features
-        ]
-    ).T
+    sides = take_screening_outputs(outputs, outputs_prime)
+    statistic, freedom = np.array([compute_statistic(one, sides) for one in features]).T
     excess = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
     return [features[place] for place in find_smallest(-excess, limit)]
 
@@ -199,3 +200,12 @@ def compute_remainders(numbers: Floats, modulus: int) -> Floats:
     with np.errstate(invalid="ignore"):
         floors = np.floor(numbers)
         return np.asarray(floors - modulus * np.floor(floors / modulus))  # np.mod takes three times as long
+
+
+def compute_remainder_statistic(numbers: Floats, modulus: int, size: int) -> tuple[float, int]:
+    """Return Pearson's statistic of the remainders of numbers, and its degrees of freedom; NaN is a cell of its own.
+
+    The first ``size`` numbers belong to x.
+    """
+    remainders = compute_remainders(numbers, modulus)
+    return compute_pearson(np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64), size)

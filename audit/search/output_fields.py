@@ -24,13 +24,13 @@ from epsaudit.outputs.readings import READINGS, Reading, suitable_readings
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     MAX_SCREENING_OUTPUTS,
-    compute_pearson,
-    compute_remainders,
+    compute_remainder_statistic,
     compute_statistic,
     find_smallest,
     log_p_value,
     read_both_sides,
     select_most_different,
+    take_screening_outputs,
 )
 from epsaudit.search.limits import MAX_LEVELS, MAX_PARTS, MIN_OCCURRENCES, MIN_OUTPUTS_TO_LEARN
 from epsaudit.search.rankings import parse_rankings
@@ -67,9 +67,8 @@ def _screen(field: Feature, sides: tuple[Outputs, Outputs]) -> float:
     log_p = float(log_p_value(*compute_statistic(field, sides)))
     if isinstance(field, CategoryCode):
         return log_p
-    remainders = compute_remainders(read_both_sides(field, sides), 2)
-    codes = np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64)
-    return min(log_p, float(log_p_value(*compute_pearson(codes, len(sides[0])))))
+    parity = compute_remainder_statistic(read_both_sides(field, sides), 2, len(sides[0]))
+    return min(log_p, float(log_p_value(*parity)))
 
 
 @dataclass
@@ -121,7 +120,7 @@ class OutputFields:
         """
         # large documents need much memory
         limit = max(estimate_outputs_holding(outputs, MAX_STORED_NUMBERS), MIN_OUTPUTS_TO_LEARN)
-        sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+        sides = take_screening_outputs(outputs, outputs_prime)
         if limit < MAX_SCREENING_OUTPUTS:
             # The caches of parsed values are released together with these copies.
             sides = outputs[:limit].copy(), outputs_prime[:limit].copy()

@@ -21,12 +21,12 @@ from epsaudit.outputs.readings import Reading
 from epsaudit.search.cross_tables import MAX_CROSS_TABLES, list_cross_tables
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
-    MAX_SCREENING_OUTPUTS,
     compute_coordinate_log_p_values,
     find_smallest,
     keep_significant,
     read_both_sides,
     select_most_different,
+    take_screening_outputs,
 )
 from epsaudit.search.end_numbers import list_end_numbers
 from epsaudit.search.field_pairs import (
@@ -158,7 +158,7 @@ class Inventory:
     @property
     def screening_sides(self) -> Sides:
         """The first outputs of each side, which tests on a part of the outputs read."""
-        return self.sides[0][:MAX_SCREENING_OUTPUTS], self.sides[1][:MAX_SCREENING_OUTPUTS]
+        return take_screening_outputs(*self.sides)
 
     @functools.cached_property
     def cross_table_fields(self) -> list[Feature]:
@@ -391,7 +391,7 @@ def take_inventory_of_structures(sides: Sides) -> Inventory:
     """Describe outputs that are records, text, sets, nested sequences or mixtures of kinds."""
     if sides[0].dtype != object:
         sides = sides[0].astype(object), sides[1].astype(object)
-    screening_sides = sides[0][:MAX_SCREENING_OUTPUTS], sides[1][:MAX_SCREENING_OUTPUTS]
+    screening_sides = take_screening_outputs(*sides)
     fields = OutputFields.find(*sides)
     structure = list_structure_features(*sides, fields.lengths)
     for path in [*((*path, Reading("tokens")) for path in fields.texts), *fields.collections]:

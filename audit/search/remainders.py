@@ -17,14 +17,15 @@ from epsaudit.outputs.arrays import Floats, Outputs
 from epsaudit.outputs.formatting import MAX_EXACT_INTEGER
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
-    MAX_SCREENING_OUTPUTS,
     N_TEST_CELLS,
     assign_cells,
     compute_pearson,
+    compute_remainder_statistic,
     compute_remainders,
     count_cells,
     log_p_value,
     read_both_sides,
+    take_screening_outputs,
 )
 from epsaudit.search.limits import MAX_DISTINCT_KNOTS
 from epsaudit.witnesses.digits import Residue, Scaled
@@ -47,7 +48,7 @@ def list_remainders(
     it does not count, its log p-value is given as 0.
     """
     found: list[tuple[float, Feature]] = []
-    sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+    sides = take_screening_outputs(outputs, outputs_prime)
     size, threshold = len(sides[0]), math.log(EXPECTED_FALSE_FEATURES)
     for feature in sources:
         numbers = read_both_sides(feature, sides)
@@ -76,9 +77,7 @@ def list_remainders(
                 residue = Residue(whole, modulus)
                 if largest * 10.0**scale >= MAX_EXACT_INTEGER:  # ints may be more exact than floats
                     floors = read_both_sides(residue, sides)
-                remainders = compute_remainders(floors, modulus)
-                codes = np.where(np.isnan(remainders), -1.0, remainders).astype(np.int64)
-                statistic, freedom = compute_pearson(codes, size)
+                statistic, freedom = compute_remainder_statistic(floors, modulus, size)
                 log_p = log_p_value(statistic - statistic_finite, freedom - freedom_finite)
                 if log_p_number is None and log_p < threshold:
                     log_p_number = _test_number(numbers, size)

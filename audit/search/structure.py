@@ -10,7 +10,7 @@ from typing import Any
 from epsaudit.outputs.arrays import Outputs, kinds_of, values_of
 from epsaudit.outputs.layouts import layout_of, parts_at
 from epsaudit.outputs.normal_form import order_key
-from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS, log_p_value
+from epsaudit.search.difference_tests import log_p_value, take_screening_outputs
 from epsaudit.search.limits import MAX_PARTS, MIN_OCCURRENCES
 from epsaudit.search.output_fields import ATOM_KINDS
 from epsaudit.witnesses.feature import Feature, Path
@@ -22,7 +22,7 @@ def list_structure_features(outputs: Outputs, outputs_prime: Outputs, lengths: S
 
     The keys and elements that differ most between the sides come first, at most `MAX_PARTS` of them.
     """
-    sides = outputs[:MAX_SCREENING_OUTPUTS], outputs_prime[:MAX_SCREENING_OUTPUTS]
+    sides = take_screening_outputs(outputs, outputs_prime)
     kinds = [dict.fromkeys(kinds_of(side)) for side in sides]
     told = [kind for kind in dict.fromkeys(itertools.chain(*kinds)) if kind not in ATOM_KINDS]
     features: list[Feature] = [HasKind(kind) for kind in told] if len(told) > 1 else []
