@@ -38,6 +38,11 @@ def format_value(value: Any) -> str:
         return f"({', '.join(map(format_value, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, Fraction):
         return f"Fraction({format_value(value.numerator)}, {format_value(value.denominator)})"
+    return write_plain(value)
+
+
+def write_plain(value: Any) -> str:
+    """Return the `repr` of a value, with hexadecimal digits for a very long whole number, which `repr` may refuse."""
     return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
 
 

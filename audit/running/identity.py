@@ -22,7 +22,7 @@ import numpy as np
 
 from epsaudit.data.datasets import is_constant
 from epsaudit.errors import is_own_file
-from epsaudit.outputs.formatting import MAX_DECIMAL_BITS
+from epsaudit.outputs.formatting import write_plain
 
 MAX_DEPTH = 8
 """[chosen] Levels of attributes that are followed; of what lies deeper only the type counts."""
@@ -53,8 +53,7 @@ def _parts(value: Any, depth: int, above: tuple[int, ...], seen: dict[int, Any])
     classes that were described before.
     """
     if isinstance(value, PLAIN):
-        long = isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS
-        yield f"{type(value).__name__} {hex(value) if long else repr(value)}"  # type: ignore[arg-type]  # it is whole
+        yield f"{type(value).__name__} {write_plain(value)}"
         return
     if depth > MAX_DEPTH or id(value) in above:
         yield f"... {type(value).__qualname__}"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from epsaudit.outputs.formatting import MAX_DECIMAL_BITS, format_value
+from epsaudit.outputs.formatting import format_value, write_plain
 from epsaudit.outputs.normal_form import Items, Raised
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.cross_table import CrossTable
@@ -138,7 +138,7 @@ def write_literal(value: Any) -> str:
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, int, str, bytes)):
-        return hex(value) if isinstance(value, int) and value.bit_length() > MAX_DECIMAL_BITS else repr(value)
+        return write_plain(value)
     if isinstance(value, float):
         return repr(float(value)) if math.isfinite(value) else "-math.inf" if value < 0 else f"math.{value!r}"
     if isinstance(value, (Items, dict)):
