@@ -238,7 +238,8 @@ class Accounts:
     def __init__(self, claim: Claim, confidence: float, strategies: int) -> None:
         self.claim = claim
         self.grid = parameter_grid(claim)
-        self.at_claim = int(np.flatnonzero(self.grid == claim.parameter)[0])
+        self._claimed = claim.parameter
+        self.at_claim = int(np.flatnonzero(self.grid == self._claimed)[0])
         self.needed = -math.log1p(-confidence)
         shape = (strategies, len(self.grid), len(FRACTIONS))
         self.log_wealth, self.factors = np.zeros(shape), np.zeros((strategies, 3, *shape[1:]))
@@ -276,7 +277,7 @@ class Accounts:
         if not len(likely):
             return
         everybody, at_claim = average(wealth[:, likely], axis=(0, 2)), average(wealth[:, self.at_claim], axis=(0, 1))
-        self._ever[likely] = evidence(everybody, at_claim, self.grid[likely], self.claim.parameter) >= self.needed
+        self._ever[likely] = evidence(everybody, at_claim, self.grid[likely], self._claimed) >= self.needed
         rejected = int(np.argmin(np.append(self._ever, False)))
         self.bound = float(self.grid[rejected - 1]) if rejected else 0.0
 
