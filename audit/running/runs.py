@@ -311,7 +311,10 @@ class Runs:
         return (*notes_on(self.laws[pair]), *self.copy_test.notes.get(id(self.laws[pair]), ()))
 
     def result_fields(self, pair: int, notes: Sequence[str]) -> dict[str, Any]:
-        """Return the fields that the results of all audits on pairs of datasets have in common."""
+        """Return the fields that the results of all audits on pairs of datasets have in common.
+
+        Notes on how runs were made are added to ``notes``, because training notes do not say what certification saw.
+        """
         spec, chosen = self.spec, self.spec.pairs[pair]
         apart = [describe_distance(chosen, spec.claim.symbol)] if spec.mechanism.adjacency is None else []
         seconds = time.perf_counter() - self._started
