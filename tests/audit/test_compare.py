@@ -135,6 +135,11 @@ def test_the_command_exits_with_one_if_a_bound_moved(before, tmp_path, capsys):
     assert main(["compare", str(files["old"]), str(files["moved"]), "--json"]) == 1  # events end at infinities
     (one,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert one["p_value"] < one["level"]
+    stored = [json.loads(files[name].read_text())["results"][0] for name in ("old", "moved")]
+    for result, known in zip((one["old"], one["new"]), stored, strict=True):  # as in the files, with kinds and bounds
+        assert result == {name: value for name, value in known.items() if name != "execution"}
+        assert result["claim"]["kind"] == "PureDP"
+        assert result["lower_bound"] > 0.0
 
 
 def test_the_command_recounts_registered_mechanisms(tmp_path, capsys):

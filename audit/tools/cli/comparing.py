@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from epsaudit.audits import suite
@@ -33,7 +32,7 @@ def compare_files(old: Path, new: Path, *, error: float, as_json: bool, quiet: b
         raise AuditError(
             f"{new} and {old} have no results in common; give two files with results of the same mechanisms."
         )
-    print_json(as_json, dataclasses.asdict(drift))
+    print_json(as_json, drift)
     return SURPRISED if drift.moved else AS_EXPECTED
 
 
