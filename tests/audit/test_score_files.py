@@ -174,6 +174,7 @@ OPTIONS = [
     ("--names score=a,score=b", "--names has two columns for 'score', 'a' and 'b'"),
     ("--out /proc/nowhere/found.json", "/proc/nowhere/found.json cannot be written"),
     ("--figure scores.gif", "scores.gif must end in one of .png"),
+    ("--one-run", "--one-run is for --counts; a file says by its column run"),
 ]
 
 
@@ -207,6 +208,8 @@ class TestCounts:
             ([MAX_SCORES_ON_CURVE, 1, 1, 1], ["--one-run"], "of one run are tested against 1-GDP"),
             ([5, 0, 0, 3], [], "of 8 members and 0 others; some of both are needed"),
             ([-1, 5, 5, 5], [], "a count is -1"),
+            ([9, 1, 9, 1], ["--threshold", "0"], "--threshold is for a file of scores; --counts takes none"),
+            ([9, 1, 9, 1], ["--guesses", "4", "--names", "score=loss"], "--names and --guesses are for a file of"),
         ],
     )
     def test_counts_that_are_refused(self, counts, more, says, capsys):

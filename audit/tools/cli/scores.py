@@ -43,6 +43,13 @@ def scores(
     """Audit a file of scores or four counts. Returns 1 if the claim is refuted."""
     if (file is None) == (counts is None):
         raise AuditError("Give a file of scores, or --counts TP FP TN FN.")
+    if counts is not None:
+        of_file = {"--names": names or None, "--guesses": guesses, "--threshold": threshold}
+        if given := [option for option, value in of_file.items() if value is not None]:
+            verb = "is" if len(given) == 1 else "are"
+            raise AuditError(f"{' and '.join(given)} {verb} for a file of scores; --counts takes none of them.")
+    elif one_run:
+        raise AuditError("--one-run is for --counts; a file says by its column run which run each score is of.")
     refuse_unwritable(out, figure)
     if figure is not None:
         with needs("report"):
@@ -65,13 +72,13 @@ def scores(
         times = np.array([fn, tp], float), np.array([tn, fp], float)
     else:
         assert file is not None
-        given = read_scores(file, names)
+        rows = read_scores(file, names)
         asked |= {"guesses": _parse_guesses(guesses), "threshold": threshold}
         result = audit_scores(
-            given.included, given.score, runs=given.run, canaries=given.canary, scored=given.scored, **asked
+            rows.included, rows.score, runs=rows.run, canaries=rows.canary, scored=rows.scored, **asked
         )
-        result = replace(result, notes=(*result.notes, *given.notes))
-        inside, outside, times = given.score[given.included], given.score[~given.included], None
+        result = replace(result, notes=(*result.notes, *rows.notes))
+        inside, outside, times = rows.score[rows.included], rows.score[~rows.included], None
         usual = usual_estimates(inside, outside, result.claim, confidence, threshold)
     show = printer(quiet or as_json)
     show(str(result))
