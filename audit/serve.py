@@ -1,6 +1,6 @@
 """A server that calls a function in another Python environment and writes its outputs as JSON.
 
-It is the other side of the protocol of `epsaudit.running.external`. It also decides which parameters of a function
+It is the other side of the protocol of `epsaudit.running.child`. It also decides which parameters of a function
 receive random numbers, and converts objects of other libraries to plain values; epsaudit itself uses the same code.
 This file needs only the standard library of Python 3.8 or newer. It is run by path, as ``PYTHON serve.py
 MODULE:FUNCTION [PARAMETERS]``; see docs/how-to/other-languages.md.

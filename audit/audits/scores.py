@@ -115,7 +115,7 @@ def audit_scores(
       guesses    the 30 highest scores in, the 30 lowest out, fixed beforehand
       counts     30 of 30 guessed in and 30 of 30 guessed out are right, of 500 canaries
       parameter  epsilon proven 1
-      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)
+      method     the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.bounds.one_run)
       assumes    fair coins, independent of each other; nothing of how canaries influence each other
       seed       1, of the order of the canaries only: the coins and scores were given
     >>> values = [*range(200, 600), *range(400)]  # 400 runs with the canary, and 400 without

@@ -28,7 +28,7 @@ Inverse = Callable[[Floats, Floats], Floats]
 """A function G(r, parameter) of arrays: the smallest probability that an event can have on one dataset if it has
 probability r on a neighbour."""
 METHODS: dict[Method, str] = {
-    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.audits.one_run)",
+    "sharp": "the exact worst case of (epsilon, delta)-DP, a binomial where delta = 0 (epsaudit.bounds.one_run)",
     "binomial": "guesses dominated by a binomial (Steinke, Nasr and Jagielski 2023)",
     "trade-off": "recursion on the trade-off curve (Mahloujifar, Melis and Chaudhuri 2025)",
 }
