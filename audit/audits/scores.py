@@ -28,6 +28,7 @@ from epsaudit.audits.score_checks import (
 from epsaudit.bounds.one_run import CanaryCounts
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy
 
@@ -128,9 +129,8 @@ def audit_scores(
     threshold = check_threshold(threshold, rows)
     check_assumption(assume, rows)
     notes = [*check_coins(rows), *describe_direction(rows.scores, rows.included)]
+    claim = is_claim(claim, name)
     if rows.are_runs_of_one_canary or assume:
-        if claim is None:
-            raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
         if guesses is not None or method != "auto":
             raise AuditError("guesses and method are of one run; of many runs, or assume=, give threshold=, or none.")
         return audit_many_runs(
@@ -194,8 +194,7 @@ def audit_counts(
             f"The counts are of {members + others:,} scores in all; at most {MAX_COUNTED_SCORES:,} are "
             "taken, beyond which the limits of a binomial are not computed exactly enough."
         )
-    if claim is None:
-        raise AuditError("What is claimed? Give epsilon=1.0, for instance, or claim=.")
+    claim = is_claim(claim, name)
     notes = describe_direction_of_counts(tp, fp, tn, fn)
     if not one_run:
         tail = TailCount(True, fp, tp, 0.0, by_rank=False)

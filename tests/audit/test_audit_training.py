@@ -422,7 +422,7 @@ class TestRefusals:
             ({"score": "los"}, "Did you mean 'loss'"),
             ({"iterates": "some"}, "must be 'last' or 'all'"),
             ({"fit": lambda features, targets, rng: 0, "epsilon": 1.0}, "is for ready trainers, and"),
-            ({"fit": lambda features, targets, rng: 0}, "The claim is missing"),
+            ({"fit": lambda features, targets, rng: 0}, "The claim of the training is None; give one"),
             ({"canaries": SINGLE, "runs": 9, "fit": lambda features, targets, rng: 0, "epsilon": 1.0, "score": None}, "takes no gradients="),  # noqa: E501
             ({"data": (DATA[0][:, :5], DATA[1])}, "A canary's features have shape"),
             ({"assume": "iid"}, "it must be 'independent'"),

@@ -388,8 +388,8 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
         [
-            ({"claim": None}, "The claim is None"),
-            ({"claim": [1.0]}, r"The claim is \[1\.0\]"),
+            ({"claim": None}, "The claim of train is None; give one, for instance"),
+            ({"claim": [1.0]}, r"The claim of train is \[1\.0\]; give one, for instance"),
             ({"guesses": "best"}, "guesses is 'best'"),
             ({"guesses": 0}, "it must be from 1 to 500"),
             ({"method": "f-dp"}, "method is 'f-dp'"),

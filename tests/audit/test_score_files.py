@@ -215,6 +215,12 @@ class TestCounts:
     def test_counts_that_are_refused(self, counts, more, says, capsys):
         assert says in refused(["scores", "--counts", *map(str, counts), "--mu", "1", *more], capsys)
 
+    def test_a_missing_claim_is_refused(self, capsys):
+        words = ["scores", "--counts", "9", "1", "9", "1"]
+        assert "An audit of scores needs a claim to audit, one of: --epsilon;" in refused(words, capsys)
+        with pytest.raises(AuditError, match="The claim of counts is None; give one, for instance"):
+            audit_counts((9, 1, 9, 1), claim=None)
+
 
 class TestNames:
     LOSSES = b"included,loss,run\n" + b"".join(b"%d,%f,%d\n" % (i % 2, (i % 2) * -6 + i / 200, i) for i in range(200))

@@ -154,6 +154,9 @@ class TestRefusals:
             ({"runs": [None, *range(199)]}, "runs says nothing of row 1"),
             ({"runs": np.arange(200) // 2, "canaries": [*range(199), np.nan]}, "canaries says nothing of row 200"),
             ({"threshold": 0.5, "guesses": 20}, "Both guesses and threshold"),
+            ({"epsilon": None}, "The claim of mechanism is None; give one, for instance"),
+            ({"epsilon": None, "runs": np.arange(200)}, "The claim of mechanism is None; give one, for instance"),
+            ({"epsilon": None, "claim": 1.0}, r"The claim of mechanism is 1\.0; give one, for instance"),
         ],
     )
     def test_what_voids_the_bound_is_refused_in_a_sentence(self, changed, sentence):

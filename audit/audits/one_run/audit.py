@@ -17,6 +17,7 @@ from epsaudit.bounds.one_run import METHODS, Bools, GuessBound, tested_claim
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim, GaussianDP, claim_given
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
+from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.streams import entropy, stream
 
@@ -119,7 +120,7 @@ def audit_one_run(
     else:
         name, run = getattr(mechanism, "__name__", "mechanism"), mechanism
     canaries = whole_at_least(canaries, 1, "number of canaries")
-    terms = check_terms(claim, guesses, method, confidence, canaries)
+    terms = check_terms(is_claim(claim, name), guesses, method, confidence, canaries)
     provenance()  # runs git, so it is called before the mechanism runs
     seed = entropy(seed)
     included = stream(seed, "one run", COIN_STREAM).random(canaries) < 0.5
@@ -141,7 +142,7 @@ def _has_canaries(mechanism: Any) -> TypeGuard[CanaryMechanism]:  # isinstance w
     return callable(getattr(mechanism, "scores", None))
 
 
-def check_terms(claim: Claim | None, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
+def check_terms(claim: Claim, guesses: Guesses, method: str, confidence: float, canaries: int) -> dict[str, Any]:
     """Check all arguments before the run, which may take hours, and return the fields of the result that they make.
 
     The fields are ``claim``, ``rule``, ``method`` and ``confidence``. Raises `AuditError` if an argument is wrong.
@@ -149,12 +150,11 @@ def check_terms(claim: Claim | None, guesses: Guesses, method: str, confidence: 
     confidence, rule = confidence_of(confidence), rule_of(guesses, canaries)
     if method == "auto":
         method = "trade-off" if isinstance(claim, GaussianDP) else "sharp"
-    elif method not in METHODS:
+    theorem = next((known for known in METHODS if known == method), None)
+    if theorem is None:
         raise AuditError(f"method is {method!r}; it must be 'auto', {', '.join(map(repr, METHODS))}.")
-    decided = rule.decided_by_output
-    asked = tested_claim(claim, canaries, confidence) if isinstance(claim, Claim) else claim
-    GuessBound(asked, method, confidence, decided)  # type: ignore[arg-type]  # it refuses a value that is no claim
-    return {"claim": claim, "rule": rule, "method": method, "confidence": confidence}
+    GuessBound(tested_claim(claim, canaries, confidence), theorem, confidence, rule.decided_by_output)
+    return {"claim": claim, "rule": rule, "method": theorem, "confidence": confidence}
 
 
 def check_scores(scores: Any, canaries: int) -> NDArray[Any]:

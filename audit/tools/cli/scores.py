@@ -21,6 +21,7 @@ from epsaudit.running.provenance import typed
 from epsaudit.running.streams import entropy
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, print_json, printer, read_json, recorded_command
 from epsaudit.tools.cli.score_files import read_scores
+from epsaudit.tools.cli.targets import required_claim
 
 
 def scores(
@@ -56,7 +57,7 @@ def scores(
             from epsaudit.tools.reporting import figures
         ending = figures.figure_format(figure)
     curve = None if profile is None else read_json(profile, "--profile", _curve_claim)
-    claim = claim_given(curve, **numbers)
+    claim = claim_given(curve, **numbers) or required_claim(numbers, "An audit of scores")
     asked: dict[str, Any] = {
         "claim": claim,
         "confidence": confidence,

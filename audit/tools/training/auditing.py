@@ -33,6 +33,7 @@ from epsaudit.running.checkpoint import Checkpoint
 from epsaudit.running.identity import digest
 from epsaudit.running.pool import refuse_restart
 from epsaudit.running.progress import Progress, ProgressCallback
+from epsaudit.running.protocols import is_claim
 from epsaudit.running.provenance import provenance
 from epsaudit.running.randomness import LOCK, owns_randomness, seeded
 from epsaudit.running.record import AuditRecord
@@ -201,9 +202,7 @@ def audit_training(
     (True, 1.58)
     """
     many, runs = len(canaries) > 1, whole_at_least(runs, 1, "number of runs")
-    claim = claim_given(claim, epsilon, delta) or getattr(fit, "claim", None)
-    if claim is None:
-        raise AuditError("The claim is missing; give epsilon=1.0, for instance, or claim=.")
+    claim = is_claim(claim_given(claim, epsilon, delta) or getattr(fit, "claim", None), "the training")
     if many and assume is None:
         check_terms(claim, "planned" if guesses is None else guesses, method, confidence, len(canaries) * runs)
     elif guesses is not None or method != "auto":
