@@ -94,6 +94,13 @@ def test_reproduce_runs_what_a_file_names_only_with_run(stored, command, capsys)
     assert "marked.py" in Path("script.py").read_text()
 
 
+@pytest.mark.parametrize("command", ["epsaudit hunt --epsilon 1", "epsaudit hunt python marked.py:count more"])
+def test_reproduce_runs_no_hunt_that_names_no_single_function(stored, command, capsys):
+    assert main(["reproduce", file_of(stored, command), "--run", "--out", "script.py"]) == 0
+    assert "The function is not known; give it as MODULE:FUNCTION." in capsys.readouterr().err
+    assert not Path("ran").exists()
+
+
 def test_reproduce_runs_what_the_user_names(stored):
     assert (
         main(

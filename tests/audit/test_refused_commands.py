@@ -199,6 +199,8 @@ OTHERS = [
     ("report none.json --kind pie", "'pie' is not one of"),
     ("verify nowhere.json", "nowhere.json cannot be read"),
     ("compare none.json nowhere.json", "nowhere.json cannot be read"),
+    ("hunt --epsilon 1", "hunt takes module:function, or an environment and module:function; 0 words were given"),
+    ("trace a b c --pair 1 2", "trace takes module:function, or an environment and module:function; 3 words were"),
     ("compare none.json none.json --error 2", "--error is 2.0"),
     ("recount none.json", "Missing option '--out'"),
     ("experiment ran", "No such command 'ran'. Did you mean 'run'?"),

@@ -8,6 +8,7 @@ from typing import Any
 from epsaudit.audits.spec import check_trials
 from epsaudit.errors import AuditError
 from epsaudit.running.files import refuse_unwritable
+from epsaudit.running.programs import with_tuples
 from epsaudit.running.registry import own_object
 from epsaudit.running.streams import entropy
 from epsaudit.tools.cli import AS_EXPECTED, Words, printer
@@ -35,7 +36,7 @@ def freeze_test(
     given = program["pair"] or numbers
     mechanism: Any
     if "program" not in program and given and len(names) == 1 and ":" in names[0]:  # an object that is not registered
-        mechanism, pairs = own_object(names[0]), read_pairs(program["pair"]) or None
+        mechanism, pairs = own_object(names[0]), read_pairs(program["pair"], with_tuples) or None
         claim = required_claim(numbers, names[0]) if numbers else None
     else:
         entries = read_entries(names, numbers=numbers, **program)

@@ -12,7 +12,7 @@ from typing import Any
 
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.codec import to_json
-from epsaudit.data.neighbours import Adjacency, DatasetPair
+from epsaudit.data.neighbours import Adjacency
 from epsaudit.errors import AuditError
 from epsaudit.results import result as results
 from epsaudit.results.result import AuditResult
@@ -29,7 +29,7 @@ from epsaudit.tools.cli import (
     read_json,
     recorded_command,
 )
-from epsaudit.tools.cli.targets import required_claim
+from epsaudit.tools.cli.targets import read_function, read_pairs, required_claim
 from epsaudit.tools.hunting import hunt as hunting
 from epsaudit.tools.hunting.candidate import Candidate, as_candidate
 from epsaudit.tools.hunting.description import Description, Table
@@ -70,11 +70,7 @@ def hunt(
     """
     if out is not None:
         refuse_unwritable(out / "hunt.json")
-    if len(words) not in (1, 2):
-        raise AuditError(
-            f"hunt takes module:function, or an environment and module:function; {len(words)} words were given."
-        )
-    environment, function = words if len(words) == 2 else (None, words[0])
+    environment, function = read_function(words, "hunt")
     described = (asked.pop(name) for name in ("schema", "pair", "parameters", "adjacency", "data"))
     if claim is not None and numbers:
         raise AuditError("Give either --claim, which reads the claim from the library, or the numbers of a claim.")
@@ -170,6 +166,5 @@ def _read_candidates(
         known = candidates(describe, values)  # also determines the type of the data
         parameters = {name: some[0] for name, some in values.items()}
     if pair:
-        pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
-        known = [dataclasses.replace(as_candidate(pair, adjacency), parameters=parameters) for pair in pairs]
+        known = [dataclasses.replace(as_candidate(one, adjacency), parameters=parameters) for one in read_pairs(pair)]
     return known, describe, adjacency, data

@@ -24,8 +24,9 @@ from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.programs import with_tuples
 from epsaudit.running.served import python_of
 from epsaudit.text import visible
-from epsaudit.tools.cli import AS_EXPECTED, Words, read_json
+from epsaudit.tools.cli import AS_EXPECTED, Words
 from epsaudit.tools.cli.result_files import matching_names
+from epsaudit.tools.cli.targets import read_function, read_pairs
 from epsaudit.tools.reporting.reproducer import AuditedFunction, Reproducer
 
 IMPORT_SECONDS = 300.0
@@ -82,7 +83,7 @@ def _find_pair(result: Any, pairs: Sequence[Sequence[str]]) -> DatasetPair | Non
 
     They are the given pair that fits the result, or are parsed from the text of the result if this text is complete.
     """
-    known = [DatasetPair(*(server.decode_dataset(read_json(one, "--pair")) for one in given)) for given in pairs]
+    known = read_pairs(pairs, server.decode_dataset)
     for one in known:
         if result.find_pair([one, DatasetPair(with_tuples(one.x), with_tuples(one.x_prime))]) is not None:
             return one
@@ -146,11 +147,11 @@ def _recorded_function(command: str) -> tuple[list[str], Sequence[Sequence[str]]
         parser = EPSAUDIT.commands["hunt" if name == "hunt" else "audit"]
         known = parser.make_context(name, typed, resilient_parsing=True).params
         words = shlex.split(known.get("program") or "")
-    except (click.UsageError, ValueError):
+        environment, function = read_function(known["words"], "hunt") if name == "hunt" else (None, "")
+    except (click.UsageError, ValueError):  # an AuditError is a ValueError
         return [], []
     if name == "hunt":
-        *environment, function = known["words"][:2]
-        python = ["--python", python_of(environment[0])] if environment else []
+        python = [] if environment is None else ["--python", python_of(environment)]
         return [function, known["parameters"] or "{}", "--data", known["data"] or "plain", *python], known["pair"]
     served = words[words.index("serve") + 1 :] if "serve" in words else []  # the program is 'epsaudit serve ...'
     return served, known["pair"]

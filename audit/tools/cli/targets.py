@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from epsaudit.claims.definitions import CLAIMS, Claim, claim_from_numbers
@@ -50,10 +50,22 @@ def read_entries(
     if not pair:
         what = "--command needs two neighbouring datasets, for instance"
         raise AuditError(f"""{what} --pair '["ann"]' '["ann", "bob"]'.""")
-    mechanism: Any = command(program, pairs=read_pairs(pair), timeout=timeout, fresh=fresh)
+    mechanism: Any = command(program, pairs=read_pairs(pair, with_tuples), timeout=timeout, fresh=fresh)
     return [Entry(mechanism.name, mechanism, required_claim(numbers, "--command"), expected=None)]
 
 
-def read_pairs(pair: Pairs) -> list[DatasetPair]:
-    """Return the pairs of datasets that were typed in JSON, with lists as tuples."""
-    return [DatasetPair(*(read_json(one, "--pair", with_tuples) for one in both)) for both in pair]
+def read_pairs(pair: Sequence[Sequence[str]], made: Callable[[Any], Any] = lambda data: data) -> list[DatasetPair]:
+    """Return the pairs of datasets that were typed in JSON; ``made`` converts the JSON value of each dataset."""
+    return [DatasetPair(*(read_json(one, "--pair", made) for one in both)) for both in pair]
+
+
+def read_function(words: Sequence[str], who: str) -> tuple[str | None, str]:
+    """Return the environment, or None, and the function that the words of a command name.
+
+    Raises `AuditError`, which starts with the command ``who``, if there are no words or more than two.
+    """
+    if len(words) not in (1, 2):
+        raise AuditError(
+            f"{who} takes module:function, or an environment and module:function; {len(words)} words were given."
+        )
+    return (words[0] if len(words) == 2 else None), words[-1]

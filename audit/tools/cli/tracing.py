@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from epsaudit.data.neighbours import DatasetPair
-from epsaudit.errors import AuditError
 from epsaudit.running.served import Served
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, print_json, printer, read_json
-from epsaudit.tools.cli.targets import Pairs, required_claim
+from epsaudit.tools.cli.targets import Pairs, read_function, read_pairs, required_claim
 
 
 def trace_function(
@@ -34,16 +32,11 @@ def trace_function(
     """
     from epsaudit.tools.tracing import trace
 
-    if len(words) not in (1, 2):
-        raise AuditError(
-            f"trace takes module:function, or an environment and module:function; {len(words)} words were given."
-        )
-    python, function = words if len(words) == 2 else (None, words[0])
+    python, function = read_function(words, "trace")
     how: Any = {"claim": required_claim(numbers, "A trace") if numbers or certify else None, "seed": seed}
     how |= {"bits": bits, "certify": certify, "trials": trials, "confidence": confidence, "timeout": timeout}
     served = Served(function, python, data, timeout, fresh)(read_json(parameters or "{}", "--parameters"))
-    pairs = [DatasetPair(*(read_json(one, "--pair") for one in both)) for both in pair]
-    found = [trace(served, one, **how) for one in pairs]
+    found = [trace(served, one, **how) for one in read_pairs(pair)]
     print_json(as_json, [one.to_dict() for one in found])
     show = printer(quiet or as_json)
     for one in found:
