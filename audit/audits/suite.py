@@ -46,9 +46,7 @@ def run_suite(
     callback, which may be sent to another process. A ``checkpoint`` must have been opened by `open_checkpoint` with the
     same entries, trials and confidence; its seed replaces ``seed``.
     """
-    each = confidence_of_each(entries, family_confidence)
-    for entry in entries if stop_early else ():
-        refuse_if_irrefutable(entry.claim)
+    each = _checked_confidence(entries, family_confidence, stop_early)
     root, alone = seed if checkpoint is None else checkpoint.seed, len(entries) == 1
     seeds = {entry.name: root if alone else entry_seed(root, entry.name) for entry in entries}
     if alone or checkpoint is not None:
@@ -74,9 +72,7 @@ def open_checkpoint(
     stop_early: bool = False,
 ) -> Checkpoint:
     """Open one checkpoint for a whole suite. Arguments are as for `run_suite`, and errors as for `Checkpoint`."""
-    each = confidence_of_each(entries, family_confidence)
-    for entry in entries if stop_early else ():
-        refuse_if_irrefutable(entry.claim)
+    each = _checked_confidence(entries, family_confidence, stop_early)
     kind = "sequential" if stop_early else "fixed size"
     audits = {entry.name: _spec_of(entry, trials, each).identity(kind) for entry in entries}
     return Checkpoint(path, audits, seed)
@@ -101,6 +97,17 @@ def confidence_of_each(entries: Sequence[Entry], family_confidence: float) -> fl
     """Return the confidence that each audit needs for all bounds to hold together with the family confidence."""
     family_confidence = confidence_of(family_confidence)
     return family_confidence if len(entries) == 1 else 1.0 - (1.0 - family_confidence) / max(len(entries), 1)
+
+
+def _checked_confidence(entries: Sequence[Entry], family_confidence: float, stop_early: bool) -> float:
+    """Return `confidence_of_each`.
+
+    Raises `AuditError` if ``stop_early`` is true and no sequential audit could refute the claim of an entry.
+    """
+    each = confidence_of_each(entries, family_confidence)
+    for entry in entries if stop_early else ():
+        refuse_if_irrefutable(entry.claim)
+    return each
 
 
 def entry_seed(seed: int, name: str) -> int:
