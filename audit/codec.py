@@ -101,6 +101,35 @@ class Tagged:
         return [cls, *below] if "__dataclass_fields__" in vars(cls) else below
 
 
+def strict_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises `ValueError` if the text is not JSON, if it contains NaN or Infinity, which Python reads although they are
+    not JSON, or if a field of an object occurs twice. JSON readers differ in which of two values they use, so such a
+    text has no clear meaning.
+
+    >>> strict_json('{"epsilon": 1, "epsilon": 2}')
+    Traceback (most recent call last):
+        ...
+    ValueError: the field 'epsilon' is given twice
+    """
+    return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_fields)
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object from its fields; raise `ValueError` if a field occurs twice."""
+    found: dict[str, Any] = {}
+    for name, value in fields:
+        if name in found:
+            raise ValueError(f"the field {name!r} is given twice")
+        found[name] = value
+    return found
+
+
 def check(data: Any, name: str, where: str = "") -> None:
     """Raise `AuditError` if ``data`` does not conform to the schema with this name.
 

@@ -354,7 +354,7 @@ def read_file(path: Path) -> list[dict[str, Any]]:
     try:
         if not (content := Path(path).read_text(encoding="utf-8")).strip():
             raise AuditError(f"{path} is empty; give a result file, which the option --out writes.")
-        data = json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_unique_fields)
+        data = codec.strict_json(content)
     except AuditError:
         raise
     except (OSError, ValueError, RecursionError) as error:
@@ -364,20 +364,3 @@ def read_file(path: Path) -> list[dict[str, Any]]:
         raise AuditError(f'{path} is not a result file; it must hold {{"schema": {SCHEMA}, "results": [...]}}.')
     codec.check(data, "results", f"{path}: ")
     return list(data["results"])
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
-
-
-def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object from its fields; raise `ValueError` if a field occurs twice.
-
-    JSON readers differ in which of two values they use, so such a file has no clear meaning.
-    """
-    found: dict[str, Any] = {}
-    for name, value in fields:
-        if name in found:
-            raise ValueError(f"the field {name!r} is given twice")
-        found[name] = value
-    return found

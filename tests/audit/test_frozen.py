@@ -187,6 +187,7 @@ ABSURD = [
     ('"x": ["ann"]', f'"x": {DEEP}', "nested too deeply"),
     ('"epsilon": 1.0', '"epsilon": NaN', "NaN is not JSON"),
     ('"delta": 0.0', '"delta": NaN', "NaN is not JSON"),
+    ('"epsilon": 1.0', '"epsilon": 1.0, "epsilon": 2.0', "the field 'epsilon' is given twice"),
     ('"slope": 1.0', '"slope": "1.0"', "is not a frozen test"),
     ('"slope": 1.0', '"slope": [1.0]', "stands where a number must be"),
     ('"slope": 1.0', '"slope": true', "stands where a number must be"),

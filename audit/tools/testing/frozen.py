@@ -245,7 +245,7 @@ def read(path: str | Path) -> FrozenTest:
     The time and memory for reading are proportional to the size of the file, whatever numbers the file contains.
     """
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        data = codec.strict_json(Path(path).read_text(encoding="utf-8"))
         codec.check(data, "frozen-test")
         del data["epsaudit"], data["version"]
         for name in ("guess_x", "guess_x_prime"):
@@ -272,11 +272,6 @@ def read(path: str | Path) -> FrozenTest:
             f"learnt in {path} counts no runs; it must contain the numbers of correct, wrong and missing guesses."
         )
     return test
-
-
-def _refuse_constant(text: str) -> float:
-    """Refuse the constants NaN and Infinity, which are not JSON."""
-    raise ValueError(f"{text} is not JSON")
 
 
 def _read_number(data: Any) -> float:
