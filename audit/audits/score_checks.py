@@ -264,22 +264,21 @@ ONE_CANARY = (
 """The advice for data of several runs whose canaries were not chosen by fair coins, such as those of shadow models."""
 
 
-def check_halves(included: Bools, runs: NDArray[Any], canaries: NDArray[Any]) -> list[str]:
+def check_halves(included: Bools, runs: NDArray[np.intp], canaries: NDArray[np.intp]) -> list[str]:
     """Raise `AuditError` if fair coins almost never produce the numbers of canaries that are in.
 
+    ``runs`` and ``canaries`` are the numbers of the run and of the canary of each row, counted from 0 without gaps.
     Return a note if exactly half of the canaries of every run, or exactly half of the runs of every canary, are in, and
     fair coins produce that now and then.
 
-    >>> check_halves(np.arange(100) % 2 == 0, np.zeros(100), np.arange(100))[0][:55]
+    >>> check_halves(np.arange(100) % 2 == 0, np.zeros(100, int), np.arange(100))[0][:55]
     'Exactly half of the canaries are in, as coins give once'
     """
-    _, of_run = np.unique(runs, return_inverse=True)
-    _, of_canary = np.unique(canaries, return_inverse=True)
-    in_several_runs = len(included) > of_canary.max() + 1
+    in_several_runs = len(included) > canaries.max() + 1
     refuse_unfair(int(included.sum()), len(included), ONE_CANARY if in_several_runs else "")
     for what, place, advice in (
-        ("canaries of every run", of_run, ""),
-        ("runs of every canary", of_canary, ONE_CANARY if in_several_runs else ""),
+        ("canaries of every run", runs, ""),
+        ("runs of every canary", canaries, ONE_CANARY if in_several_runs else ""),
     ):
         sizes, within = np.bincount(place), np.bincount(place, included)
         if found := check_exact_halves(what if len(sizes) > 1 else "canaries", sizes, within, advice):
