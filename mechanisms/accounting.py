@@ -165,8 +165,8 @@ def loss_distribution(claim: Claim) -> Any:
     distributions = library()
     if isinstance(claim, GaussianDP):
         return distributions.from_gaussian_mechanism(1.0 / claim.mu, value_discretization_interval=INTERVAL)
-    if isinstance(claim, (PureDP, ApproxDP)):
-        point = distributions.common.DifferentialPrivacyParameters(*_point(claim))
+    if claim.claimed_point is not None:
+        point = distributions.common.DifferentialPrivacyParameters(*claim.claimed_point)
         return distributions.from_privacy_parameters(point, value_discretization_interval=INTERVAL)
     raise AuditError(f"{claim} has no one pair of laws that is easiest to tell apart; add its rhos or divergences up.")
 

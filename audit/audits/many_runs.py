@@ -18,7 +18,7 @@ from scipy.special import betainc, betainccinv
 
 from epsaudit.bounds.certificates import Box, Counts, clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.conversions import Floats, root
-from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, whole_at_least
 from epsaudit.results.result import Result
 from epsaudit.running.provenance import provenance
@@ -79,6 +79,7 @@ def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs
     ``claim.greatest(U)``. The result is rounded up; values of U that have probability ``least`` together count as if
     all scores were in the tail.
 
+    >>> from epsaudit import PureDP
     >>> round(rank_p_value(PureDP(1.0), 10, 500, 60, 500, 1e-6), 3)
     0.004
     """
@@ -95,6 +96,7 @@ def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alph
     ``included`` and ``excluded`` are the numbers of runs with the canary and without it. Return 0 if the bound is not
     larger than ``beat``; this saves time when only the largest bound of several tails is needed.
 
+    >>> from epsaudit import PureDP
     >>> tail = TailCount(above=True, rare=10, likely=100, threshold=0.0)
     >>> round(tail_bound(PureDP(1.0), tail, 500, 500, 0.05), 3)
     1.818
@@ -218,7 +220,7 @@ class ManyRunsResult(Result):
     @property
     def epsilon_lower(self) -> float | None:
         """Certified lower bound on epsilon at the claim's delta; None for a claim about a whole curve."""
-        return self.lower_bound if isinstance(self.claim, PureDP | ApproxDP) else None
+        return None if self.claim.claimed_point is None else self.lower_bound
 
     @functools.cached_property
     def reach(self) -> float:
@@ -313,14 +315,10 @@ def audit_many_runs(
     else:
         above = int(np.sum(excluded > threshold)), int(np.sum(included > threshold))
         counts = (TailCount(True, *above, float(threshold), by_rank=False),)
-    return ManyRunsResult(
-        claim=claim,
-        confidence=confidence,
-        included=len(included),
-        excluded=len(excluded),
-        counts=counts,
-        seed=seed,
-        provenance=provenance(),
-        reproducible=False,
-        **more,
-    )
+    sizes = {"included": len(included), "excluded": len(excluded)}
+    return make_many_runs_result(counts, **sizes, claim=claim, confidence=confidence, seed=seed, **more)
+
+
+def make_many_runs_result(counts: tuple[TailCount, ...], **fields: Any) -> ManyRunsResult:
+    """Return the result for counts of runs that the user made; ``fields`` are its other fields."""
+    return ManyRunsResult(counts=counts, provenance=provenance(), reproducible=False, **fields)

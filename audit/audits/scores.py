@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs
+from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs, make_many_runs_result
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold
 from epsaudit.audits.one_run.audit import check_terms, make_result
 from epsaudit.audits.score_checks import (
@@ -198,17 +198,15 @@ def audit_counts(
     notes = describe_direction_of_counts(tp, fp, tn, fn)
     if not one_run:
         tail = TailCount(True, fp, tp, 0.0, by_rank=False)
-        return ManyRunsResult(
+        return make_many_runs_result(
+            (tail,),
             mechanism=name,
             claim=claim,
             confidence=confidence_of(confidence),
             included=members,
             excluded=others,
-            counts=(tail,),
             seed=entropy(seed),
             notes=tuple(notes),
-            provenance=provenance(),
-            reproducible=False,
         )
     canaries = members + others
     terms = check_terms(claim, Threshold(0.0), "auto", confidence, canaries)

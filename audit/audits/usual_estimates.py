@@ -16,12 +16,14 @@ from scipy.special import betainc, betaincinv, ndtri
 
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.conversions import Floats, root
-from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 
 N_NODES = 512
 """[measured] Number of quantiles of one error rate over which `posterior_epsilon` integrates. 512 are within 0.001 of
 the result with 200,000 midpoints; 128 are within 0.006."""
+AT_BEST_THRESHOLD = "Clopper-Pearson at the threshold that looks best"
+"""Name of the estimate that is a bound, and so is left out, if the threshold was fixed beforehand."""
 
 
 def usual_estimates(
@@ -37,6 +39,7 @@ def usual_estimates(
     included, excluded : array_like of float, shapes (n,) and (m,)
         Scores of members and of others.
 
+    >>> from epsaudit import PureDP
     >>> found = usual_estimates(np.arange(100) + 30, np.arange(100), PureDP(1.0))
     >>> {name: round(value, 2) for name, value in found.items() if "Beta" not in name}
     {'plug-in': 3.43, 'Clopper-Pearson at the threshold that looks best': 1.77, 'normal limits': 1.76}
@@ -50,7 +53,7 @@ def usual_estimates(
     true, false = n - np.searchsorted(inside, at, "right"), m - np.searchsorted(outside, at, "right")
     found = _estimate_at_best_threshold(true, false, n, m, claim, confidence)
     if fixed is not None:
-        del found["Clopper-Pearson at the threshold that looks best"]  # at a threshold fixed beforehand it is a bound
+        del found[AT_BEST_THRESHOLD]  # at a threshold fixed beforehand it is a bound
     return found
 
 
@@ -59,13 +62,14 @@ def usual_estimates_of_counts(counts: Sequence[int], claim: Claim, confidence: f
 
     The counts are the members above the threshold, others above, others below, and members below.
 
+    >>> from epsaudit import PureDP
     >>> found = usual_estimates_of_counts((480, 20, 480, 20), PureDP(1.0))
     >>> {name: round(value, 2) for name, value in found.items() if "Beta" not in name}
     {'plug-in': 3.18, 'normal limits': 2.82}
     """
     tp, fp, tn, fn = counts
     found = _estimate_at_best_threshold(np.array([tp]), np.array([fp]), tp + fn, fp + tn, claim, confidence)
-    del found["Clopper-Pearson at the threshold that looks best"]
+    del found[AT_BEST_THRESHOLD]
     return found
 
 
@@ -78,7 +82,7 @@ def _estimate_at_best_threshold(
     the numbers of all members and of all others.
     """
     alpha = 1.0 - confidence
-    delta = claim.claimed_point[1] if isinstance(claim, PureDP | ApproxDP) else 1e-5
+    delta = 1e-5 if claim.claimed_point is None else claim.claimed_point[1]
     tp, fp = np.concatenate([true, m - false]), np.concatenate([false, n - true])
     sizes, others = np.repeat([n, m], len(true)), np.repeat([m, n], len(true))
 
@@ -95,7 +99,7 @@ def _estimate_at_best_threshold(
     normal = float(log_odds(np.array(p), np.array(q))) + float(ndtri(alpha)) * spread
     found = {
         "plug-in": float(np.max(plug_in[np.isfinite(plug_in)], initial=0.0)),
-        "Clopper-Pearson at the threshold that looks best": float(np.max(exact, initial=0.0)),
+        AT_BEST_THRESHOLD: float(np.max(exact, initial=0.0)),
         "joint-Beta posterior": posterior_epsilon(k, wrong, rest - wrong, runs - k, delta, alpha),
         "normal limits": normal,
     }
