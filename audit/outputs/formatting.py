@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from epsaudit.serve import MAX_DECIMAL_BITS
+
 MAX_EXACT_INTEGER = 2**53
 """[formula] Floats represent all whole numbers up to this absolute value; beyond it they skip some."""
-MAX_DECIMAL_BITS = 4096
-"""[formula] Bits up to which a whole number is written in decimal digits. Python and JSON readers stop at 4,300 digits;
-4,096 bits are at most 1,234 digits."""
 
 
 def format_value(value: Any) -> str:

@@ -25,12 +25,10 @@ from numpy.typing import NDArray
 from epsaudit.data.records import describe_frame, is_frame
 from epsaudit.errors import AuditError, clipped
 from epsaudit.outputs.formatting import MAX_EXACT_INTEGER, format_value
-from epsaudit.serve import unwrap
+from epsaudit.serve import MAX_STREAM_ITEMS, unwrap
 
 NAN = float("nan")
 """The one NaN object of all normal forms: containers that hold the same object compare equal in Python."""
-MAX_STREAM_ITEMS = 100_000
-"""[chosen] Maximum number of items that are read from an iterator, because an iterator may never end."""
 MAX_MESSAGE_LENGTH = 1000
 """[chosen] Maximum number of characters of an exception's message that are kept."""
 

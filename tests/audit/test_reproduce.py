@@ -19,7 +19,8 @@ from epsaudit.bounds.certificates import Box, Counts, MembershipGame
 from epsaudit.outputs.normal_form import Items, Raised, normalise
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main
-from epsaudit.tools.reporting.reproducer import MAX_LINES, AuditedFunction, Reproducer, fill_template
+from epsaudit.tools.reporting.reproducer import MAX_LINES, AuditedFunction, Reproducer
+from epsaudit.tools.reporting.templating import fill_template
 from epsaudit.witnesses.combinations import Combination, CoordinateStatistic
 from epsaudit.witnesses.conditions import write_condition, write_literal
 from epsaudit.witnesses.cross_table import CrossTable

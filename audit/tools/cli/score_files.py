@@ -69,7 +69,7 @@ def read_scores(file: Path, names: str = "") -> Scores:
         columns = _join_in_and_out(columns, file)
     found = {role: _find_column(columns, role, chosen, file) for role in ROLES}
     included, score = found["included"], found["score"]
-    assert included is not None  # _column raises an error for missing columns
+    assert included is not None  # _find_column raises an error for missing columns
     assert score is not None
     for role, column in found.items():
         if column is not None and column.ndim != 1:

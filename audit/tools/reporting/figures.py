@@ -21,11 +21,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from numpy.typing import NDArray
 
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.one_run import CanaryCounts
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
@@ -50,7 +50,6 @@ MAX_ROWS_PER_COLUMN = 54
 """Maximum number of results that are drawn in one column; more results are drawn in two columns."""
 MAX_NAME_LENGTH = 28
 """Maximum number of characters of a name that leaves half of a column of a paper for the drawing."""
-Floats = NDArray[np.float64]
 ERROR_GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 17)[:-1], np.linspace(0.01, 1.0, 100)])
 """Error probabilities at which curves are drawn. The grid is dense near 0."""
 KINK_OFFSETS = np.geomspace(1e-4, 0.3, 12)

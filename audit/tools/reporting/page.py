@@ -25,13 +25,14 @@ from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.sequential import SequentialResult
 from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, nearest, visible
-from epsaudit.tools.reporting.figures import Floats, add_kinks, certified_polygon
-from epsaudit.tools.reporting.reproducer import template_environment
+from epsaudit.tools.reporting.figures import add_kinks, certified_polygon
 from epsaudit.tools.reporting.tables import caption, privacy_definition
+from epsaudit.tools.reporting.templating import template_environment
 from epsaudit.witnesses.learnt import Additive, Tree
 
 STRIP_WIDTH = 320.0

@@ -32,6 +32,7 @@ from epsaudit.errors import AuditError, cause_of
 from epsaudit.results.result import AuditResult
 from epsaudit.text import lower, percent, visible
 from epsaudit.tools.reporting.tables import describe_pair
+from epsaudit.tools.reporting.templating import fill_template
 from epsaudit.witnesses.conditions import NoShortCondition, write_condition, write_literal
 
 MAX_LINES = 60
@@ -335,21 +336,3 @@ class Reproducer:
 def _line(text: str) -> str:
     """Return the text in one line, so that it cannot end a comment of a script."""
     return visible(" ".join(text.split()))
-
-
-def template_environment(**how: Any) -> Any:
-    """Return the jinja2 environment of the report templates; ``how`` contains its options."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("epsaudit.tools.reporting"), undefined=jinja2.StrictUndefined, **how
-    )
-    environment.filters |= {"lower": lower, "percent": percent}
-    return environment
-
-
-def fill_template(template: str, **facts: Any) -> str:
-    """Return the text of a plain-text template in which the given facts are filled in."""
-    environment = template_environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    text: str = environment.get_template(template).render(**facts)
-    return text

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from epsaudit import codec
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
+from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, PowerWarning, clipped, seconds_of
@@ -37,7 +38,6 @@ from epsaudit.running.streams import entropy, stream
 from epsaudit.serve import decode_dataset
 from epsaudit.witnesses.events import Interval
 
-Floats = NDArray[np.float64]
 IntervalEnds = tuple[float, float, bool, bool]
 VERSION = 1
 """Version of the file format, which is the one that the clients read."""
