@@ -6,6 +6,7 @@ The validity study keeps it as an example of a rule whose number of guesses depe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,8 +30,8 @@ class SeparateHalf(GuessRule):
     def guessed_canaries(self, canaries: int) -> slice:
         return slice(1, canaries, 2)
 
-    def possible_sizes(self, canaries: int) -> list[GuessSizes] | None:
-        return [[split_evenly(number)] for number in guess_numbers(canaries // 2, GUESS_SHARES)]
+    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+        return [[split_evenly(number)] for number in guess_numbers(counts[0].canaries, GUESS_SHARES)]
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         tried = [split_evenly(number) for number in guess_numbers(len(included) // 2, GUESS_SHARES)]

@@ -76,12 +76,13 @@ class GuessRule(Tagged, ABC):
         """Return which of the canaries, in their random order, the rule guesses about; by default all of them."""
         return slice(canaries)
 
-    def possible_sizes(self, canaries: int) -> list[GuessSizes] | None:
-        """Return all lists of numbers of guesses that the rule can make, None if it can make any single one.
+    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+        """Return all numbers of guesses that are possible for stored counts, which may have been changed.
 
-        Rules whose numbers follow from the claim are computed again elsewhere (`stored_counts`).
+        There is at least one set of counts, and each is about the right number of canaries. By default a rule makes one
+        set of any number of guesses. The result is then None, or an empty list if there are several sets.
         """
-        return None
+        return None if len(counts) == 1 else []
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         """Return the lower bound that all counts certify together, and the counts on which the bound rests."""
@@ -102,6 +103,9 @@ class PredeterminedRule(GuessRule):
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
+
+    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+        return [self.sizes(counts[0].canaries, bound)]
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,15 @@ class Planned(PredeterminedRule):
                 if bound.of(counts[-1]) <= least:
                     break
         return counts
+
+    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+        sizes = self.sizes(counts[0].canaries, bound)
+        if bound.of(counts[0]) > bound.claim.parameter:
+            for place, (least, guesses) in enumerate(ladder(counts[0].canaries, bound)[1:], start=1):
+                sizes.append(split_evenly(guesses))
+                if place >= len(counts) or bound.of(counts[place]) <= least:
+                    break
+        return [sizes]
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
         shown = bound.of(counts[0])
@@ -198,6 +211,9 @@ class Threshold(GuessRule):
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
         return [count_guesses(included, scores > self.at, scores <= self.at)]
+
+    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+        return [[(one.guessed_in, one.canaries - one.guessed_in)] for one in counts[:1]]
 
 
 Guesses = str | int | tuple[int, int] | GuessRule

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from epsaudit.audits.one_run.audit import COIN_STREAM, canary_order
-from epsaudit.audits.one_run.planning import BONFERRONI_SHARES, ladder, split_evenly
+from epsaudit.audits.one_run.planning import BONFERRONI_SHARES
 from epsaudit.audits.one_run.result import OneRunResult
-from epsaudit.audits.one_run.rules import Bonferroni, Fixed, GuessSizes, Planned, PredeterminedRule, Threshold
+from epsaudit.audits.one_run.rules import Bonferroni, Fixed, GuessSizes, Threshold
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.running.streams import stream
 
@@ -25,7 +25,8 @@ def find_contradictions(result: OneRunResult) -> Iterator[str]:
     if others := {one.canaries for one in result.counts} - {about}:
         yield f"Guesses are said to be about {min(others):,} canaries; this rule guesses about {about:,}."
         return
-    plans = _possible_sizes(result)
+    bound = GuessBound(result.tested, result.method, result.confidence, result.rule.decided_by_output)
+    plans = result.rule.possible_sizes(result.counts, bound)
     if plans is not None and guessed not in plans:
         shown = ", ".join(map(str, guessed[:4]))
         yield (
@@ -45,33 +46,6 @@ def describe_unverified_choice(result: OneRunResult) -> str | None:
         case Bonferroni(shares) if shares != BONFERRONI_SHARES:
             return f"that the shares {', '.join(f'{one:g}' for one in shares)} were fixed before the scores were seen"
     return None
-
-
-def _possible_sizes(result: OneRunResult) -> list[GuessSizes] | None:
-    """Return all lists of numbers of guesses that the rule can make; None if the rule can make any single one."""
-    rule, canaries = result.rule, result.canaries
-    bound = GuessBound(result.tested, result.method, result.confidence, rule.decided_by_output)
-    if isinstance(rule, Planned):
-        return [_planned_sizes(rule, result, bound)]
-    if isinstance(rule, PredeterminedRule):
-        return [rule.sizes(canaries, bound)]
-    if isinstance(rule, Threshold):
-        return [[(guessed_in, canaries - guessed_in)] for guessed_in in [result.counts[0].guessed_in]]
-    if (sizes := rule.possible_sizes(canaries)) is not None:
-        return sizes
-    return None if len(result.counts) == 1 else []
-
-
-def _planned_sizes(rule: Planned, result: OneRunResult, bound: GuessBound) -> GuessSizes:
-    """Return the numbers of guesses of the first plan, and of the steps of the ladder that the stored counts reach."""
-    sizes = rule.sizes(result.canaries, bound)
-    if bound.of(result.counts[0]) > bound.claim.parameter:
-        steps = ladder(result.canaries, bound)[1:]
-        for place, (least, guesses) in enumerate(steps, start=1):
-            sizes.append(split_evenly(guesses))
-            if place >= len(result.counts) or bound.of(result.counts[place]) <= least:
-                break
-    return sizes
 
 
 def _check_coins(result: OneRunResult) -> Iterator[str]:
