@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -141,33 +141,38 @@ class Planned(PredeterminedRule):
         return [split_evenly(planned_guesses(canaries, bound))]
 
     def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
-        counts = super().count(included, scores, bound)
-        if bound.of(counts[0]) > bound.claim.parameter:
-            for least, guesses in ladder(len(included), bound)[1:]:
-                counts.append(guess_extremes(included, scores, *split_evenly(guesses)))
-                if bound.of(counts[-1]) <= least:
-                    break
+        counts: list[CanaryCounts] = []
+        for _, size in self._steps(len(included), bound, counts):
+            counts.append(guess_extremes(included, scores, *size))
         return counts
 
     def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
-        sizes = self.sizes(counts[0].canaries, bound)
-        if bound.of(counts[0]) > bound.claim.parameter:
-            for place, (least, guesses) in enumerate(ladder(counts[0].canaries, bound)[1:], start=1):
-                sizes.append(split_evenly(guesses))
-                if place >= len(counts) or bound.of(counts[place]) <= least:
-                    break
-        return [sizes]
+        return [[size for _, size in self._steps(counts[0].canaries, bound, counts)]]
 
     def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
-        shown = bound.of(counts[0])
-        if len(counts) == 1:
-            return shown, counts[0]
-        reached = 0.0
-        for (least, _), one in zip(ladder(counts[0].canaries, bound), counts, strict=False):
-            if (shown := bound.of(one)) <= least:
-                break
-            reached = least
-        return max(reached, shown), one
+        best, rejected = 0.0, 0.0
+        for one, (parameter, _) in zip(counts, self._steps(counts[0].canaries, bound, counts), strict=False):
+            best, rejected = max(rejected, bound.of(one)), parameter
+        return best, one
+
+    def _steps(
+        self, canaries: int, bound: GuessBound, counts: Sequence[CanaryCounts]
+    ) -> Iterator[tuple[float, tuple[int, int]]]:
+        """Yield each parameter that is tested, and the numbers of guesses in and out that test it.
+
+        ``counts`` are the counts of these guesses in the same order. The caller may append the counts of a step before
+        it asks for the next one. The last step is the first one whose parameter is not rejected or that has no counts.
+        """
+        for place, (parameter, guesses) in enumerate(_lazy_ladder(canaries, bound)):
+            yield parameter, split_evenly(guesses)
+            if place >= len(counts) or bound.of(counts[place]) <= parameter:
+                return
+
+
+def _lazy_ladder(canaries: int, bound: GuessBound) -> Iterator[tuple[float, int]]:
+    """Yield the steps of `ladder`, but compute the steps after the first one only when the second one is needed."""
+    yield bound.claim.parameter, planned_guesses(canaries, bound)
+    yield from ladder(canaries, bound)[1:]
 
 
 @dataclass(frozen=True)
