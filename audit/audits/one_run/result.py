@@ -127,7 +127,7 @@ class OneRunResult(Result):
         """The confidence of the bound of each set of guesses, if several sets share the error probability."""
         return 1.0 - (1.0 - self.confidence) / len(self._sharing)
 
-    @property
+    @functools.cached_property
     def reach(self) -> float:
         """The largest lower bound that an audit with this rule and this number of canaries can certify.
 
@@ -148,13 +148,11 @@ class OneRunResult(Result):
     @property
     def limits(self) -> str | None:
         """A sentence that says that no number of correct guesses could have refuted the claim; None if one could."""
-        all_right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self._sharing]
-        most = self._of_claim(max(map(self._bound(self.tested).of, all_right)))
-        if most > self.proven:
+        if self.reach > self.proven:
             return None
         return (
             f"This audit could not have refuted the claim: {self.best.guesses:,} guesses, all of them right, show at "
-            f"most {self.claim.symbol} {lower(most)}; more canaries, or more guesses, would be needed."
+            f"most {self.claim.symbol} {lower(self.reach)}; more canaries, or more guesses, would be needed."
         )
 
     def _setting_lines(self) -> dict[str, str]:
