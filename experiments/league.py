@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from epsaudit import AuditError, GaussianDP, audit, audit_scores, audit_sequentially, vectorized
-from epsaudit.bounds.certificates import Counts, MembershipGame, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import MembershipGame, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.counts import Counts
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
 from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, mst_mu
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute

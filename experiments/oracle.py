@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from epsaudit.bounds.certificates import Counts, MembershipGame
+from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs

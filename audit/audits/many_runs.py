@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betainccinv
 
-from epsaudit.bounds.certificates import Box, Counts, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.certificates import Box, clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, whole_at_least

@@ -20,7 +20,8 @@ from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
 from epsaudit.audits.sequential.game import N_STRATEGIES
 from epsaudit.audits.spec import MIN_TRIALS
-from epsaudit.bounds.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.bounds.one_run import GuessBound
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, clipped, confidence_of

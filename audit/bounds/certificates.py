@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import operator
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainccinv, betaincinv, logit
 
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError
-
-
-@dataclass(frozen=True)
-class Counts:
-    """How often the two events of a witness were seen: everything a certificate reads.
-
-    Runs on x and x' were mixed by a fair coin a run. Fields are whole numbers, or arrays of one shape (predicted counts
-    may be fractions). ``guess_x_on_x_prime`` are the outputs on x' in the event that guesses 'x'.
-    """
-
-    runs_x: float | Floats
-    runs_x_prime: float | Floats
-    guess_x_on_x: float | Floats
-    guess_x_on_x_prime: float | Floats
-    guess_x_prime_on_x: float | Floats
-    guess_x_prime_on_x_prime: float | Floats
-    events: int = 2
-    """The number of events, 1 or 2; a witness with one event abstains everywhere else."""
-    runs: Floats = field(init=False, compare=False, repr=False)
-    correct: Floats = field(init=False, compare=False, repr=False)
-    wrong: Floats = field(init=False, compare=False, repr=False)
-    """All certification runs, and those that were guessed correctly or wrongly."""
-
-    def __post_init__(self) -> None:
-        for name, one, other in (
-            ("runs", self.runs_x, self.runs_x_prime),
-            ("correct", self.guess_x_on_x, self.guess_x_prime_on_x_prime),
-            ("wrong", self.guess_x_on_x_prime, self.guess_x_prime_on_x),
-        ):
-            object.__setattr__(self, name, np.add(one, other, dtype=float))
-
-    def __add__(self, other: Counts) -> Counts:
-        mine, theirs = (dataclasses.astuple(one)[:6] for one in (self, other))
-        return dataclasses.replace(Counts(*map(operator.add, mine, theirs)), events=self.events)
-
-    def to_dict(self) -> dict[str, int]:
-        """Return the fields as a JSON object."""
-        return {one.name: int(getattr(self, one.name)) for one in dataclasses.fields(self) if one.init}
 
 
 class Certificate(Tagged, ABC):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from epsaudit import codec
-from epsaudit.bounds.certificates import Certificate, Counts, reach, runs_to_reach
+from epsaudit.bounds.certificates import Certificate, reach, runs_to_reach
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim, Expected
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.errors import AuditError, needs

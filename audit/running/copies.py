@@ -271,7 +271,7 @@ class CopyTest:
                 outputs = draw(laws[place], made // 2, stream(seed, "look", 2, place))
                 own = [(int(event.sum()), made // 2) for event in _events(outputs, witness)]
             else:
-                total, *hits = np.array(dataclasses.astuple(counts)[:6], int).reshape(3, 2)[:, place].tolist()
+                total, *hits = np.array(counts.numbers, int).reshape(3, 2)[:, place].tolist()
                 events = (witness.guess_x, witness.guess_x_prime)
                 own = [(hit, total) for hit, event in zip(hits, events, strict=True) if event is not None]
             for event, of_the_function in zip(np.stack(seen[place], axis=1), own, strict=True):  # shape (copies, runs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.running.streams import Stage
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.datasets import copy_pair
 from epsaudit.data.neighbours import DatasetPair, describe_distance

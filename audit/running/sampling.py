@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Outputs, align_dtypes, join_outputs
 from epsaudit.outputs.ignored_parts import IgnoredParts, find_differing

@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from epsaudit.bounds.certificates import Box, Certificate, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, Certificate, MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.outputs.arrays import Codes, Floats
 from epsaudit.search.candidate import CandidateScore

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.errors import AuditError
 from epsaudit.outputs.arrays import Mask, Outputs, normalise_array, values_of
 from epsaudit.outputs.atoms import describe_atoms, is_atom

@@ -12,13 +12,13 @@ from epsaudit import ZCDP, ApproxDP, ApproxZCDP, AuditError, GaussianDP, PureDP,
 from epsaudit.bounds.certificates import (
     Box,
     Certificate,
-    Counts,
     MembershipGame,
     clopper_pearson_lower,
     clopper_pearson_upper,
     reach,
     runs_to_reach,
 )
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import bernoulli_renyi
 
 CONFIDENCE = 0.95

@@ -12,7 +12,8 @@ from scipy.stats import binom
 from small import noisy
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, vectorized
-from epsaudit.bounds.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.results.compare import compare, fisher_p_value, recount
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main

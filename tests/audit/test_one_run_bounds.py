@@ -16,7 +16,8 @@ from scipy.stats import binom, norm
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP
 from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds.certificates import Counts, MembershipGame
+from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound, epsilon_bound, guess_p_value
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value

@@ -7,7 +7,7 @@ import pytest
 from recorded import cut, records
 
 from epsaudit import DatasetPair, PureDP, audit, vectorized
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.running.progress import Progress
 from epsaudit.tools.reporting.progress import Display, Lines
 

@@ -15,7 +15,8 @@ import pytest
 from scipy.optimize import brentq
 
 from epsaudit import ZCDP, ApproxDP, AuditError, DatasetPair, PureDP, audit, audit_sequentially, vectorized
-from epsaudit.bounds.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.outputs.normal_form import Items, Raised, normalise
 from epsaudit.results.result import save
 from epsaudit.tools.cli.main import main

@@ -13,7 +13,8 @@ from epsaudit import (
     SequentialResult,
 )
 from epsaudit.audits.verify import load
-from epsaudit.bounds.certificates import Counts, MembershipGame
+from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.results.result import save
 from epsaudit.running.files import write_whole
 from epsaudit.tools.cli.main import main

@@ -15,7 +15,8 @@ from small import kinds
 from epsaudit import AuditError, PureDP, codec
 from epsaudit.audits.sequential.record import StrategyRecord
 from epsaudit.audits.verify import load
-from epsaudit.bounds.certificates import Box, Counts, MembershipGame
+from epsaudit.bounds.certificates import Box, MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import ZCDP, ApproxDP, ApproxZCDP, GaussianDP, RenyiDP, TradeOff
 from epsaudit.experiments.studies import stamp, write_data
 from epsaudit.results.result import save

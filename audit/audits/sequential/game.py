@@ -22,7 +22,7 @@ from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, 
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.running.dependence import LEVEL
 from epsaudit.running.identity import digest

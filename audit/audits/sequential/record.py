@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts, point
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats, gaussian_accuracy
 from epsaudit.claims.definitions import ZCDP, ApproxZCDP, Claim, GaussianDP, RenyiDP
 from epsaudit.results.result import PairResult

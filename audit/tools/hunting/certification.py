@@ -22,7 +22,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.audits.sequential.checks import MAX_CALLS, RUNS_PER_CALL, RUNS_PER_STREAM
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.audits.suite import entry_seed
-from epsaudit.bounds.certificates import Counts
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim
 from epsaudit.results.result import AuditResult
 from epsaudit.running.copies import PROCESSES

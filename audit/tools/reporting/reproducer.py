@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.bounds.certificates import Counts, MembershipGame
+from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.data.neighbours import RELATION_NOTE, DatasetPair
 from epsaudit.errors import AuditError, cause_of
 from epsaudit.results.result import AuditResult
