@@ -25,7 +25,7 @@ from scipy.stats import binom
 from sklearn.metrics import roc_curve
 
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, TradeOff, audit_scores
-from epsaudit.audits.many_runs import TailCount, tail_bound
+from epsaudit.audits.many_runs import Tail, tail_bound
 from epsaudit.audits.usual_estimates import posterior_epsilon
 from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
 from epsaudit.claims.definitions import lower_hull
@@ -143,8 +143,8 @@ def random_part(inside: Floats, outside: Floats, claim: Claim, seed: int, alpha:
             best, rank = predicted[place], max(1, round(ranks[place] * len(others) / len(rare)))
             chosen = (counted, others, rank)
     counted, others, rank = chosen
-    tail = TailCount(True, rank, int(np.sum(counted > np.sort(others)[-rank])), 0.0)
-    return tail_bound(claim, tail, len(counted), len(others), alpha)
+    seen = int(np.sum(counted > np.sort(others)[-rank]))
+    return tail_bound(claim, Tail.of(len(counted), len(others), True, rank, seen, 0.0), alpha)
 
 
 def delta_of(claim: Claim) -> float:

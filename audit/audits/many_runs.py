@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betainccinv
 
+from epsaudit import codec
 from epsaudit.bounds.certificates import Box, clopper_pearson_lower, clopper_pearson_upper
-from epsaudit.bounds.counts import Counts
+from epsaudit.bounds.counts import Counts, Numbers
 from epsaudit.claims.conversions import Floats, root
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import AuditError, whole_at_least
@@ -48,25 +49,74 @@ treated as if the event were certain there. Shares from 0.1 to 1e-4 certify the 
 
 
 @dataclass(frozen=True)
-class TailCount:
-    """Numbers of scores in one tail, of runs with the canary and of runs without it.
+class Tail:
+    """An event, the scores on one side of a threshold, and the counts of the runs whose score is in it.
 
-    If ``above`` is true, the tail is {score > threshold}, which suggests that the canary was in. Otherwise the tail
-    is {score < threshold}, which suggests that the canary was not in. ``likely`` counts the scores of the runs for
-    which the tail suggests the truth, and ``rare`` counts the scores of the other runs.
+    If ``above`` is true, the tail is {score > threshold}, which guesses that the canary was in. Otherwise the tail is
+    {score < threshold}, which guesses that the canary was not in. In the ``counts``, x is the data with the canary and
+    x' the data without it.
     """
 
     above: bool
-    rare: int
-    likely: int
     threshold: float
+    counts: Counts
     by_rank: bool = True
-    """Whether the rank ``rare`` was fixed beforehand and the threshold follows from the data. If false, the threshold
+    """Whether the rank `rare` was fixed beforehand and the threshold follows from the data. If false, the threshold
     was fixed beforehand."""
 
-    def __post_init__(self) -> None:
-        for name in ("rare", "likely"):
-            whole_at_least(getattr(self, name), 0, f"{name} count")
+    @classmethod
+    def of(
+        cls,
+        included: int,
+        excluded: int,
+        above: bool,
+        rare: int,
+        likely: int,
+        threshold: float,
+        by_rank: bool = True,
+    ) -> Tail:
+        """Return a tail of the scores of ``included`` runs with the canary and ``excluded`` runs without it.
+
+        ``likely`` is the number of scores in the tail of the runs for which the tail guesses right, and ``rare`` is the
+        number of scores in the tail of the other runs. Result files contain these numbers.
+        """
+        for name, number in (("rare", rare), ("likely", likely)):
+            whole_at_least(number, 0, f"{name} count")
+        guesses = (likely, rare, 0, 0) if above else (0, 0, rare, likely)
+        return cls(above, threshold, Counts(included, excluded, *guesses, events=1), by_rank)
+
+    @property
+    def likely(self) -> int:
+        """Number of runs in the tail, of those for which it guesses right."""
+        return int(self._seen[0][0])
+
+    @property
+    def likely_runs(self) -> int:
+        """Number of runs for which the tail guesses right, with any score."""
+        return int(self._seen[0][1])
+
+    @property
+    def rare(self) -> int:
+        """Number of runs in the tail, of those for which it guesses wrong."""
+        return int(self._seen[1][0])
+
+    @property
+    def rare_runs(self) -> int:
+        """Number of runs for which the tail guesses wrong, with any score."""
+        return int(self._seen[1][1])
+
+    @property
+    def box(self) -> Box:
+        """The certificate of the tail's event for a threshold that was fixed beforehand."""
+        return Box("x" if self.above else "x_prime")
+
+    @functools.cached_property
+    def _seen(self) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers]]:
+        return self.counts.of_event(self.box.event)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object. It does not contain the numbers of all runs, which are the same for every tail."""
+        return codec.fields_to_json(self, ("above", "rare", "likely", "threshold", "by_rank"))
 
     def __str__(self) -> str:
         return f"{{score {'>' if self.above else '<'} {self.threshold:.6g}}}"
@@ -91,29 +141,26 @@ def rank_p_value(claim: Claim, rank: int, rare_runs: int, seen: int, likely_runs
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def tail_bound(claim: Claim, tail: TailCount, included: int, excluded: int, alpha: float, beat: float = 0.0) -> float:
+def tail_bound(claim: Claim, tail: Tail, alpha: float, beat: float = 0.0) -> float:
     """Return a lower bound on the claim's parameter from one tail at significance level ``alpha``.
 
-    ``included`` and ``excluded`` are the numbers of runs with the canary and without it. Return 0 if the bound is not
-    larger than ``beat``; this saves time when only the largest bound of several tails is needed.
+    Return 0 if the bound is not larger than ``beat``; this saves time when only the largest bound of several tails is
+    needed.
 
     >>> from epsaudit import PureDP
-    >>> tail = TailCount(above=True, rare=10, likely=100, threshold=0.0)
-    >>> round(tail_bound(PureDP(1.0), tail, 500, 500, 0.05), 3)
+    >>> tail = Tail.of(500, 500, above=True, rare=10, likely=100, threshold=0.0)
+    >>> round(tail_bound(PureDP(1.0), tail, 0.05), 3)
     1.818
     """
-    likely_runs, rare_runs = (included, excluded) if tail.above else (excluded, included)
     if not tail.by_rank:
-        counts = Counts(likely_runs, rare_runs, tail.likely, tail.rare, 0, 0, events=1)
-        return float(Box().parameter(claim, counts, 1.0 - alpha))
+        return float(tail.box.parameter(claim, tail.counts, 1.0 - alpha))
+    likely, likely_runs, rare, rare_runs = tail.likely, tail.likely_runs, tail.rare, tail.rare_runs
 
     def excess(parameter: float) -> float:
         tested = claim.with_parameter(parameter)
-        return math.log(
-            rank_p_value(tested, tail.rare, rare_runs, tail.likely, likely_runs, REST_SHARE * alpha) / alpha
-        )
+        return math.log(rank_p_value(tested, rare, rare_runs, likely, likely_runs, REST_SHARE * alpha) / alpha)
 
-    if tail.likely * rare_runs <= tail.rare * likely_runs or excess(beat) > 0.0:
+    if likely * rare_runs <= rare * likely_runs or excess(beat) > 0.0:
         return 0.0
     low, high = beat, max(1.0, 2.0 * beat)
     while excess(high) <= 0.0:
@@ -129,38 +176,33 @@ def tried_ranks(runs: int) -> list[int]:
     return [RANK_RATIO**power for power in range(40) if 2 * RANK_RATIO**power <= max(runs, 2)]
 
 
-def best_tail(
-    claim: Claim, counts: Sequence[TailCount], included: int, excluded: int, alpha: float, looks: int | None = None
-) -> tuple[float, TailCount]:
+def best_tail(claim: Claim, tails: Sequence[Tail], alpha: float, looks: int | None = None) -> tuple[float, Tail]:
     """Return the largest bound of several tails that share the error probability ``alpha``, and its tail.
 
     The first rank has the largest share of the error, the second rank half of this share, and the third rank a third,
     because the bound of a rarer event depends more on the share. If ``looks`` is given, only that many tails are
     examined, in the order in which they seem to certify most.
     """
-    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in counts]
-    shown, found = 0.0, counts[0]
+    shares = [1.0 / (1.0 + math.log(max(tail.rare, 1), RANK_RATIO)) if tail.by_rank else 1.0 for tail in tails]
+    shown, found = 0.0, tails[0]
     levels = [alpha * share / sum(shares) for share in shares]
-    corners = [
-        _corner_probabilities(tail, included, excluded, level) for tail, level in zip(counts, levels, strict=True)
-    ]
+    corners = [_corner_probabilities(tail, level) for tail, level in zip(tails, levels, strict=True)]
     order = np.argsort(-claim.least(*np.array(corners).T))  # the largest bounds come first, so most others end early
-    for tail, level in [(counts[place], levels[place]) for place in order[:looks]]:
-        if (bound := tail_bound(claim, tail, included, excluded, level, shown)) > shown:
+    for tail, level in [(tails[place], levels[place]) for place in order[:looks]]:
+        if (bound := tail_bound(claim, tail, level, shown)) > shown:
             shown, found = bound, tail
     return shown, found
 
 
-def _corner_probabilities(tail: TailCount, included: int, excluded: int, alpha: float) -> tuple[float, float]:
+def _corner_probabilities(tail: Tail, alpha: float) -> tuple[float, float]:
     """Return confidence limits on the probabilities of a tail: a lower one for likely runs, an upper one for rare."""
-    sizes = (included, excluded) if tail.above else (excluded, included)
-    low = float(clopper_pearson_lower(tail.likely, sizes[0], alpha / 2.0))
-    up = float(clopper_pearson_upper(tail.rare, sizes[1], alpha / 2.0))
+    low = float(clopper_pearson_lower(tail.likely, tail.likely_runs, alpha / 2.0))
+    up = float(clopper_pearson_upper(tail.rare, tail.rare_runs, alpha / 2.0))
     return max(low, up), up
 
 
-def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCount, ...]:
-    """Return the counts of the tails on both sides at all `tried_ranks`. The seed determines how ties are broken."""
+def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[Tail, ...]:
+    """Return the tails on both sides at all `tried_ranks`. The seed determines how ties are broken."""
     every = np.concatenate([included, excluded]).astype(float)
     order = np.lexsort((stream(seed, "many runs").random(len(every)), every))
     place = np.empty(len(every), dtype=np.intp)
@@ -171,7 +213,8 @@ def count_tails(included: Floats, excluded: Floats, seed: int) -> tuple[TailCoun
         for rank in tried_ranks(len(rare)):
             at = rare[-rank] if above else rare[rank - 1]
             seen = len(likely) - np.searchsorted(likely, at) if above else np.searchsorted(likely, at)
-            found.append(TailCount(above, rank, int(seen), float(every[order[at]])))
+            threshold = float(every[order[at]])
+            found.append(Tail.of(len(members), len(others), above, rank, int(seen), threshold))
     return tuple(found)
 
 
@@ -182,12 +225,8 @@ class ManyRunsResult(Result):
     `epsaudit.audit_scores` returns it. The seed determines only how ties are broken.
     """
 
-    included: int
-    """Number of runs with the canary."""
-    excluded: int
-    """Number of runs without the canary."""
-    counts: tuple[TailCount, ...]
-    """The counts of all tails, which share the error probability."""
+    counts: tuple[Tail, ...]
+    """All tails, which share the error probability, with the counts of the same runs."""
     independent: bool = False
     """Whether the scores are of canaries that the user declared independent, each treated as a run of its own."""
 
@@ -204,9 +243,25 @@ class ManyRunsResult(Result):
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), **({"independent": True} if self.independent else {})}
 
+    @classmethod
+    def _fields(cls, data: dict[str, Any]) -> dict[str, Any]:
+        stored = [codec.fields_from_json(Tail, one) for one in data["counts"]]
+        tails = tuple(Tail.of(data["included"], data["excluded"], **one) for one in stored)
+        return {**super()._fields(data), "counts": tails}
+
+    @property
+    def included(self) -> int:
+        """Number of runs with the canary."""
+        return int(self.counts[0].counts.runs_x)
+
+    @property
+    def excluded(self) -> int:
+        """Number of runs without the canary."""
+        return int(self.counts[0].counts.runs_x_prime)
+
     @functools.cached_property
-    def _best(self) -> tuple[float, TailCount]:
-        return best_tail(self.claim, self.counts, self.included, self.excluded, 1.0 - self.confidence)
+    def _best(self) -> tuple[float, Tail]:
+        return best_tail(self.claim, self.counts, 1.0 - self.confidence)
 
     @property
     def lower_bound(self) -> float:
@@ -214,7 +269,7 @@ class ManyRunsResult(Result):
         return self._best[0]
 
     @property
-    def best(self) -> TailCount:
+    def best(self) -> Tail:
         """The tail that certifies the largest bound."""
         return self._best[1]
 
@@ -231,10 +286,10 @@ class ManyRunsResult(Result):
         """
         right = []
         for one in self.counts:
-            likely = self.included if one.above else self.excluded
-            right.append(TailCount(one.above, one.rare if one.by_rank else 0, likely, 0.0, one.by_rank))
+            rare = one.rare if one.by_rank else 0
+            right.append(Tail.of(self.included, self.excluded, one.above, rare, one.likely_runs, 0.0, one.by_rank))
         # the first rank on one of the two sides has the largest bound
-        return best_tail(self.claim, right, self.included, self.excluded, 1.0 - self.confidence, looks=2)[0]
+        return best_tail(self.claim, right, 1.0 - self.confidence, looks=2)[0]
 
     @property
     def limits(self) -> str | None:
@@ -281,12 +336,13 @@ class ManyRunsResult(Result):
         return f"{self.best}, where the {nth} score but {self.best.rare - 1:,} {whose} the canary lies"
 
     def describe_counts(self) -> str:
-        one, sides = self.best, [(self.included, "with"), (self.excluded, "without")]
-        (likely, with_it), (rare, without) = sides if one.above else sides[::-1]
+        one = self.best
+        likely, rare = f"{one.likely:,} of {one.likely_runs:,}", f"{one.rare:,} of {one.rare_runs:,}"
         if self.independent:
             first, second = ("in", "out") if one.above else ("out", "in")
-            return f"{one.likely:,} of {likely:,} canaries {first} and {one.rare:,} of {rare:,} {second}"
-        return f"{one.likely:,} of {likely:,} {with_it} the canary and {one.rare:,} of {rare:,} {without} it"
+            return f"{likely} canaries {first} and {rare} {second}"
+        first, second = ("with", "without") if one.above else ("without", "with")
+        return f"{likely} {first} the canary and {rare} {second} it"
 
     def describe_method(self) -> str:
         if not self.best.by_rank:
@@ -312,14 +368,13 @@ def audit_many_runs(
     if not (len(included) and len(excluded)):
         raise AuditError(f"{len(included)} runs had the canary and {len(excluded)} had not; some of both are needed.")
     if threshold is None:
-        counts = count_tails(included, excluded, seed)
+        tails = count_tails(included, excluded, seed)
     else:
-        above = int(np.sum(excluded > threshold)), int(np.sum(included > threshold))
-        counts = (TailCount(True, *above, float(threshold), by_rank=False),)
-    sizes = {"included": len(included), "excluded": len(excluded)}
-    return make_many_runs_result(counts, **sizes, claim=claim, confidence=confidence, seed=seed, **more)
+        rare, likely = int(np.sum(excluded > threshold)), int(np.sum(included > threshold))
+        tails = (Tail.of(len(included), len(excluded), True, rare, likely, float(threshold), by_rank=False),)
+    return make_many_runs_result(tails, claim=claim, confidence=confidence, seed=seed, **more)
 
 
-def make_many_runs_result(counts: tuple[TailCount, ...], **fields: Any) -> ManyRunsResult:
-    """Return the result for counts of runs that the user made; ``fields`` are its other fields."""
-    return ManyRunsResult(counts=counts, provenance=provenance(), reproducible=False, **fields)
+def make_many_runs_result(tails: tuple[Tail, ...], **fields: Any) -> ManyRunsResult:
+    """Return the result for tails of runs that the user made; ``fields`` are its other fields."""
+    return ManyRunsResult(counts=tails, provenance=provenance(), reproducible=False, **fields)

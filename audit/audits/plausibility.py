@@ -126,12 +126,12 @@ def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:
         return
     if result.independent:
         yield from _check_fair_coins(result.included, result.excluded, 0, "canaries were in", "out")
-    sides = {True: (result.included, result.excluded), False: (result.excluded, result.included)}
     for one in result.counts:
-        if one.likely > sides[one.above][0] or one.rare > sides[one.above][1]:
+        if one.likely > one.likely_runs or one.rare > one.rare_runs:
             yield f"{one} is said to contain {one.likely:,} and {one.rare:,} runs; there were fewer runs."
             return
-    tried = [(above, rank) for above, (_, runs) in sides.items() for rank in tried_ranks(runs)]
+    rare_runs = {True: result.excluded, False: result.included}
+    tried = [(above, rank) for above, runs in rare_runs.items() for rank in tried_ranks(runs)]
     if [one.by_rank for one in result.counts] == [False]:
         if not result.counts[0].above:
             yield "The threshold was fixed beforehand, and the scores below it were counted; audits count those above."

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from epsaudit.audits.many_runs import ManyRunsResult, TailCount, audit_many_runs, make_many_runs_result
+from epsaudit.audits.many_runs import ManyRunsResult, Tail, audit_many_runs, make_many_runs_result
 from epsaudit.audits.one_run import Guesses, OneRunResult, Threshold
 from epsaudit.audits.one_run.audit import check_terms, make_result
 from epsaudit.audits.score_checks import (
@@ -197,14 +197,12 @@ def audit_counts(
     claim = is_claim(claim, name)
     notes = describe_direction_of_counts(tp, fp, tn, fn)
     if not one_run:
-        tail = TailCount(True, fp, tp, 0.0, by_rank=False)
+        tail = Tail.of(members, others, True, fp, tp, 0.0, by_rank=False)
         return make_many_runs_result(
             (tail,),
             mechanism=name,
             claim=claim,
             confidence=confidence_of(confidence),
-            included=members,
-            excluded=others,
             seed=entropy(seed),
             notes=tuple(notes),
         )

@@ -149,10 +149,7 @@ class Box(Certificate):
 
     def corner(self, counts: Counts, confidence: float) -> tuple[Floats, Floats]:
         alpha = 1.0 - confidence
-        likely, rare = (counts.guess_x_on_x, counts.runs_x), (counts.guess_x_on_x_prime, counts.runs_x_prime)
-        if self.event == "x_prime":
-            likely = (counts.guess_x_prime_on_x_prime, counts.runs_x_prime)
-            rare = (counts.guess_x_prime_on_x, counts.runs_x)
+        likely, rare = counts.of_event(self.event)
         low = clopper_pearson_lower(*likely, self.split * alpha)
         return low, clopper_pearson_upper(*rare, (1.0 - self.split) * alpha)
 

@@ -166,9 +166,7 @@ def _contingency_rows(result: AuditResult) -> list[tuple[int, int]]:
     """Return the two (yes, no) counts from which the bound is computed."""
     counts, certificate = result.counts, result.certificate
     if isinstance(certificate, Box):
-        event = "guess_x" if certificate.event == "x" else "guess_x_prime"
-        sides = [(getattr(counts, f"{event}_on_{x}"), getattr(counts, f"runs_{x}")) for x in ("x", "x_prime")]
-        return [(int(seen), int(runs) - int(seen)) for seen, runs in sides]
+        return [(int(seen), int(runs) - int(seen)) for seen, runs in counts.of_event(certificate.event)]
     correct, wrong = int(counts.correct), int(counts.wrong)
     return [(correct, wrong), (correct + wrong, int(counts.runs) - correct - wrong)]
 

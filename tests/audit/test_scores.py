@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, TradeOff, audit_scores
-from epsaudit.audits.many_runs import ManyRunsResult, TailCount, rank_p_value, tail_bound
+from epsaudit.audits.many_runs import ManyRunsResult, Tail, rank_p_value, tail_bound
 from epsaudit.audits.one_run import Planned
 from epsaudit.audits.score_checks import describe_direction, find_shared_coins
 from epsaudit.audits.usual_estimates import usual_estimates
@@ -47,8 +47,8 @@ class TestManyRuns:
         for _ in range(AUDITS):
             others = np.sort(rng.random(200))
             members = np.where(rng.random(200) < np.e / (1 + np.e), 1 - rng.random(200) / (1 + np.e), 0)
-            tail = TailCount(True, 40, int(np.sum(members > others[-40])), 0.0)
-            above += tail_bound(PureDP(1.0), tail, 200, 200, 0.05) > 1.0
+            tail = Tail.of(200, 200, True, 40, int(np.sum(members > others[-40])), 0.0)
+            above += tail_bound(PureDP(1.0), tail, 0.05) > 1.0
         assert binom.ppf(0.0005, AUDITS, 0.03) <= above <= ALLOWED
 
     def test_choosing_among_ranks_without_paying_is_seen(self):
@@ -57,7 +57,7 @@ class TestManyRuns:
         above = 0
         for seed in range(60):
             found = many(law, 100, seed)
-            above += max(tail_bound(law.claim, tail, 100, 100, 0.05) for tail in found.counts) > 0.0
+            above += max(tail_bound(law.claim, tail, 0.05) for tail in found.counts) > 0.0
         assert above > binom.ppf(0.999, 60, 0.05)
 
     def test_the_p_value_is_that_of_drawn_order_statistics(self):
