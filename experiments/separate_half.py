@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from epsaudit.audits.one_run.planning import GUESS_SHARES, guess_numbers, split_evenly
 from epsaudit.audits.one_run.rules import GuessRule, GuessSizes, guess_extremes
-from epsaudit.bounds.one_run import Bools, CanaryCounts, GuessBound
+from epsaudit.bounds.one_run import Bools, GuessBound, GuessSet
 from epsaudit.claims.conversions import Floats
 
 
@@ -30,10 +30,10 @@ class SeparateHalf(GuessRule):
     def guessed_canaries(self, canaries: int) -> slice:
         return slice(1, canaries, 2)
 
-    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+    def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
         return [[split_evenly(number)] for number in guess_numbers(counts[0].canaries, GUESS_SHARES)]
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         tried = [split_evenly(number) for number in guess_numbers(len(included) // 2, GUESS_SHARES)]
         best = max(tried, key=lambda size: bound.of(guess_extremes(included[::2], scores[::2], *size)))
         return [guess_extremes(included[1::2], scores[1::2], *best)]

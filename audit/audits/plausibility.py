@@ -113,10 +113,8 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
         return
     yield from stored_counts.find_contradictions(result)
     for one in result.counts:
-        inside = one.correct_in + one.guessed_out - one.correct_out
-        yield from _check_fair_coins(
-            inside, one.guesses - inside, one.canaries - one.guesses, "guessed canaries were in", "out"
-        )
+        were_in, were_out = int(one.counts.runs_x), int(one.counts.runs_x_prime)
+        yield from _check_fair_coins(were_in, were_out, one.canaries - one.guesses, "guessed canaries were in", "out")
 
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:

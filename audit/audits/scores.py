@@ -25,7 +25,7 @@ from epsaudit.audits.score_checks import (
     read_rows,
     refuse_unfair,
 )
-from epsaudit.bounds.one_run import CanaryCounts
+from epsaudit.bounds.one_run import GuessSet
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.errors import AuditError, confidence_of, whole_at_least
 from epsaudit.running.protocols import is_claim
@@ -215,7 +215,7 @@ def audit_counts(
         )
     refuse_unfair(members, canaries)
     notes = check_exact_halves("canaries", np.array([canaries]), np.array([members])) + notes
-    guessed = CanaryCounts(canaries, tp + fp, tn + fn, tp, tn)
+    guessed = GuessSet.of(canaries, tp + fp, tn + fn, tp, tn)
     return OneRunResult(
         mechanism=name,
         canaries=canaries,

@@ -11,13 +11,15 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, expit, gammaln, log_expit, logit, ndtr, ndtri
 
+from epsaudit import codec
 from epsaudit.bounds.certificates import clopper_pearson_lower
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats, bisected
 from epsaudit.claims.definitions import ApproxDP, Claim, GaussianDP, PureDP
 from epsaudit.errors import AuditError, whole_at_least
@@ -58,36 +60,74 @@ errors, and far too small to change a bound noticeably."""
 
 
 @dataclass(frozen=True)
-class CanaryCounts:
-    """Counts of one set of guesses about the canaries of one run: all guesses and the correct ones, 'in' and 'out'."""
+class GuessSet:
+    """One set of guesses about the canaries of one run, and the counts of these guesses.
+
+    In the ``counts``, the runs on x are the canaries that were in, and a guess 'x' is a guess 'in'. Both rows contain
+    guessed canaries only, because result files do not contain how many of the other canaries were in.
+    """
 
     canaries: int
-    guessed_in: int
-    guessed_out: int
-    correct_in: int
-    correct_out: int
+    """The number of canaries about which the rule could guess."""
+    counts: Counts
+    _written: ClassVar = ("canaries", "guessed_in", "guessed_out", "correct_in", "correct_out")
 
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            whole_at_least(value, 0, name.replace("_", " "))
-        right = self.correct_in <= self.guessed_in and self.correct_out <= self.guessed_out
-        if not right or self.guesses > self.canaries:
+    @classmethod
+    def of(cls, canaries: int, guessed_in: int, guessed_out: int, correct_in: int, correct_out: int) -> GuessSet:
+        """Return the set with these numbers of guesses and of correct guesses, which result files contain."""
+        numbers = (canaries, guessed_in, guessed_out, correct_in, correct_out)
+        for name, number in zip(cls._written, numbers, strict=True):
+            whole_at_least(number, 0, name.replace("_", " "))
+        wrong_in, wrong_out = guessed_in - correct_in, guessed_out - correct_out
+        rows = (correct_in + wrong_out, correct_out + wrong_in)
+        made = cls(canaries, Counts(*rows, correct_in, wrong_in, wrong_out, correct_out))
+        if min(wrong_in, wrong_out) < 0 or made.guesses > canaries:
             must = "correct guesses are among the guesses, and these among the canaries"
-            raise AuditError(f"{self!r} cannot be: {must}.")
+            raise AuditError(f"These counts are impossible: {made}; {must}.")
+        return made
+
+    @property
+    def guessed_in(self) -> int:
+        return int(self.counts.guess_x_on_x + self.counts.guess_x_on_x_prime)
+
+    @property
+    def guessed_out(self) -> int:
+        return int(self.counts.guess_x_prime_on_x + self.counts.guess_x_prime_on_x_prime)
+
+    @property
+    def correct_in(self) -> int:
+        return int(self.counts.guess_x_on_x)
+
+    @property
+    def correct_out(self) -> int:
+        return int(self.counts.guess_x_prime_on_x_prime)
+
+    @property
+    def guesses(self) -> int:
+        return int(self.counts.runs)
+
+    @property
+    def correct(self) -> int:
+        return int(self.counts.correct)
+
+    def all_correct(self) -> GuessSet:
+        """Return the set of as many guesses, all of them correct."""
+        return self.of(self.canaries, self.guessed_in, self.guessed_out, self.guessed_in, self.guessed_out)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_dict` restores this set."""
+        return codec.fields_to_json(self, self._written)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> GuessSet:
+        """Return the set that `to_dict` wrote; raise `AuditError` for impossible numbers."""
+        return cls.of(**data)
 
     def __str__(self) -> str:
         return (
             f"{self.correct_in:,} of {self.guessed_in:,} guessed in and {self.correct_out:,} of "
             f"{self.guessed_out:,} guessed out are right, of {self.canaries:,} canaries"
         )
-
-    @property
-    def guesses(self) -> int:
-        return self.guessed_in + self.guessed_out
-
-    @property
-    def correct(self) -> int:
-        return self.correct_in + self.correct_out
 
 
 @dataclass(frozen=True)
@@ -118,7 +158,7 @@ class GuessBound:
                 "guesses='planned' or method='binomial'."
             )
 
-    def of(self, counts: CanaryCounts) -> float:
+    def of(self, counts: GuessSet) -> float:
         """Return the lower bound on the claim's parameter that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct)
         if self.method == "trade-off":
@@ -126,7 +166,7 @@ class GuessBound:
         share = DELTA_SHARE if self.decided_by_output else None
         return epsilon_bound(*numbers, delta_of(self.claim), self.confidence, self.method, share)
 
-    def delta(self, counts: CanaryCounts, epsilon: float) -> float:
+    def delta(self, counts: GuessSet, epsilon: float) -> float:
         """Return the lower bound on delta at this epsilon that these counts certify."""
         numbers = (counts.canaries, counts.guesses, counts.correct, epsilon, self.confidence)
         if self.method == "trade-off":

@@ -32,7 +32,7 @@ from epsaudit.audits.one_run import (
 from epsaudit.audits.one_run.audit import canary_order
 from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
-from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound
+from epsaudit.bounds.one_run import DELTA_SHARE, GuessBound, GuessSet
 from epsaudit.experiments.separate_half import SeparateHalf
 from epsaudit.mechanisms.one_run import ConspiringResponse, NoisyVectorSum, ResponsePerRecord, SpillingResponse
 
@@ -280,11 +280,11 @@ class TestRules:
         return audit_scores(self.included, self.scores, claim=PureDP(1.0), guesses=guesses, **keywords).counts
 
     def test_fixed_numbers_are_the_extremes(self):
-        assert self.counts((2, 1)) == (CanaryCounts(6, 2, 1, 1, 1),)
-        assert self.counts(3) == (CanaryCounts(6, 2, 1, 1, 1),)
+        assert self.counts((2, 1)) == (GuessSet.of(6, 2, 1, 1, 1),)
+        assert self.counts(3) == (GuessSet.of(6, 2, 1, 1, 1),)
 
     def test_a_threshold_guesses_everybody(self):
-        assert self.counts(Threshold(2.5)) == (CanaryCounts(6, 3, 3, 2, 2),)
+        assert self.counts(Threshold(2.5)) == (GuessSet.of(6, 3, 3, 2, 2),)
 
     def test_a_separate_half_guesses_about_the_other_half_only(self):
         rng = np.random.default_rng(0)
@@ -415,7 +415,7 @@ class TestErrors:
     def test_counts_that_cannot_be_are_refused(self):
         for numbers in ((10, 5, 5, 6, 0), (10, 6, 5, 0, 0), (10, 5, 5, -1, 0)):
             with pytest.raises(AuditError):
-                CanaryCounts(*numbers)
+                GuessSet.of(*numbers)
 
     def test_a_function_that_spoils_its_argument_changes_nothing(self):
         def spoil(included, rng):

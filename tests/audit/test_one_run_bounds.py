@@ -18,7 +18,7 @@ from epsaudit.audits.one_run.planning import planned_guesses
 from epsaudit.bounds import one_run as bounds
 from epsaudit.bounds.certificates import MembershipGame
 from epsaudit.bounds.counts import Counts
-from epsaudit.bounds.one_run import DELTA_SHARE, CanaryCounts, GuessBound, epsilon_bound, guess_p_value
+from epsaudit.bounds.one_run import DELTA_SHARE, GuessBound, GuessSet, epsilon_bound, guess_p_value
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.experiments.group_privacy import group_privacy_bound, group_privacy_p_value
 from epsaudit.experiments.one_run_worst_case import worst_case
@@ -263,7 +263,7 @@ def test_shares_of_epsilon_that_one_run_certifies_of_gaussian_noise(mu, canaries
         bound = GuessBound(claim, method, 0.95)
         guesses = planned_guesses(canaries, bound)
         right = math.floor(guesses * float(gaussian_accuracy(np.array([guesses / canaries]), mu)[0]))
-        shown = bound.of(CanaryCounts(canaries, guesses, 0, right, 0))
+        shown = bound.of(GuessSet.of(canaries, guesses, 0, right, 0))
         epsilon = GaussianDP(shown).approximate(1e-5).epsilon if method == "trade-off" else shown
         shares.append(epsilon / point.epsilon)
     assert shares == pytest.approx([of_a_curve, of_a_point], abs=0.005)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epsaudit.bounds.one_run import CanaryCounts, GuessBound, delta_of
+from epsaudit.bounds.one_run import GuessBound, GuessSet, delta_of
 from epsaudit.claims.conversions import gaussian_accuracy
 from epsaudit.claims.definitions import GaussianDP
 
@@ -103,4 +103,4 @@ def ladder(canaries: int, bound: GuessBound) -> list[tuple[float, int]]:
 
 def _predict_bound(canaries: int, guesses: int, accuracy: float, bound: GuessBound) -> float:
     """Return the bound that follows if this share of the guesses is correct."""
-    return bound.of(CanaryCounts(canaries, guesses, 0, math.floor(guesses * accuracy), 0))
+    return bound.of(GuessSet.of(canaries, guesses, 0, math.floor(guesses * accuracy), 0))

@@ -11,8 +11,8 @@ from epsaudit.audits.one_run.rules import GuessRule, Planned
 from epsaudit.bounds.one_run import (
     DELTA_SHARE,
     METHODS,
-    CanaryCounts,
     GuessBound,
+    GuessSet,
     Method,
     delta_of,
     tested_claim,
@@ -37,8 +37,8 @@ class OneRunResult(Result):
     """The rule that decided which canaries were guessed in and out."""
     method: Method
     """The method that turns counts into a bound: 'sharp', 'binomial' or 'trade-off'."""
-    counts: tuple[CanaryCounts, ...]
-    """The counts of each set of guesses."""
+    counts: tuple[GuessSet, ...]
+    """All sets of guesses, with their counts."""
     given: bool = False
     """Whether the user gave the coins and scores, from a run made elsewhere, to `epsaudit.audit_scores`."""
 
@@ -53,7 +53,7 @@ class OneRunResult(Result):
         return {**super().to_dict(), **({"notes": list(self.notes)} if self.notes else {})}
 
     @functools.cached_property
-    def _certified(self) -> tuple[float, CanaryCounts]:
+    def _certified(self) -> tuple[float, GuessSet]:
         """The lower bound on the parameter of `tested`, and the counts on which the bound rests."""
         return self.rule.certified(self.counts, self._bound(self.tested, self.confidence))
 
@@ -80,7 +80,7 @@ class OneRunResult(Result):
         return self._of_claim(self._certified[0])
 
     @property
-    def best(self) -> CanaryCounts:
+    def best(self) -> GuessSet:
         """The counts of the set of guesses on which the bound rests."""
         return self._certified[1]
 
@@ -118,7 +118,7 @@ class OneRunResult(Result):
         return replace(self, method=method)
 
     @property
-    def _sharing(self) -> tuple[CanaryCounts, ...]:
+    def _sharing(self) -> tuple[GuessSet, ...]:
         """The counts of the sets of guesses that are about one parameter and share the error probability."""
         return self.counts if self.rule.shared else self.counts[:1]
 
@@ -136,9 +136,9 @@ class OneRunResult(Result):
         bound = self._bound(self.tested, self.confidence)
         if isinstance(self.rule, Planned):
             sizes = [guesses for _, guesses in ladder(self.canaries, bound)]
-            right = [CanaryCounts(self.canaries, guesses, 0, guesses, 0) for guesses in sizes]
+            right = [GuessSet.of(self.canaries, guesses, 0, guesses, 0) for guesses in sizes]
         else:
-            right = [replace(one, correct_in=one.guessed_in, correct_out=one.guessed_out) for one in self.counts]
+            right = [one.all_correct() for one in self.counts]
         return self._of_claim(self.rule.certified(right, bound)[0])
 
     @property

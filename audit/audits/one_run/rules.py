@@ -16,7 +16,7 @@ from epsaudit.audits.one_run.planning import (
     planned_guesses,
     split_evenly,
 )
-from epsaudit.bounds.one_run import Bools, CanaryCounts, GuessBound
+from epsaudit.bounds.one_run import Bools, GuessBound, GuessSet
 from epsaudit.claims.conversions import Floats
 from epsaudit.codec import Tagged
 from epsaudit.errors import AuditError, whole_at_least
@@ -26,7 +26,7 @@ GuessSizes = list[tuple[int, int]]
 """For each set of guesses, the number of canaries guessed in and the number of canaries guessed out."""
 
 
-def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> CanaryCounts:
+def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -> GuessSet:
     """Guess the ``highest`` scores in and the ``lowest`` scores out, and return the counts.
 
     Ties are broken by position, so the caller must pass the canaries in an order that no coin decided.
@@ -37,10 +37,10 @@ def guess_extremes(included: Bools, scores: Floats, highest: int, lowest: int) -
     return count_guesses(included, place >= len(scores) - highest, place < lowest)
 
 
-def count_guesses(included: Bools, guessed_in: Bools, guessed_out: Bools) -> CanaryCounts:
+def count_guesses(included: Bools, guessed_in: Bools, guessed_out: Bools) -> GuessSet:
     """Return the counts of guesses and of correct guesses; all masks have shape (canaries,)."""
     right = int((guessed_in & included).sum()), int((guessed_out & ~included).sum())
-    return CanaryCounts(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
+    return GuessSet.of(len(included), int(guessed_in.sum()), int(guessed_out.sum()), *right)
 
 
 class GuessRule(Tagged, ABC):
@@ -66,7 +66,7 @@ class GuessRule(Tagged, ABC):
         return [*super()._kinds(), *([] if moved is None else [moved])]
 
     @abstractmethod
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         """Guess which canaries were in, and return the counts of each set of guesses.
 
         The guesses may use the ``scores`` only. The mask ``included`` serves to count the correct guesses.
@@ -76,7 +76,7 @@ class GuessRule(Tagged, ABC):
         """Return which of the canaries, in their random order, the rule guesses about; by default all of them."""
         return slice(canaries)
 
-    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+    def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
         """Return all numbers of guesses that are possible for stored counts, which may have been changed.
 
         There is at least one set of counts, and each is about the right number of canaries. By default a rule makes one
@@ -84,7 +84,7 @@ class GuessRule(Tagged, ABC):
         """
         return None if len(counts) == 1 else []
 
-    def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
+    def certified(self, counts: Sequence[GuessSet], bound: GuessBound) -> tuple[float, GuessSet]:
         """Return the lower bound that all counts certify together, and the counts on which the bound rests."""
         share = replace(bound, confidence=1.0 - (1.0 - bound.confidence) / len(counts))
         best = max(counts, key=share.of)
@@ -101,10 +101,10 @@ class PredeterminedRule(GuessRule):
     def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
         """Return, for each set of guesses, the number of highest scores guessed in and of lowest scores guessed out."""
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         return [guess_extremes(included, scores, *size) for size in self.sizes(len(included), bound)]
 
-    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+    def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
         return [self.sizes(counts[0].canaries, bound)]
 
 
@@ -140,23 +140,23 @@ class Planned(PredeterminedRule):
     def sizes(self, canaries: int, bound: GuessBound) -> GuessSizes:
         return [split_evenly(planned_guesses(canaries, bound))]
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
-        counts: list[CanaryCounts] = []
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
+        counts: list[GuessSet] = []
         for _, size in self._steps(len(included), bound, counts):
             counts.append(guess_extremes(included, scores, *size))
         return counts
 
-    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+    def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
         return [[size for _, size in self._steps(counts[0].canaries, bound, counts)]]
 
-    def certified(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> tuple[float, CanaryCounts]:
+    def certified(self, counts: Sequence[GuessSet], bound: GuessBound) -> tuple[float, GuessSet]:
         best, rejected = 0.0, 0.0
         for one, (parameter, _) in zip(counts, self._steps(counts[0].canaries, bound, counts), strict=False):
             best, rejected = max(rejected, bound.of(one)), parameter
         return best, one
 
     def _steps(
-        self, canaries: int, bound: GuessBound, counts: Sequence[CanaryCounts]
+        self, canaries: int, bound: GuessBound, counts: Sequence[GuessSet]
     ) -> Iterator[tuple[float, tuple[int, int]]]:
         """Yield each parameter that is tested, and the numbers of guesses in and out that test it.
 
@@ -200,7 +200,7 @@ class Signs(GuessRule):
     decided_by_output: ClassVar[bool] = True
     words = "as given: in above 0, out below 0, none at 0"
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         return [count_guesses(included, scores > 0.0, scores < 0.0)]
 
 
@@ -214,10 +214,10 @@ class Threshold(GuessRule):
     at: float = 0.0
     words = "everybody is guessed, in where the score is above {0.at:g}"
 
-    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[CanaryCounts]:
+    def count(self, included: Bools, scores: Floats, bound: GuessBound) -> list[GuessSet]:
         return [count_guesses(included, scores > self.at, scores <= self.at)]
 
-    def possible_sizes(self, counts: Sequence[CanaryCounts], bound: GuessBound) -> list[GuessSizes] | None:
+    def possible_sizes(self, counts: Sequence[GuessSet], bound: GuessBound) -> list[GuessSizes] | None:
         return [[(one.guessed_in, one.canaries - one.guessed_in)] for one in counts[:1]]
 
 

@@ -57,12 +57,11 @@ def _check_coins(result: OneRunResult) -> Iterator[str]:
     inside = int(np.count_nonzero(coins))
     outside = len(coins) - inside
     for one in result.counts:
-        wrong_in, wrong_out = one.guessed_in - one.correct_in, one.guessed_out - one.correct_out
-        if one.correct_in + wrong_out > inside or one.correct_out + wrong_in > outside:
+        were_in, were_out = one.counts.runs_x, one.counts.runs_x_prime
+        if were_in > inside or were_out > outside:
             yield (
-                f"{one.correct_in + wrong_out:,} guesses are about canaries that were in and "
-                f"{one.correct_out + wrong_in:,} about canaries that were out; by the coins of the seed {inside:,} "
-                f"were in and {outside:,} out."
+                f"{were_in:,} guesses are about canaries that were in and {were_out:,} about canaries that were "
+                f"out; by the coins of the seed {inside:,} were in and {outside:,} out."
             )
 
 

@@ -24,7 +24,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from epsaudit.audits.one_run import Threshold
 from epsaudit.audits.sequential import SequentialResult
-from epsaudit.bounds.one_run import CanaryCounts
+from epsaudit.bounds.one_run import GuessSet
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, Claim, lower_hull
 from epsaudit.errors import AuditError
@@ -373,7 +373,7 @@ def plot_scores(
         within = np.clip(values, edges[0], edges[-1])
         left.hist(within, edges, weights=weights, histtype="step", color=colour, label=name, linestyle=style)
     best: Any = result.best
-    if not isinstance(best, CanaryCounts):
+    if not isinstance(best, GuessSet):
         cuts = [best.threshold]
     elif isinstance(fixed := getattr(result, "rule", None), Threshold):
         cuts = [fixed.at]
