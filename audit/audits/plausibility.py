@@ -185,12 +185,13 @@ def _check_sequential(result: SequentialResult) -> Iterator[str]:
     for round_ in result.rounds:
         if len({(strategy.counts.runs_x, strategy.counts.runs_x_prime) for strategy in round_.strategies}) != 1:
             yield "The strategies of a round are said to have guessed in different runs."
-        moments = {tuple(look[0] for look in one.looks) for one in round_.strategies}
+        moments = {tuple(look.runs for look in one.looks) for one in round_.strategies}
         if len(moments) != 1 or moments == {()}:
             yield "The strategies of a round have interim looks after different numbers of runs, or none."
         for strategy in round_.strategies:
             yield from _check_counts(strategy.counts, strategy.witness)
-            looks, seen = [(0, 0, 0), *strategy.looks], strategy.seen
+            looks = [(0, 0, 0), *((int(one.runs), int(one.correct), int(one.wrong)) for one in strategy.looks)]
+            seen = (int(strategy.counts.runs), int(strategy.counts.correct), int(strategy.counts.wrong))
             rises = np.diff(np.array(looks, dtype=object), axis=0)
             if np.any(rises < 0) or np.any(rises[:, 1] + rises[:, 2] > rises[:, 0]):
                 yield "The counts of the interim looks of a strategy decrease, or have more guesses than runs."

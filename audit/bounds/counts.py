@@ -9,6 +9,10 @@ import dataclasses
 import functools
 import operator
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epsaudit.claims.conversions import Floats
 
@@ -28,7 +32,7 @@ class Counts:
     ========  ======================  ============================  ================
 
     A run without a guess is counted in the last column only. Fields are whole numbers, or arrays of one shape;
-    predicted counts may be fractions.
+    predicted counts may be fractions. Where only the outcomes of guesses are recorded, see `of_outcomes`.
     """
 
     runs_x: Numbers
@@ -39,6 +43,24 @@ class Counts:
     guess_x_prime_on_x_prime: Numbers
     events: int = 2
     """The number of events of the witness, 1 or 2; a witness with one event abstains everywhere else."""
+
+    @classmethod
+    def of_outcomes(cls, runs: Numbers, correct: Numbers, wrong: Numbers, events: int = 2) -> Counts:
+        """Return counts of runs of which only the number of correct and of wrong guesses is recorded.
+
+        The sides of these runs are not known. The two datasets change places in each run on x', which leaves correct
+        guesses correct, so that the row of x contains all runs.
+        """
+        return cls(runs, 0 * runs, correct, 0 * runs, wrong, 0 * runs, events)
+
+    @classmethod
+    def of_cells(cls, cells: NDArray[np.int64]) -> Counts:
+        """Return the counts in an array of shape (..., 6), whose place 2 * guess + side counts runs on a side.
+
+        A guess is 0 for x, 1 for x' and 2 for no guess; a side is 0 for x and 1 for x'.
+        """
+        sides = cells.reshape(*cells.shape[:-1], 3, 2)
+        return cls(*np.moveaxis(np.concatenate([sides.sum(axis=-2), cells[..., :4]], axis=-1), -1, 0))
 
     @functools.cached_property
     def runs(self) -> Numbers:
@@ -54,6 +76,12 @@ class Counts:
     def wrong(self) -> Numbers:
         """The runs that were guessed wrongly."""
         return self.guess_x_on_x_prime + self.guess_x_prime_on_x
+
+    @property
+    def outcomes(self) -> Floats:
+        """The numbers of correct guesses, of wrong guesses and of runs without a guess, shape (..., 3)."""
+        missing = self.runs - self.correct - self.wrong
+        return np.stack([self.correct, self.wrong, missing], axis=-1).astype(float)
 
     @property
     def numbers(self) -> tuple[Numbers, ...]:
@@ -75,6 +103,10 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         return dataclasses.replace(Counts(*map(operator.add, self.numbers, other.numbers)), events=self.events)
+
+    def __getitem__(self, place: Any) -> Counts:
+        """Return the counts at a place of the arrays."""
+        return dataclasses.replace(Counts(*(np.asarray(one)[place] for one in self.numbers)), events=self.events)
 
     def to_dict(self) -> dict[str, int]:
         """Return the fields as a JSON object."""

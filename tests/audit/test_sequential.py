@@ -30,6 +30,7 @@ from epsaudit.audits.sequential.learning import Plan
 from epsaudit.audits.sequential.record import SeenWitness, detectable
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts, point
+from epsaudit.bounds.counts import Counts
 from epsaudit.mechanisms.additive import Gaussian, Laplace
 from epsaudit.mechanisms.broken.additive import GaussianSensitivityOffByTwo, LaplaceHalfNoise
 from epsaudit.mechanisms.response import RandomisedResponse
@@ -372,7 +373,8 @@ def caught(claim, mean, most, audits=400):
 @pytest.mark.parametrize("claim", [ZCDP(0.5), RenyiDP(4.0, 2.0), GaussianDP(1.0)], ids=str)
 def test_a_gaussian_is_caught_as_often_as_is_said(claim, most):
     """Of 400 audits 360: 6 of them are a standard error, and 36 are allowed."""
-    stated = detectable(claim, [SeenWitness(0.0, 2, 10_000, round(6_000 * most), round(4_000 * most))], RUNS, NEEDED)
+    counts = Counts.of_outcomes(10_000, round(6_000 * most), round(4_000 * most))
+    stated = detectable(claim, [SeenWitness(0.0, counts)], RUNS, NEEDED)
     assert stated is not None
     ratio = stated / claim.parameter  # mu is sqrt(2 rho), or sqrt(2 epsilon / a)
     assert abs(caught(claim, ratio if isinstance(claim, GaussianDP) else math.sqrt(ratio), most) - 0.9) < 0.09
@@ -383,8 +385,10 @@ def test_the_event_that_tells_most_counts_and_not_a_rare_one(claim):
     """Nor one that was only ever seen by luck."""
     factor = math.e
     common, none = round(10_000 * 0.7), round(10_000 * 0.05)
-    telling = SeenWitness(None, 2, 10_000, round(common * factor / (1 + factor)) + none, round(common / (1 + factor)))
-    rare = [SeenWitness(None, 1, 10_000, 265, 0), SeenWitness(None, 1, 10_000, 3, 0), SeenWitness(None, 2, 40, 30, 10)]
+    right, wrong = round(common * factor / (1 + factor)) + none, round(common / (1 + factor))
+    telling = SeenWitness(None, Counts.of_outcomes(10_000, right, wrong))
+    seen = ((10_000, 265, 0, 1), (10_000, 3, 0, 1), (40, 30, 10, 2))
+    rare = [SeenWitness(None, Counts.of_outcomes(*one)) for one in seen]
     alone = detectable(claim, [telling], RUNS, NEEDED)
     assert alone is not None
     assert 1.0 < alone < 1.4

@@ -26,10 +26,6 @@ from epsaudit.running.sampling import changed, learn
 from epsaudit.running.streams import STAGES, stream_of
 from epsaudit.witnesses.events import Witness
 
-GuessCounts = NDArray[np.int64]
-"""Counts of guesses, shape (..., strategies, 6). The last axis is 2 * guess + side; a guess is 0 for x, 1 for x' and 2
-for no guess; a side is 0 for x and 1 for x'."""
-
 
 @dataclass(frozen=True)
 class ChunkResult:
@@ -37,8 +33,8 @@ class ChunkResult:
 
     Attributes
     ----------
-    counts : array of shape (looks, strategies, 6)
-        The cumulative counts of guesses at each interim look.
+    cells : array of shape (looks, strategies, 6)
+        The cumulative counts at each interim look, as `Counts.of_cells` takes them and checkpoints contain them.
     outputs : (array or None, array or None), optional
         The outputs on x and on x', if they are kept.
     changed : tuple of bool
@@ -47,7 +43,7 @@ class ChunkResult:
         The time that drawing took.
     """
 
-    counts: GuessCounts
+    cells: NDArray[np.int64]
     outputs: tuple[Outputs | None, Outputs | None] | None
     changed: tuple[bool, ...]
     seconds: float = 0.0
@@ -109,7 +105,7 @@ def draw_round(
                 if record.kept:
                     # outputs that no seed gives again are written however quickly they are drawn
                     seconds = result.seconds if getattr(runs.mechanism, "reproducible", True) else math.inf
-                    facts = {"seen": result.counts.tolist(), "changed": list(result.changed)}
+                    facts = {"seen": result.cells.tolist(), "changed": list(result.changed)}
                     record.record(part.chunk, result.outputs, seconds, planned=planned_digest, **facts)
             learn(laws, result.changed)
             yield result
@@ -140,9 +136,9 @@ def _draw_chunk(shared: tuple[OutputLaws, Sequence[Witness], int], part: Planned
                     codes[row, places[mask]] = 2 * guess + which
     first_look = np.searchsorted(part.looks, np.arange(1, size + 1))  # the first look that counts each run
     shape = (len(part.looks), len(witnesses), 6)
-    cells = np.ravel_multi_index((first_look, np.arange(len(witnesses))[:, None], codes), shape) if witnesses else codes
-    counts = np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
-    return ChunkResult(counts, drawn if part.keep else None, changed(laws), time.perf_counter() - started)
+    flat = np.ravel_multi_index((first_look, np.arange(len(witnesses))[:, None], codes), shape) if witnesses else codes
+    cells = np.bincount(flat.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=0)
+    return ChunkResult(cells, drawn if part.keep else None, changed(laws), time.perf_counter() - started)
 
 
 def _read_chunk(record: AuditRecord, part: PlannedChunk, planned_digest: str, strategies: int) -> ChunkResult | None:
@@ -153,8 +149,8 @@ def _read_chunk(record: AuditRecord, part: PlannedChunk, planned_digest: str, st
     if found.get("planned") != planned_digest:
         record.refuse_other_events()
     with record.making_sense("chunk"):
-        counts = np.array(found["seen"], dtype=np.int64).reshape(len(part.looks), strategies, 6)
-        fits = part.keep == (found["outputs"] is not None) and np.all(counts[-1].sum(axis=-1) == part.chunk.size)
-        if not fits or np.any(counts < 0) or len(found["changed"]) != 2:
+        cells = np.array(found["seen"], dtype=np.int64).reshape(len(part.looks), strategies, 6)
+        fits = part.keep == (found["outputs"] is not None) and np.all(cells[-1].sum(axis=-1) == part.chunk.size)
+        if not fits or np.any(cells < 0) or len(found["changed"]) != 2:
             raise ValueError
-    return ChunkResult(counts, found["outputs"], tuple(map(bool, found["changed"])))
+    return ChunkResult(cells, found["outputs"], tuple(map(bool, found["changed"])))

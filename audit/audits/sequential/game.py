@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from epsaudit.audits.sequential.checks import refuse_if_dependent
@@ -20,10 +19,8 @@ from epsaudit.audits.sequential.learning import Learner, Plans, simpler_event
 from epsaudit.audits.sequential.memory import PairMemory
 from epsaudit.audits.sequential.record import Round, SequentialResult, Stopped, StrategyRecord
 from epsaudit.audits.spec import AuditSpec
-from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts
 from epsaudit.bounds.counts import Counts
-from epsaudit.claims.conversions import Floats
 from epsaudit.running.dependence import LEVEL
 from epsaudit.running.identity import digest
 from epsaudit.running.progress import Progress
@@ -37,9 +34,6 @@ FIRST_ROUND = 24
 single numbers, at 5 % and 1e-6 and 12 seeds each, are 2 % more both with 12 and with 48."""
 MIN_FAILURES = 1_000
 """[chosen] An audit ends after this many runs if all of them raised the same exception."""
-OUTCOMES = np.zeros((6, 3))
-"""Matrix from the counts of guesses (2 * guess + side) to correct guesses, wrong guesses and no guesses."""
-OUTCOMES[range(6), [betting.CORRECT, betting.WRONG, betting.WRONG, betting.CORRECT] + [betting.ABSTAINED] * 2] = 1.0
 
 
 class Game:
@@ -125,9 +119,9 @@ class Game:
         self.last = best
         explored = self._explore(others, number, size)
         self.total += explored
-        interim, counts = self._bet(number, size - explored, started)
-        self.accounts.close(interim[-1])
-        self._record_round(explored, interim, counts)
+        interim = self._bet(number, size - explored, started)
+        self.accounts.close(interim[-1].outcomes)
+        self._record_round(explored, interim)
         if self.total >= MIN_FAILURES:
             self._refuse_if_all_failed()
         self.pace = (time.perf_counter() - started) / size
@@ -158,31 +152,31 @@ class Game:
                 explored += each
         return explored
 
-    def _bet(self, number: int, size: int, started: float) -> tuple[list[Floats], NDArray[np.int64]]:
+    def _bet(self, number: int, size: int, started: float) -> list[Counts]:
         """Bet in the runs of a round, and stop at the first interim look that gives a reason.
 
-        Returns correct, wrong and missing guesses at the last look of every chunk, arrays of shape (strategies, 3), and
-        the counts of guesses at the end, shape (strategies, 6).
+        Returns the counts at the last look of every chunk, with fields of shape (strategies,).
         """
         memory, plans = self.last, self.last.plans
         self.accounts.open(plans)
-        counts = np.zeros((N_STRATEGIES, 6), dtype=np.int64)
-        interim: list[Floats] = []
+        counts = Counts.of_cells(np.zeros((N_STRATEGIES, 6), dtype=np.int64))
+        interim: list[Counts] = []
         witnesses = [plan.witness for plan in plans]
         for chunk in draw_round(self.runs, memory, number, size, self.total, witnesses):
-            so_far = counts + chunk.counts  # shape (looks, strategies, 6)
-            missing = self.accounts.needed - self.accounts.against_claim(so_far @ OUTCOMES)
+            in_chunk = Counts.of_cells(chunk.cells)  # fields of shape (looks, strategies)
+            so_far = counts + in_chunk
+            missing = self.accounts.needed - self.accounts.against_claim(so_far.outcomes)
             crossed = np.flatnonzero(missing <= 0.0)
-            at = int(crossed[0]) if len(crossed) else len(so_far) - 1
-            self.total += int(chunk.counts[at, 0].sum())
+            at = int(crossed[0]) if len(crossed) else len(missing) - 1
+            self.total += int(in_chunk[at, 0].runs)
             counts, self._missing = so_far[at], float(missing[at])
             memory.keep(chunk.outputs)
-            interim.append(counts @ OUTCOMES)
-            self.accounts.look(interim[-1])
+            interim.append(counts)
+            self.accounts.look(counts.outcomes)
             self.stopped = self._reason_to_stop(bool(len(crossed)), (time.perf_counter() - started) / len(interim))
             if self.stopped is not None:
                 break
-        return interim, counts
+        return interim
 
     def _reason_to_stop(self, refuted: bool, seconds_per_chunk: float) -> Stopped | None:
         if refuted:
@@ -191,19 +185,15 @@ class Game:
             return "near"
         return "seconds" if time.perf_counter() + seconds_per_chunk > self._end() else None
 
-    def _record_round(self, explored: int, interim: list[Floats], counts: NDArray[np.int64]) -> None:
+    def _record_round(self, explored: int, interim: list[Counts]) -> None:
         plans: Plans = self.last.plans
         strategies = []
         for row, plan in enumerate(plans):
-            correct, wrong, missing = np.array(interim, dtype=int)[:, row].T
-            looks = zip((correct + wrong + missing).tolist(), correct.tolist(), wrong.tolist(), strict=True)
-            table = counts[row].reshape(3, 2)  # guesses by datasets
-            on_x, on_x_prime = table.sum(axis=0).tolist()
-            (x_on_x, x_on_x_prime), (x_prime_on_x, x_prime_on_x_prime), _ = table.tolist()
-            guessed = (x_on_x, x_on_x_prime, x_prime_on_x, x_prime_on_x_prime)
-            seen = Counts(on_x, on_x_prime, *guessed, events=plan.witness.events)
+            looks = [one[row] for one in interim]
+            seen = dataclasses.replace(Counts(*map(int, looks[-1].numbers)), events=plan.witness.events)
+            outcomes = tuple(Counts.of_outcomes(int(one.runs), int(one.correct), int(one.wrong)) for one in looks)
             bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
-            strategies.append(StrategyRecord(*bet, seen, tuple(looks)))
+            strategies.append(StrategyRecord(*bet, seen, outcomes))
         pair = self.last.pair
         self.rounds.append(Round(str(pair), explored, tuple(strategies), digest((pair.x, pair.x_prime))))
 

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
 
+from epsaudit import codec
 from epsaudit.audits.sequential.bets import StrategyBet
 from epsaudit.bounds import betting
 from epsaudit.bounds.betting import Accounts, point
@@ -43,22 +45,18 @@ class SeenWitness:
     ----------
     tangent : float, optional
         The epsilon at which the claim's profile was tested.
-    events : int
-        The number of events of the witness, 1 or 2.
-    runs, correct, wrong : int
-        All runs, and those in which the witness guessed correctly and wrongly.
+    counts : Counts
+        The counts.
     """
 
     tangent: float | None
-    events: int
-    runs: int
-    correct: int
-    wrong: int
+    counts: Counts
 
     @property
     def share(self) -> float:
         """The share of the runs in which the witness guessed."""
-        return (self.correct + self.wrong) / self.runs if self.runs else 0.0
+        counts = self.counts
+        return float((counts.correct + counts.wrong) / counts.runs) if counts.runs else 0.0
 
 
 def gaussian(claim: Claim) -> float | None:
@@ -107,13 +105,15 @@ def detectable(
         points, told, half = [point(claim, one.tangent) for one in seen], [], STANDARD_ERRORS**2 / 2.0
         for one, (epsilon, delta) in zip(seen, points, strict=True):
             # Wilson's limits, because counts may be rare or 0; delta allows some correct guesses
-            correct = one.correct + half - STANDARD_ERRORS * math.sqrt(one.correct + half / 2.0)
-            wrong = one.wrong + half + STANDARD_ERRORS * math.sqrt(one.wrong + half / 2.0)
-            told.append(math.log(max(correct - one.events * delta / 2.0 * one.runs, 1.0) / wrong) - epsilon)
+            counts = one.counts
+            correct = counts.correct + half - STANDARD_ERRORS * math.sqrt(counts.correct + half / 2.0)
+            wrong = counts.wrong + half + STANDARD_ERRORS * math.sqrt(counts.wrong + half / 2.0)
+            told.append(math.log(max(correct - counts.events * delta / 2.0 * counts.runs, 1.0) / wrong) - epsilon)
         best = int(np.argmax(told))
-        bets = [(points[best], seen[best].events, seen[best].share)]
+        bets = [(points[best], seen[best].counts.events, seen[best].share)]
     else:
-        most = {events: max(one.share for one in seen if one.events == events) for events in {o.events for o in seen}}
+        numbers = {one.counts.events for one in seen}
+        most = {events: max(one.share for one in seen if one.counts.events == events) for events in numbers}
         bets = [(at, *one) for at in betting.tangents(claim) for one in itertools.product(most, RARER)]
         bets = [(at, events, most[events] * rarer) for at, events, rarer in bets]
     factors = np.stack([betting.log_factors(*at, number) for at, number, _ in bets])
@@ -175,17 +175,24 @@ class StrategyRecord(StrategyBet):
     ----------
     counts : Counts
         The counts of the witness at the end of the round, or when the audit stopped.
-    looks : tuple of (int, int, int)
-        The runs, correct guesses and wrong guesses so far, at the interim looks.
+    looks : tuple of Counts
+        The counts so far at the interim looks. Only their outcomes are recorded; see `Counts.of_outcomes`.
     """
 
     counts: Counts
-    looks: tuple[tuple[int, int, int], ...]
+    looks: tuple[Counts, ...]
 
-    @property
-    def seen(self) -> tuple[int, int, int]:
-        """The runs, correct guesses and wrong guesses at the end."""
-        return int(self.counts.runs), int(self.counts.correct), int(self.counts.wrong)
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object from which `from_dict` restores this record."""
+        names = [one.name for one in dataclasses.fields(StrategyBet)]
+        looks = [[one.runs, one.correct, one.wrong] for one in self.looks]
+        return {**codec.fields_to_json(self, [*names, "counts"]), "looks": looks}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> StrategyRecord:
+        """Return the record that `to_dict` wrote."""
+        looks = tuple(Counts.of_outcomes(*look) for look in data["looks"])
+        return cls(**codec.fields_from_json(cls, {**data, "looks": looks}))
 
 
 @dataclass(frozen=True)
@@ -212,7 +219,7 @@ class Round:
     @property
     def runs(self) -> int:
         """The runs of the round that were bet on."""
-        return self.strategies[0].seen[0]
+        return int(self.strategies[0].counts.runs)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -297,10 +304,7 @@ class SequentialResult(PairResult):
         for strategy in (strategy for round_ in self.rounds for strategy in round_.strategies if strategy.past):
             event, counts = (strategy.witness, strategy.tangent), strategy.counts
             pooled[event] = pooled[event] + counts if event in pooled else counts
-        seen = [
-            SeenWitness(tangent, counts.events, int(counts.runs), int(counts.correct), int(counts.wrong))
-            for (_, tangent), counts in pooled.items()
-        ]
+        seen = [SeenWitness(tangent, counts) for (_, tangent), counts in pooled.items()]
         needed = -math.log1p(-self.confidence) + math.log(len(self.rounds[-1].strategies) / betting.STAKE)
         return detectable(self.claim, seen, round((1.0 - LEARNING_SHARE) * self.runs), needed, share)
 
@@ -312,14 +316,11 @@ class SequentialResult(PairResult):
         for round_ in self.rounds:
             before += round_.explored
             accounts.open(round_.strategies)
-            looks = np.array([(*one.looks, one.seen) for one in round_.strategies], float)
-            made, correct, wrong = np.moveaxis(looks, -1, 0)
-            told = np.stack([correct, wrong, made - correct - wrong], axis=-1)
-            for at, (runs, _, _) in enumerate(round_.strategies[0].looks):
-                accounts.look(told[:, at])
+            for looks in zip(*(one.looks for one in round_.strategies), strict=True):
+                accounts.look(np.stack([look.outcomes for look in looks]))
                 if accounts.bound > path[-1][1]:
-                    path.append((before + runs, accounts.bound))
-            accounts.close(told[:, -1])
+                    path.append((before + int(looks[0].runs), accounts.bound))
+            accounts.close(np.stack([one.counts.outcomes for one in round_.strategies]))
             before += round_.runs
         path.append((before, accounts.bound))
         return accounts.log_wealth[:, accounts.at_claim], accounts.needed, tuple(path)
@@ -343,7 +344,8 @@ class SequentialResult(PairResult):
         for one in (round_.strategies[self.best] for round_ in self.rounds):
             epsilon, delta = point(self.claim, one.tangent)
             if one.correct - math.exp(epsilon) * one.wrong - one.witness.events * delta / 2.0 > 0.0:  # else no bet
-                correct, wrong, rounds = correct + one.seen[1], wrong + one.seen[2], rounds + 1
+                correct, wrong = correct + int(one.counts.correct), wrong + int(one.counts.wrong)
+                rounds += 1
         exponent = math.floor(self.log_evidence / math.log(10.0))  # which may be beyond floating point
         mantissa = 10.0 ** (self.log_evidence / math.log(10.0) - exponent)
         made = f"{math.exp(self.log_evidence):.3g}" if -3 <= exponent < 6 else f"{mantissa:.2f}e{exponent:+d}"
