@@ -23,7 +23,6 @@ from epsaudit.claims.definitions import Claim
 FRACTIONS: Floats = np.geomspace(2e-3, 0.95, 60)
 """[measured] The sixty bets, as fractions of the largest bet allowed. The small ones are for claims that are nearly
 right. With 15 and with 240 bets the median runs to a refutation differ by at most 7 % in six cases of 12 seeds each."""
-CORRECT, WRONG, ABSTAINED = range(3)
 LARGEST_EPSILON, LARGEST_DELTA = 100.0, 1.0 - 1e-9
 """[chosen] The largest epsilon and delta that can be bet against; no number of runs refutes a weaker claim."""
 STAKE = 0.9

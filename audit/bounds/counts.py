@@ -78,10 +78,14 @@ class Counts:
         return self.guess_x_on_x_prime + self.guess_x_prime_on_x
 
     @property
+    def abstained(self) -> Numbers:
+        """The runs without a guess."""
+        return self.runs - self.correct - self.wrong
+
+    @property
     def outcomes(self) -> Floats:
         """The numbers of correct guesses, of wrong guesses and of runs without a guess, shape (..., 3)."""
-        missing = self.runs - self.correct - self.wrong
-        return np.stack([self.correct, self.wrong, missing], axis=-1).astype(float)
+        return np.stack([self.correct, self.wrong, self.abstained], axis=-1).astype(float)
 
     @property
     def numbers(self) -> tuple[Numbers, ...]:
@@ -105,8 +109,9 @@ class Counts:
         return dataclasses.replace(Counts(*map(operator.add, self.numbers, other.numbers)), events=self.events)
 
     def __getitem__(self, place: Any) -> Counts:
-        """Return the counts at a place of the arrays."""
-        return dataclasses.replace(Counts(*(np.asarray(one)[place] for one in self.numbers)), events=self.events)
+        """Return the counts at a place of the arrays; a single place has numbers of Python."""
+        found = [np.asarray(one)[place] for one in self.numbers]
+        return dataclasses.replace(Counts(*(one if one.ndim else one.item() for one in found)), events=self.events)
 
     def to_dict(self) -> dict[str, int]:
         """Return the fields as a JSON object."""

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from epsaudit import DatasetPair, PureDP, audit_sequentially, command
+from epsaudit.bounds.counts import Counts
 from epsaudit.outputs.arrays import pack
 from epsaudit.outputs.json_form import output_from_json
 from epsaudit.tools.testing import frozen
@@ -142,6 +143,11 @@ def test_every_language_guesses_and_bets_as_epsaudit_does(example, language, com
     assert set(expected) == {-1, 0, 1}
 
 
+def counts_of(tally):
+    """Return the counts of a client's numbers of correct, wrong and missing guesses."""
+    return Counts.of_outcomes(sum(tally), *tally[:2])
+
+
 def guessed_alike(test, lines, example, language, folder):
     """What epsaudit guesses of these outputs, of which the client guesses the same and has the same wealth."""
     test.save(folder / "witness.json")
@@ -158,7 +164,7 @@ def guessed_alike(test, lines, example, language, folder):
         )  # fmt: skip
         guesses, wealth = map(json.loads, done.stdout.splitlines())
     assert guesses == expected
-    assert wealth == pytest.approx(float(test.log_wealth(tally)), rel=1e-9)
+    assert wealth == pytest.approx(float(test.log_wealth(counts_of(tally))), rel=1e-9)
     return expected
 
 
@@ -224,10 +230,10 @@ class TestPython:
         right = sides * test.guesses(pack([output for _, output in drawn]))
         looks = [*range(64, len(drawn) + 1, 64), *([len(drawn)] if len(drawn) % 64 else [])]
         tallies = [[int(np.sum(right[:look] == kind)) for kind in (1, -1, 0)] for look in looks]
-        won = [bool(test.log_wealth(tally) >= -math.log(test.false_alarm)) for tally in tallies]
+        won = [bool(test.log_wealth(counts_of(tally)) >= -math.log(test.false_alarm)) for tally in tallies]
         assert won == [False] * (len(looks) - 1) + [refuted]
         assert refuted or len(drawn) == runs
-        verdict = frozen.Verdict(test, refuted, tuple(tallies[-1]))
+        verdict = frozen.Verdict(test, refuted, counts_of(tallies[-1]))
         assert said == str(verdict)
         assert [(type(one.message), str(one.message)) for one in caught] == (
             [(CLIENT.PowerWarning, said)] if verdict.stale else []
@@ -252,5 +258,5 @@ class TestPython:
     @pytest.mark.parametrize("tally", [[0, 10**6, 0], [10**6, 0, 0], [0, 0, 0]], ids=str)
     def test_wealth_is_lost_cut_off_and_begins_as_in_epsaudit(self, tally):
         path = CLIENTS / "count.json"
-        expected = float(frozen.read(path).log_wealth(tally))
+        expected = float(frozen.read(path).log_wealth(counts_of(tally)))
         assert CLIENT.read(path).log_wealth(tally) == pytest.approx(expected, rel=1e-9, abs=1e-12)

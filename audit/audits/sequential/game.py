@@ -190,8 +190,8 @@ class Game:
         strategies = []
         for row, plan in enumerate(plans):
             looks = [one[row] for one in interim]
-            seen = dataclasses.replace(Counts(*map(int, looks[-1].numbers)), events=plan.witness.events)
-            outcomes = tuple(Counts.of_outcomes(int(one.runs), int(one.correct), int(one.wrong)) for one in looks)
+            seen = dataclasses.replace(looks[-1], events=plan.witness.events)
+            outcomes = tuple(Counts.of_outcomes(one.runs, one.correct, one.wrong) for one in looks)
             bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)
             strategies.append(StrategyRecord(*bet, seen, outcomes))
         pair = self.last.pair

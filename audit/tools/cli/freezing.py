@@ -46,8 +46,8 @@ def freeze_test(
     root, trials = entropy(seed), check_trials(trials, "--trials")
     test = freeze(mechanism, pairs, claim=claim, trials=trials, seed=root, runs=runs, false_alarm=false_alarm)
     test.save(out)
-    correct, wrong, none = test.learnt
+    seen = test.learnt
     show = printer(quiet)
     show(f"{out}: {test.text}")
-    show(f"{correct:,} of {correct + wrong + none:,} runs guessed right, {wrong:,} wrong; seed {root}")
+    show(f"{seen.correct:,} of {seen.runs:,} runs guessed right, {seen.wrong:,} wrong; seed {root}")
     return AS_EXPECTED

@@ -16,6 +16,7 @@ from epsaudit.audits.sequential import refuse_if_irrefutable
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
 from epsaudit.bounds.certificates import MembershipGame
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.definitions import Claim, claim_given
 from epsaudit.data.neighbours import Pairs
 from epsaudit.errors import AuditError, fraction, whole_at_least
@@ -103,11 +104,11 @@ def freeze(
         bets=tuple((bet, 1.0 / len(betting.FRACTIONS)) for bet in betting.FRACTIONS.tolist()),
         false_alarm=false_alarm,
         runs=runs,
-        learnt=(0, 0, 0),
+        learnt=Counts.of_outcomes(0, 0, 0),
     )
     on_x, on_x_prime = (test.guesses(side) for side in learning.draw(0, size, 1))
     correct, wrong = (int(np.sum(on_x == sign) + np.sum(on_x_prime == -sign)) for sign in (1, -1))
-    return dataclasses.replace(test, learnt=(correct, wrong, 2 * size - correct - wrong))
+    return dataclasses.replace(test, learnt=Counts.of_outcomes(2 * size, correct, wrong))
 
 
 def _write_terms(feature: Feature) -> tuple[str, list[dict[str, Any]]]:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from epsaudit import codec
 from epsaudit.audits.spec import AuditSpec
 from epsaudit.bounds import betting
+from epsaudit.bounds.counts import Counts
 from epsaudit.claims.conversions import Floats
 from epsaudit.claims.definitions import ApproxDP, PureDP
 from epsaudit.data.neighbours import Pairs
@@ -46,6 +47,8 @@ STALE_DISTANCE = 5.0
 number of standard errors."""
 LOOK_INTERVAL = 64
 """Number of runs between two comparisons of the wealth with its threshold."""
+PLACES_OF_GUESSES = np.array([2, 0, 1])
+"""The number of a guess in `Counts.of_cells`, at the index 0 for no guess, 1 for x and -1 for x'."""
 SPECIAL_VALUES = ("below", "above", "missing")
 """Fields of a term with knots that contain its values at minus infinity, infinity and NaN."""
 MAX_QUOTED_LENGTH = 160
@@ -61,19 +64,19 @@ class Verdict:
     test: FrozenTest
     refuted: bool
     """Whether the test refuted the claim."""
-    tally: tuple[int, int, int]
-    """Numbers of runs that were guessed correctly, guessed wrongly, and not guessed."""
+    counts: Counts
+    """Counts of the guesses until the test ended."""
 
     @property
     def runs(self) -> int:
         """Number of runs."""
-        return sum(self.tally)
+        return int(self.counts.runs)
 
     @property
     def stale(self) -> bool:
         """Whether the test passed and its rates of guesses differ from the rates when it was frozen."""
-        n, m = self.runs, sum(self.test.learnt)
-        now, before = np.array([self.tally[:2], self.test.learnt[:2]])
+        n, m = self.runs, self.test.learnt.runs
+        now, before = self.counts.outcomes[:2], self.test.learnt.outcomes[:2]
         rate = (now + before) / (n + m)
         spread = np.sqrt(rate * (1.0 - rate) * (1.0 / n + 1.0 / m))
         return not self.refuted and bool(np.any(np.abs(now / n - before / m) > STALE_DISTANCE * spread))
@@ -87,7 +90,7 @@ class Verdict:
 
     def __str__(self) -> str:
         how = "refuted after" if self.refuted else "not refuted by"
-        counts = f"{self.runs} runs, {self.tally[0]} guessed right and {self.tally[1]} wrong"
+        counts = f"{self.runs} runs, {self.counts.correct} guessed right and {self.counts.wrong} wrong"
         stale = "; stale: the mechanism is not what it was when this was frozen" if self.stale else ""
         return f"{self.test.text}: {how} {counts}{stale}"
 
@@ -119,8 +122,13 @@ class FrozenTest:
     false_alarm: float
     runs: int
     """Maximum number of runs."""
-    learnt: tuple[int, int, int]
-    """Numbers of correct, wrong and missing guesses when the test was frozen."""
+    learnt: Counts
+    """Counts when the test was frozen. Only their outcomes are recorded; see `Counts.of_outcomes`."""
+
+    @property
+    def events(self) -> int:
+        """Number of datasets that the test can guess, 1 or 2."""
+        return (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
 
     def guesses(self, outputs: Outputs) -> NDArray[np.int8]:
         """Return 1 for each output that is a guess for x, -1 for x' and 0 for no guess; shape (size,).
@@ -157,16 +165,12 @@ class FrozenTest:
                 guesses[Interval(*ends).contains(y)] = sign
         return guesses
 
-    def log_wealth(self, tally: ArrayLike) -> Floats:
-        """Return the logarithm of the wealth after the given numbers of correct, wrong and missing guesses.
-
-        ``tally`` has shape (..., 3).
-        """
+    def log_wealth(self, counts: Counts) -> Floats:
+        """Return the logarithm of the wealth after the given counts, of the shape of their fields."""
         fractions, weights = np.array(self.bets).T
-        events = (len(self.guess_x) > 0) + (len(self.guess_x_prime) > 0)
-        logs = betting.log_factors(self.epsilon, self.delta, events, fractions)
+        logs = betting.log_factors(self.epsilon, self.delta, self.events, fractions)
         with np.errstate(divide="ignore", under="ignore"):  # a bet can lose the whole wealth
-            return np.asarray(np.log(np.exp(np.minimum(np.asarray(tally) @ logs, 600.0)) @ weights))
+            return np.asarray(np.log(np.exp(np.minimum(counts.outcomes @ logs, 600.0)) @ weights))
 
     def check(
         self,
@@ -209,32 +213,34 @@ class FrozenTest:
         spec = AuditSpec.of(mechanism, pairs, claim=claim)
         runs = Runs(spec, entropy(seed), n_jobs=1)
         sides, started, first = runs.laws[0], time.monotonic(), list[Outputs]()
-        tally, block, refuted = np.zeros(3, int), 0, False
-        while (done := int(tally.sum())) < self.runs and (not block or time.monotonic() - started < seconds):
+        counts, block, refuted = Counts(0, 0, 0, 0, 0, 0, events=self.events), 0, False
+        while (done := int(counts.runs)) < self.runs and (not block or time.monotonic() - started < seconds):
             rng = stream(runs.seed, "certification", 0, block)
             size = LOOK_INTERVAL if can_interleave(sides) else min(max(done, LOOK_INTERVAL), 4096)
             coins = rng.integers(2, size=min(size, self.runs - done)).astype(np.int8)
             guesses = np.zeros(len(coins), np.int8)
             for side, outputs in enumerate(draw_by_coins(sides, coins, rng)):
                 if outputs is not None:
-                    guesses[coins == side] = self.guesses(outputs) * (1 - 2 * side)
+                    guesses[coins == side] = self.guesses(outputs)
                     first += [outputs] * (done < MAX_FAILURES)
             if done < MAX_FAILURES <= done + len(coins):
                 runs.refuse_if_all_failed(first)
-            seen = tally + np.stack([guesses > 0, guesses < 0, guesses == 0], axis=1).cumsum(axis=0)
-            ends = np.minimum(np.arange(LOOK_INTERVAL, len(seen) + LOOK_INTERVAL, LOOK_INTERVAL), len(seen))
-            looks = seen[ends - 1]
+            cells = np.arange(6) == (2 * PLACES_OF_GUESSES[guesses] + coins)[:, None]  # shape (runs, 6)
+            ends = np.minimum(np.arange(LOOK_INTERVAL, len(coins) + LOOK_INTERVAL, LOOK_INTERVAL), len(coins))
+            looks = counts + Counts.of_cells(cells.cumsum(axis=0)[ends - 1])
             crossed = np.flatnonzero(self.log_wealth(looks) >= -math.log(self.false_alarm))
-            tally, block, refuted = looks[crossed[0] if len(crossed) else -1], block + 1, len(crossed) > 0
+            counts, block, refuted = looks[crossed[0] if len(crossed) else -1], block + 1, len(crossed) > 0
             if refuted:
                 break
         if not refuted:
             runs.refuse_if_all_failed(first)
-        return Verdict(self, refuted, tuple(tally.tolist()))
+        return Verdict(self, refuted, counts)
 
     def save(self, path: str | Path) -> None:
         """Write the test to a JSON file."""
-        data = {"epsaudit": "frozen test", "version": VERSION, **dataclasses.asdict(self)}
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        fields["learnt"] = [self.learnt.correct, self.learnt.wrong, self.learnt.abstained]
+        data = {"epsaudit": "frozen test", "version": VERSION, **fields}
         lines = [f"{json.dumps(name)}: {json.dumps(dataset_to_json(value))}" for name, value in data.items()]
         write_whole(Path(path), "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -251,15 +257,17 @@ def read(path: str | Path) -> FrozenTest:
         for name in ("guess_x", "guess_x_prime"):
             data[name] = [[_read_number(low), _read_number(high), a, b] for low, high, a, b in data[name]]
         data["terms"] = [_read_term(term) for term in data["terms"]]
-        test = FrozenTest(**codec.fields_from_json(FrozenTest, data))
+        correct, wrong, missing = data.pop("learnt")
+        learnt = Counts.of_outcomes(correct + wrong + missing, correct, wrong)
+        test = FrozenTest(**codec.fields_from_json(FrozenTest, data), learnt=learnt)
         if (farthest := max(term["coordinate"] for term in test.terms)) >= test.coordinates:
             raise AuditError(
                 f"a term reads coordinate {farthest}, and the last of {test.coordinates} coordinates has "
                 f"number {test.coordinates - 1}"
             )
         with_tuples(decode_dataset(test.x)), with_tuples(decode_dataset(test.x_prime))
-        for learnt in (test.runs, *test.learnt):
-            float(learnt)
+        for number in (test.runs, test.learnt.runs):
+            float(number)
     except RecursionError:
         raise AuditError(f"{path} is not a frozen test of version {VERSION} (it is nested too deeply).") from None
     except (OSError, ValueError, TypeError, KeyError, IndexError, OverflowError, AuditError) as error:
@@ -267,7 +275,7 @@ def read(path: str | Path) -> FrozenTest:
         raise AuditError(f"{path} is not a frozen test of version {VERSION} ({said}).") from None
     if sum(weight for _, weight in test.bets) > 1.0 + 1e-9:
         raise AuditError(f"{path} has bets whose weights sum to more than 1; the sum must be at most 1.")
-    if not sum(test.learnt):
+    if not test.learnt.runs:
         raise AuditError(
             f"learnt in {path} counts no runs; it must contain the numbers of correct, wrong and missing guesses."
         )

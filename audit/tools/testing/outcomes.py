@@ -141,7 +141,7 @@ def frozen_outcome(
     lines = [
         ("test", f"{witness}: {test.text}"),
         ("pair", describe_pair(DatasetPair(test.x, test.x_prime)) if pairs is None else "that of the call"),
-        ("counts", f"{verdict.runs:,} runs, {verdict.tally[0]:,} guessed right, {verdict.tally[1]:,} wrong"),
+        ("counts", f"{verdict.runs:,} runs, {verdict.counts.correct:,} guessed right, {verdict.counts.wrong:,} wrong"),
         ("certified", "nothing" if must_fail else f"the claim does not hold, {wrong}"),
         ("seed", f"{terms.seed}, from the test's name"),
         ("versions", _versions(provenance())),
