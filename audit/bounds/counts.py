@@ -48,8 +48,9 @@ class Counts:
     def of_outcomes(cls, runs: Numbers, correct: Numbers, wrong: Numbers, events: int = 2) -> Counts:
         """Return counts of runs of which only the number of correct and of wrong guesses is recorded.
 
-        The sides of these runs are not known. The two datasets change places in each run on x', which leaves correct
-        guesses correct, so that the row of x contains all runs.
+        The datasets of these runs are not known. Exchanging x and x' in a run leaves its guess correct or wrong, so all
+        runs are counted in the row of x. The membership game and bets read outcomes only; a `Box` reads the rows and
+        must not be given such counts.
         """
         return cls(runs, 0 * runs, correct, 0 * runs, wrong, 0 * runs, events)
 
@@ -108,8 +109,12 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return dataclasses.replace(Counts(*map(operator.add, self.numbers, other.numbers)), events=self.events)
 
-    def __getitem__(self, place: Any) -> Counts:
-        """Return the counts at a place of the arrays; a single place has numbers of Python."""
+    def at(self, place: Any) -> Counts:
+        """Return the counts at this index of the arrays. If the index is of a single element, they are Python numbers.
+
+        >>> Counts.of_cells(np.array([[4, 1, 2, 3, 0, 0], [1, 1, 1, 1, 1, 1]])).at(0).numbers
+        (6, 4, 4, 1, 2, 3)
+        """
         found = [np.asarray(one)[place] for one in self.numbers]
         return dataclasses.replace(Counts(*(one if one.ndim else one.item() for one in found)), events=self.events)
 

@@ -27,12 +27,12 @@ def test_every_run_is_in_one_cell(cells):
 def test_adding_counts_adds_their_outcomes(first, second):
     one, other = Counts.of_cells(first[:1]), Counts.of_cells(second[:1])
     assert np.array_equal((one + other).outcomes, one.outcomes + other.outcomes)
-    assert (one + other)[0] == one[0] + other[0]
+    assert (one + other).at(0) == one.at(0) + other.at(0)
 
 
 @given(CELLS)
 def test_a_place_of_arrays_is_a_table_of_whole_numbers(cells):
-    for row, counts in enumerate(map(Counts.of_cells(cells).__getitem__, range(len(cells)))):
+    for row, counts in enumerate(map(Counts.of_cells(cells).at, range(len(cells)))):
         assert {type(number) for number in counts.numbers} == {int}
         assert counts.outcomes.tolist() == Counts.of_cells(cells).outcomes[row].tolist()
 

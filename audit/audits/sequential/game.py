@@ -168,8 +168,8 @@ class Game:
             missing = self.accounts.needed - self.accounts.against_claim(so_far.outcomes)
             crossed = np.flatnonzero(missing <= 0.0)
             at = int(crossed[0]) if len(crossed) else len(missing) - 1
-            self.total += int(in_chunk[at, 0].runs)
-            counts, self._missing = so_far[at], float(missing[at])
+            self.total += int(in_chunk.at((at, 0)).runs)
+            counts, self._missing = so_far.at(at), float(missing[at])
             memory.keep(chunk.outputs)
             interim.append(counts)
             self.accounts.look(counts.outcomes)
@@ -189,7 +189,7 @@ class Game:
         plans: Plans = self.last.plans
         strategies = []
         for row, plan in enumerate(plans):
-            looks = [one[row] for one in interim]
+            looks = [one.at(row) for one in interim]
             seen = dataclasses.replace(looks[-1], events=plan.witness.events)
             outcomes = tuple(Counts.of_outcomes(one.runs, one.correct, one.wrong) for one in looks)
             bet = (plan.witness, plan.tangent, plan.correct, plan.wrong, plan.past)

@@ -229,7 +229,7 @@ class FrozenTest:
             ends = np.minimum(np.arange(LOOK_INTERVAL, len(coins) + LOOK_INTERVAL, LOOK_INTERVAL), len(coins))
             looks = counts + Counts.of_cells(cells.cumsum(axis=0)[ends - 1])
             crossed = np.flatnonzero(self.log_wealth(looks) >= -math.log(self.false_alarm))
-            counts, block, refuted = looks[crossed[0] if len(crossed) else -1], block + 1, len(crossed) > 0
+            counts, block, refuted = looks.at(crossed[0] if len(crossed) else -1), block + 1, len(crossed) > 0
             if refuted:
                 break
         if not refuted:
