@@ -1,0 +1,315 @@
+"""Upper bounds by alignments: they are never below the truth, and reach it where an alignment can."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, bound_above
+from epsaudit.tools.tracing.alignment import bound
+from epsaudit.tools.tracing.alignment.aligned import AllKept
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, runner
+from epsaudit.tools.tracing.alignment.sampled import excess, sample, upper_mean
+
+ONE = PureDP(1.0)
+
+
+def laplace(data, rng):
+    return data + rng.laplace(scale=1.0)
+
+
+def released(data, rng):
+    return float(data + rng.laplace(scale=0.5))
+
+
+class TestStatisticalBound:
+    """Theorem 14.1: the limit is below the exact delta with probability 5 % at most, on laws that attain it."""
+
+    EXACT = ApproxDP(1.0, 0.0)
+
+    def test_the_limit_covers_the_exact_delta(self):
+        """5,000 repetitions of 100 runs; a true rate of 2.5 % gives more than 165 with probability 0.0005."""
+        rng, exact = np.random.default_rng(1), 1.0 - math.exp(-0.5)
+        # d + Laplace(0.5) has loss 2 with probability 1/2, else 2 - 4 z for 0 < z < 1
+        noise = rng.laplace(scale=0.5, size=(5_000, 100))
+        losses = (np.abs(noise - 1.0) - np.abs(noise)) / 0.5
+        below = sum(upper_mean(excess(one, 1.0), 0.025) < exact for one in losses)
+        assert below <= 165
+        assert sum(excess(one, 1.0).mean() < exact for one in losses) > 165, "the mean itself would be noticed"
+
+    def test_the_losses_of_runs_are_those_of_the_law(self):
+        """A function that releases its number: its losses have the mean excess that theory gives, within 5 sigma."""
+        losses = self.losses(released, 0, 1, range(400))
+        exact = 1.0 - math.exp(-0.5)
+        found = excess(losses, 1.0)
+        assert abs(found.mean() - exact) < 5.0 * found.std() / 20.0
+        assert losses.max() == pytest.approx(2.0)
+
+    @pytest.mark.slow
+    def test_bounds_of_whole_functions_cover(self):
+        """500 repetitions of 60 runs at 95 %: a true rate of 5 % gives more than 45 with probability 2e-5."""
+        exact = 1.0 - math.exp(-0.5)
+        losses = self.losses(released, 0, 1, range(30_000)).reshape(500, 60)
+        assert sum(upper_mean(excess(one, 1.0), 0.05) < exact for one in losses) <= 45
+
+    @staticmethod
+    def losses(function, x, x_prime, seeds):
+        """Return the losses of runs in one direction, in a process of its own."""
+        return np.array(in_child(_losses, function, x, x_prime, seeds))
+
+
+def in_child(work, *arguments):
+    """Return the answer of a function that runs in a fork in which samplers are replaced."""
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    from epsaudit.tools.tracing.replacement import replace_samplers
+
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork"), initializer=replace_samplers) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def call(function):
+    return lambda data, rng, seed: function(data, rng)
+
+
+def _losses(function, x, x_prime, seeds):
+    sides = [runner(call(function), one) for one in (x, x_prime)]
+    return sample(AllKept(), *sides, seeds).losses
+
+
+def upper(function, x, x_prime, claim=ONE, **settings):
+    return bound_above(function, (x, x_prime), claim=claim, **{"runs": 300, "seed": 1, "n_jobs": 1, **settings})
+
+
+def noisy_max(draw):
+    def choose(values, rng):
+        return int(np.argmax(np.asarray(values, float) + draw(rng, len(values))))
+
+    return choose
+
+
+def sparse_vector(values, rng):
+    threshold, answers = 1.0 + rng.laplace(scale=2.0), []
+    for one in values:
+        answers.append(one + rng.laplace(scale=4.0) >= threshold)
+        if answers[-1]:
+            break
+    return answers
+
+
+LOW, HIGH = [1] * 5, [0, 2, 2, 2, 2]
+
+
+class TestCertainBounds:
+    @pytest.mark.parametrize(
+        ("function", "x", "x_prime", "exact"),
+        [
+            (laplace, 0, 1, 1.0),
+            (lambda d, rng: d + rng.laplace(scale=0.5), 0, 1, 2.0),
+            (lambda d, rng: [d.count(k) + rng.laplace() for k in range(3)], [0, 1], [0, 1, 1], 1.0),
+            (lambda d, rng: np.bincount(d, minlength=5) + rng.laplace(size=5), [0, 1], [0, 1, 1], 1.0),
+            (lambda d, rng: {k: 2.0 * (d[k] + rng.laplace()) for k in d}, {"a": 1}, {"a": 2}, 1.0),
+            (noisy_max(lambda rng, n: rng.laplace(scale=2.0, size=n)), LOW, HIGH, 1.0),
+            (noisy_max(lambda rng, n: rng.exponential(scale=2.0, size=n)), LOW, HIGH, 1.0),
+            (noisy_max(lambda rng, n: rng.gumbel(scale=2.0, size=n)), LOW, HIGH, 1.0),
+            (lambda d, rng: max(np.asarray(d) + rng.laplace(scale=2.0, size=5)), [0] * 5, [1] * 5, 2.5),
+            (sparse_vector, [0] * 5 + [1] * 5, [1] * 5 + [0] * 5, 1.0),
+            (lambda d, rng: d + random.expovariate(1.0) - random.expovariate(1.0), 0, 1, 1.0),
+            (lambda d, rng: d + rng.geometric(1 - math.exp(-1)) - rng.geometric(1 - math.exp(-1)), 0, 1, 1.0),
+        ],
+    )
+    def test_is_the_exact_value(self, function, x, x_prime, exact):
+        found = upper(function, x, x_prime)
+        assert found.certain, found
+        assert found.upper_bound == pytest.approx(exact, rel=1e-6)
+        assert found.delta == 0.0
+
+    @pytest.mark.parametrize(("claim", "exact"), [(GaussianDP(1.0), 1.0), (ZCDP(0.5), 0.5), (RenyiDP(2.0, 1.0), 1.0)])
+    def test_a_shift_of_normal_noise_is_its_exact_loss(self, claim, exact):
+        found = upper(lambda d, rng: d + rng.normal(), 0, 1, claim)
+        assert found.certain
+        assert found.upper_bound == pytest.approx(exact, rel=1e-6)
+
+    def test_adaptive_normal_noise_composes(self):
+        """The second shift depends on the first answer: mu^2 is the largest sum over the paths (Theorem 14.4)."""
+
+        def adaptive(d, rng):
+            first = d + rng.normal()
+            return [first, 2 * d + rng.normal() if first > 0 else d + rng.normal()]
+
+        found = upper(adaptive, 0, 1, GaussianDP(1.0))
+        assert found.certain
+        assert found.upper_bound == pytest.approx(math.sqrt(5.0), rel=1e-6)
+
+    def test_normal_shifts_that_depend_on_later_draws_are_no_gaussian_bound(self):
+        """The largest of two normal numbers is not 1-GDP by the shift of its winner alone."""
+
+        def largest(d, rng):
+            one, other = d + rng.normal(), rng.normal()
+            return one if one > other else other
+
+        found = upper(largest, 0, 3, GaussianDP(1.0))
+        assert not found.certain or found.upper_bound >= 3.0
+
+    def test_discrete_draws_are_enumerated(self):
+        def rappor(d, rng):
+            return [int(rng.random() < (0.75 if bit == d else 0.25)) for bit in range(8)]
+
+        assert upper(rappor, 0, 1).upper_bound == pytest.approx(2.0 * math.log(3.0), rel=1e-9)
+        found = upper(lambda d, rng: d if rng.random() < math.e / (1 + math.e) else 1 - d, 0, 1)
+        assert (found.certain, found.delta) == (True, 0.0)
+        assert found.upper_bound == pytest.approx(1.0, rel=1e-9)
+
+    def test_draws_of_one_dataset_are_paid_for(self):
+        """A stable histogram: the key that x lacks shows with probability 1/200 at most, which is delta."""
+
+        def stable(d, rng):
+            noisy = {key: d.count(key) + rng.laplace() for key in sorted(set(d))}
+            return {key: one for key, one in noisy.items() if one > 1.0 + math.log(100.0)}
+
+        found = upper(stable, ["a", "a"], ["a", "a", "b"], ApproxDP(1.0, 0.0051))
+        assert found.certain
+        assert found.upper_bound == 0.0, "the laws differ by 0.005 in total variation"
+        assert upper(stable, ["a", "a"], ["a", "a", "b"], ApproxDP(1.0, 0.0049)).upper_bound == math.inf
+
+
+def twice(data, rng):
+    noise = rng.laplace(scale=1.0)
+    return [data + noise, -data + noise]
+
+
+def by_a_hair(data, rng):
+    noise = rng.laplace(scale=1.0)
+    return [noise, noise + 1e-13 * data]
+
+
+def scaled_by_data(data, rng):
+    return (1 + data) * rng.laplace(scale=1.0)
+
+
+def beside(data, rng):
+    return [rng.laplace(), float(data)]
+
+
+def number_of_draws(data, rng):
+    return sum(rng.laplace() for _ in range(1 + data))
+
+
+def sorts(data, rng):
+    return [*np.argsort(np.array([data, 0.5])), data + rng.laplace()]
+
+
+KEPT = []
+
+
+def keeps_noise(data, rng):
+    KEPT.append(rng.laplace())
+    return data + KEPT[0]
+
+
+def hidden_generator(data, rng):
+    import _random
+
+    return data + _random.Random(id(data)).random() + rng.laplace()
+
+
+class TestCheats:
+    @pytest.mark.parametrize(
+        "function",
+        [twice, by_a_hair, scaled_by_data, beside, number_of_draws, sorts, keeps_noise],
+        ids=lambda one: one.__name__,
+    )
+    def test_a_function_without_an_alignment_gets_no_bound(self, function):
+        found = upper(function, 0, 1)
+        assert found.upper_bound == math.inf, found
+        assert found.reason
+
+    def test_the_line_is_named(self):
+        found = upper(twice, 0, 1)
+        assert found.file == __file__
+        assert found.line
+
+    def test_a_shift_by_a_dropped_comparison_would_be_wrong(self):
+        """Why a shift may only depend on what both sides see (Theorem 13).
+
+        The output is |z + d| > 1 for a draw z, of which both signs give the same output: a shift that follows the sign
+        of z would map two draws to one. The exact loss is larger than what such a shift would cost.
+        """
+
+        def either_side(d, rng):
+            noise = rng.laplace(scale=1.0)
+            return (noise > 1.0 - d) or (noise < -1.0 - d if noise < 0 else False)
+
+        inside = {d: 1.0 - 0.5 * math.exp(-(1.0 - d)) - 0.5 * math.exp(-(1.0 + d)) for d in (0.0, 0.5)}
+        exact = max(abs(math.log(inside[0.0] / inside[0.5])), abs(math.log((1 - inside[0.0]) / (1 - inside[0.5]))))
+        assert upper(either_side, 0.0, 0.5).upper_bound >= exact * (1.0 - 1e-9)
+
+
+class TestRuns:
+    def test_a_number_that_is_released_is_bounded_by_runs(self):
+        found = upper(lambda d, rng: round(d + rng.laplace(), 1), 0, 1)
+        assert not found.certain
+        assert found.upper_bound == pytest.approx(1.0, rel=1e-5)
+        assert found.delta == pytest.approx(1.0 - 0.025 ** (1.0 / 300))
+        assert "except with probability 0.01, confidence 95% (300 runs)" in found.sentence()
+
+    def test_the_largest_bound_of_several_pairs_counts(self):
+        found = bound_above(laplace, [(0, 1), (0, 3), (0, 2)], claim=ONE, seed=1)
+        assert found.upper_bound == pytest.approx(3.0)
+        assert (found.pair.x, found.pair.x_prime) == (0, 3)
+
+    def test_samplers_work_as_before_afterwards(self):
+        before = np.random.default_rng(3).laplace()
+        upper(laplace, 0, 1)
+        assert np.random.default_rng(3).laplace() == before
+
+    def test_a_claim_is_needed(self):
+        with pytest.raises(AuditError):
+            bound_above(laplace, (0, 1))
+
+    def test_equal_seeds_give_equal_bounds(self):
+        one, other = (upper(released, 0, 1, ApproxDP(1.0, 0.5)) for _ in range(2))
+        assert one == other
+
+    def test_unrecorded_randomness_is_refused(self):
+        found = upper(hidden_clock, 0, 1)
+        assert found.upper_bound == math.inf
+        assert "not all randomness is recorded" in found.reason
+
+
+def hidden_clock(data, rng):
+    import time
+
+    return data + rng.laplace() + time.perf_counter()
+
+
+def test_events_of_a_run_are_recorded_with_their_draws():
+    events = in_child(_events)
+    assert [one.kind for one in events] == ["compare", "release", "return"]
+    assert [one.terms for one in events] == [((0, 1.0),), ((0, 2.0), (1, -1.0)), ((1, 1.0),)]
+
+
+def _events():
+    def function(data, rng):
+        one, other = data + rng.laplace(), rng.normal(1.0)
+        _ = one > 0 and round(2 * one - other)
+        return other
+
+    run = runner(call(function), 5)(AlignmentRun(3))
+    return run.events
+
+
+def test_bounds_of_many_pairs_run_in_several_processes():
+    pairs = [([0] * n, [0] * n + [1]) for n in range(20)]
+    found = bound.bounds(
+        bound.mechanism_of(lambda d, rng: sum(d) + rng.laplace()),
+        [bound.pair_of(one) for one in pairs],
+        ONE,
+        runs=100,
+        alpha=0.05,
+        seed=1,
+        n_jobs=2,
+    )
+    assert [one.upper_bound for one in found] == [pytest.approx(1.0)] * 20
