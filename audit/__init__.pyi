@@ -11,6 +11,7 @@ from .running.functions import black_box, vectorized
 from .running.programs import command
 from .running.protocols import Mechanism, OutputDistribution
 from .tools.tracing import Trace, trace
+from .tools.tracing.alignment.bound import UpperBound, bound_above
 
 __all__ = [
     "ZCDP",
@@ -34,11 +35,13 @@ __all__ = [
     "Substitution",
     "Trace",
     "TradeOff",
+    "UpperBound",
     "audit",
     "audit_one_run",
     "audit_scores",
     "audit_sequentially",
     "black_box",
+    "bound_above",
     "command",
     "trace",
     "vectorized",

@@ -1,0 +1,6 @@
+"""Upper bounds on the privacy loss of a function on a pair, from how its noise must move to give the same output.
+
+The theorem is in docs/explanation/theory.md, in the section on alignments. `epsaudit.tools.tracing.alignment.bound` is
+the entry point. `tracked` has the numbers that know their draws, `run` one recorded or replayed run, `shifts` the
+linear program, `sampled` the statistical bound, `paths` and `certain` the bound without confidence.
+"""

@@ -1,0 +1,234 @@
+"""The alignment of one run on x: the shift of its noise with which the function on x' gives the same output.
+
+Two strategies choose the shift. `AllKept` keeps every comparison: the shift is a function of the whole path, which is
+the same on both sides. `ByOutput` keeps only what the output needs, such as the comparisons with the winner of a
+selection: the shift is then a function of the output alone, and is learnt on training runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from epsaudit.tools.tracing.alignment.run import (
+    COMPARE,
+    RELEASE,
+    RETURN,
+    AlignmentRun,
+    Event,
+    Parted,
+    Runner,
+    equal_sums,
+)
+from epsaudit.tools.tracing.alignment.shifts import (
+    Condition,
+    Shift,
+    cheapest_amounts,
+    conditions_of,
+    is_threshold,
+    loss_at,
+    stretch_or_shift,
+)
+
+NO_SHIFT = "no shift of the noise keeps all comparisons and released numbers"
+NO_SINGLE_SHIFT = "no single shift of the noise keeps this output"
+MAX_EVENTS_TO_REDUCE = 256
+"""[time] Largest number of comparisons among which those that the output needs are searched; each costs one run."""
+
+
+class Aligned(NamedTuple):
+    """The result for one run: the loss at its draws and the shift, or the reason why there is no alignment."""
+
+    loss: float
+    """The log ratio of the densities; infinite without an alignment."""
+    shift: Shift | None = None
+    reason: str = ""
+    event: int | None = None
+    """The position of the event that cannot be kept, if it is known."""
+
+
+class Strategy(Protocol):
+    """A way to choose the shift of a run."""
+
+    name: str
+
+    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+        """Return the alignment of a recorded run on x, and verify it by a run on x'."""
+        ...
+
+
+@dataclass
+class AllKept:
+    """Keeps every comparison and every released number."""
+
+    known: dict[Any, Any] = field(default_factory=dict)
+    """Solved problems."""
+    name: str = "all comparisons"
+
+    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+        try:
+            second = run_prime(AlignmentRun(0, first, forced="all"))
+            require_same_path(first, second)
+        except Parted as parted:
+            return Aligned(math.inf, None, parted.reason, parted.event)
+        shift = stretch_or_shift(first.events, second.events, first.draws, second.draws, self.known)
+        if shift is None:
+            at = hardest_event(first, second)
+            return Aligned(math.inf, None, NO_SHIFT, at)
+        return verified(first, shift, run_prime, whole_path=True)
+
+
+@dataclass
+class ByOutput:
+    """Keeps what the output needs, by shifts that are a function of the output's form and of released terms.
+
+    While it is ``learning``, it searches the comparisons that must be kept for each form of output, and solves for one
+    shift that satisfies the conditions of all runs with this form. Afterwards the shifts are fixed.
+    """
+
+    conditions: dict[Any, dict[Condition, None]] = field(default_factory=dict)
+    shifts: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
+    learning: bool = True
+    name: str = "the output alone"
+
+    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+        if self.learning:
+            self.learn(first, run_prime)
+        amounts = self.shifts.get(signature(first))
+        if amounts is None:
+            return Aligned(math.inf, None, NO_SINGLE_SHIFT)
+        return verified(first, Shift(amounts, {}), run_prime, whole_path=False)
+
+    def learn(self, first: AlignmentRun, run_prime: Runner) -> None:
+        """Add the conditions that this run needs, and solve again if there are new ones."""
+        key = signature(first)
+        if self.shifts.get(key, ()) is None:
+            return
+        known = self.conditions.setdefault(key, {})
+        try:
+            second = run_prime(AlignmentRun(0, first, forced="all"))
+            require_same_path(first, second)
+            needed = self._needed_events(first, run_prime)
+        except Parted:
+            self.shifts[key] = None
+            return
+        pairs = [(first.events[at], second.events[at]) for at in needed]
+        if any(is_threshold(one, first.draws) and one.constant != other.constant for one, other in pairs):
+            self.shifts[key] = None  # the outcome of a uniform draw would have to be matched
+            return
+        conditions = conditions_of([one for one, _ in pairs], [other for _, other in pairs], first.draws)
+        if key in self.shifts and all(one in known for one in conditions):
+            return
+        known.update(dict.fromkeys(conditions))
+        laws = [(one.law, one.scale) for one in second.draws]
+        self.shifts[key] = cheapest_amounts([*known], laws)
+
+    def _needed_events(self, first: AlignmentRun, run_prime: Runner) -> list[int]:
+        """Return the positions of released numbers and of a smallest set of comparisons that keeps the output.
+
+        The set is found by leaving out one comparison after the other: a comparison is not needed if the output stays
+        the same when it, and all comparisons left out before, have the opposite outcome.
+        """
+        compared = [number for number, one in enumerate(first.events) if one.kind == COMPARE]
+        if len(compared) > MAX_EVENTS_TO_REDUCE:
+            raise Parted("too many comparisons")
+        kept = set(compared)
+        for number in compared:
+            try:
+                if _same_output(first, run_prime(AlignmentRun(0, first, forced=frozenset(kept - {number}), flip=True))):
+                    kept.remove(number)
+            except Parted:
+                continue
+        return [number for number, one in enumerate(first.events) if one.kind != COMPARE or number in kept]
+
+
+def signature(run: AlignmentRun) -> Any:
+    """Return what both sides know of a run if comparisons are dropped: output, released terms, discrete outcomes."""
+    released = tuple((one.kind, one.terms) for one in run.events if one.kind != COMPARE)
+    choices = tuple(_hashable(one.outcome) for one in run.choices)
+    return run.form, released, choices, tuple(one.law for one in run.draws)
+
+
+def _hashable(value: Any) -> Any:
+    return value if isinstance(value, (int, float, str, tuple)) else repr(value)
+
+
+def _same_output(first: AlignmentRun, other: AlignmentRun) -> bool:
+    """Return whether a partly forced run has the form of the output, and releases and returns the same numbers."""
+    mine, theirs = ([one for one in run.events if one.kind != COMPARE] for run in (first, other))
+    same = [(one.kind, one.terms) for one in mine] == [(one.kind, one.terms) for one in theirs]
+    return same and first.form == other.form and len(first.draws) == len(other.draws)
+
+
+def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
+    """Raise `Parted` unless a forced run has the events, the draws and the output of the recorded one."""
+    if len(second.draws) != len(first.draws) or [one.law for one in second.draws] != [one.law for one in first.draws]:
+        raise Parted("the number or the kind of draws depends on the data")
+    if len(second.choices) != len(first.choices) or len(second.steps) != len(first.steps):
+        raise Parted("the number of discrete draws or of mechanisms depends on the data")
+    for number, (one, other) in enumerate(zip(first.events, second.events, strict=False)):
+        if one.kind != other.kind or one.terms != other.terms:
+            raise Parted("another comparison, or another released number, follows", number)
+    if len(second.events) != len(first.events):
+        number = min(len(first.events), len(second.events))
+        raise Parted("the number of comparisons and released numbers depends on the data", number)
+    if first.form != second.form:
+        raise Parted("a part of the output without noise depends on the data")
+
+
+def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: bool) -> Aligned:
+    """Run the function on x' with the shifted draws, and return the loss if it does the same as the recorded run."""
+    try:
+        third = run_prime(AlignmentRun(0, first, values=shift.moved(first.draws)))
+        if whole_path:
+            require_same_path(first, third)
+        elif not _same_output(first, third) or len(third.choices) != len(first.choices):
+            raise Parted("the shifted noise gives another output")
+        for one, other in _events_to_match(first, third, whole_path):
+            if one.kind == COMPARE and one.outcome != other.outcome:
+                raise Parted("a comparison has another outcome with the shifted noise")
+            if one.kind != COMPARE and not _same_number(one, other, shift):
+                raise Parted("a released number differs with the shifted noise")
+    except Parted as parted:
+        return Aligned(math.inf, shift, parted.reason, parted.event)
+    loss = loss_at(shift, first.draws, third.draws) + other_losses(first, third)
+    return Aligned(loss, shift)
+
+
+def _events_to_match(first: AlignmentRun, third: AlignmentRun, whole_path: bool) -> Any:
+    kinds = (COMPARE, RELEASE, RETURN) if whole_path else (RELEASE, RETURN)
+    mine, theirs = ([one for one in run.events if one.kind in kinds] for run in (first, third))
+    return zip(mine, theirs, strict=True)
+
+
+def _same_number(one: Event, other: Event, shift: Shift) -> bool:
+    """Return whether a released number is the same on both sides but for rounding."""
+    if one.kind == RELEASE and one.outcome == other.outcome:
+        return True
+    moved = [weight * shift.amounts[draw] for draw, weight in one.terms if draw not in shift.stretches]
+    stretched = any(draw in shift.stretches for draw, _ in one.terms)
+    size = abs(one.constant) + abs(other.constant) + sum(map(abs, moved))
+    return not stretched and equal_sums(sum(moved) + other.constant, one.constant, size)
+
+
+def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
+    """Return the losses of discrete draws and of mechanisms that are private by themselves."""
+    total = 0.0
+    for one, its in zip(first.choices, other.choices, strict=True):
+        total += one.law.log_probability(one.outcome) - its.law.log_probability(its.outcome)
+    for step, their in zip(first.steps, other.steps, strict=True):
+        distance = sum(abs(a - b) for a, b in zip(step.numbers, their.numbers, strict=True))
+        total += math.inf if step.loss_per_unit != their.loss_per_unit else distance * step.loss_per_unit
+    return total
+
+
+def hardest_event(first: AlignmentRun, second: AlignmentRun) -> int | None:
+    """Return the position of the first event without which the other events could be kept, or None."""
+    known: dict[Any, Any] = {}
+    for number in range(len(first.events)):
+        rest = [at for at in range(len(first.events)) if at <= number]
+        events = [first.events[at] for at in rest], [second.events[at] for at in rest]
+        if stretch_or_shift(*events, first.draws, second.draws, known) is None:
+            return number
+    return None

@@ -1,0 +1,399 @@
+"""The entry point of upper bounds: `bound_above`, and what it does with one pair."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
+from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
+from epsaudit.errors import AuditError, fraction, whole_at_least
+from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.protocols import Mechanism, is_claim
+from epsaudit.running.streams import entropy
+from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy, hardest_event
+from epsaudit.tools.tracing.alignment.certain import (
+    CertainBound,
+    PathLoss,
+    combined,
+    exact_bound,
+    path_losses,
+    path_losses_by_output,
+)
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, runner
+from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
+from epsaudit.tools.tracing.replacement import replace_samplers
+from epsaudit.tools.tracing.runs import Call
+
+TRAINING_RUNS = 200
+"""[measured] Training runs in each direction, at most a fifth of all runs."""
+CHECKED_REPEATS = 2
+"""[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
+SLACK = 1e-6
+"""[formula] Relative amount by which a bound may exceed the claim and still count as within it; losses have rounding
+errors of 1e-9."""
+
+
+@dataclass(frozen=True)
+class UpperBound:
+    """An upper bound on the privacy loss of a function on one pair, or the reason why there is none."""
+
+    name: str
+    """Name of the function."""
+    pair: DatasetPair
+    """The two datasets."""
+    claim: Claim
+    """The claim in whose parameter the bound is stated."""
+    upper_bound: float
+    """Upper bound on the claim's parameter on this pair; infinite if there is none."""
+    delta: float
+    """Probability that the bound leaves out, in addition to the claim's own delta; 0 for a bound on all draws."""
+    certain: bool
+    """Whether the bound holds for all draws, without a confidence, under the assumptions `UpperBound.ASSUMED`."""
+    paths: int
+    """Number of paths that were enumerated; 0 if the bound comes from runs."""
+    runs: int
+    """Number of runs in each direction that certify the bound; 0 for a certain bound."""
+    confidence: float
+    """Confidence of a bound that is not certain."""
+    reason: str = ""
+    """Why no bound within the claim was found; empty otherwise."""
+    file: str = ""
+    """File of the comparison or of the released number that cannot be kept; empty if it is unknown."""
+    line: int = 0
+    """Line in this file."""
+    cheapest: float = math.inf
+    """Loss of the cheapest alignment that was found, in the claim's parameter, if it exceeds the claim."""
+
+    ASSUMED = (
+        "all randomness comes from recorded draws (equal draws gave equal outputs, twice); floating-point numbers are "
+        "treated as real numbers"
+    )
+
+    @property
+    def within_claim(self) -> bool:
+        """Whether the bound is at most the claimed value."""
+        return self.upper_bound <= self.claim.parameter * (1.0 + SLACK)
+
+    def sentence(self) -> str:
+        """Return the bound as one line."""
+        if self.upper_bound == math.inf:
+            at = f" ({Path(self.file).name}:{self.line})" if self.file else ""
+            return f"no upper bound: {self.reason}{at}"
+        said = f"at most {self.claim.symbol} {self.upper_bound:.3f}"
+        if isinstance(self.claim, ApproxDP):
+            said += f" at delta {self.claim.delta:g}"
+        if self.delta:
+            said += f" except with probability {self.delta:.1g}"
+        how = f"certain ({_counted(self.paths, 'path')})" if self.certain else (
+            f"confidence {self.confidence:.0%} ({self.runs:,} runs)"
+        )  # fmt: skip
+        return f"{said}, {how}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.sentence()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result in values that JSON can represent."""
+        attributes = "name upper_bound delta certain paths runs confidence reason file line cheapest"
+        content: dict[str, Any] = {name: getattr(self, name) for name in attributes.split()}
+        content["upper_bound"], content["cheapest"] = (
+            None if value == math.inf else value for value in (self.upper_bound, self.cheapest)
+        )
+        return {**content, "claim": str(self.claim), "sentence": self.sentence(), "assumed": self.ASSUMED}
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def bound_above(
+    function: Mechanism | Callable[..., Any],
+    pairs: DatasetPair | tuple[Any, Any] | Sequence[Any],
+    *,
+    claim: Claim | None = None,
+    adjacency: Relation | None = None,
+    runs: int = 10_000,
+    confidence: float = 0.95,
+    seed: int | None = 0,
+    n_jobs: int = -1,
+) -> UpperBound:
+    """Bound the privacy loss of a function on pairs of datasets from above.
+
+    The function runs in child processes in which everything that draws random numbers is replaced by draws that know
+    where they go. The bound follows from the shift of these draws with which the function on x' gives the output that
+    it gave on x (the theorem on alignments in docs/explanation/theory.md).
+
+    Parameters
+    ----------
+    function : callable or Mechanism
+        The function, as for `epsaudit.black_box`.
+    pairs : (x, x_prime), DatasetPair, or a list of these
+        Neighbouring datasets. The result is the largest bound of all pairs.
+    claim : Claim, optional
+        The claim in whose parameter the bound is stated, by default that of the mechanism.
+    adjacency : relation, optional
+        The neighbouring relation, as for `epsaudit.black_box`.
+    runs : int
+        Number of runs in each direction, if not all paths can be enumerated.
+    confidence : float
+        Confidence of a bound from runs, for all pairs together.
+    seed : int, optional
+        Seed of all runs.
+    n_jobs : int
+        Number of processes; -1 for all cores.
+
+    Returns
+    -------
+    UpperBound
+        The bound, or the reason why there is none.
+
+    Raises
+    ------
+    AuditError
+        If there is no claim, or the function cannot be called.
+
+    Examples
+    --------
+    >>> from epsaudit import PureDP, bound_above
+    >>> def count(data, rng):
+    ...     return len(data) + rng.laplace(scale=1.0)
+    >>> print(bound_above(count, (["a"], ["a", "b"]), claim=PureDP(1.0)))
+    count: at most epsilon 1.000, certain (1 path)
+    """
+    asked = mechanism_of(function, adjacency)
+    claim = claim if claim is not None else asked.claim
+    is_claim(claim, "the function")
+    assert claim is not None
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise AuditError("An upper bound needs a POSIX system: Linux, macOS, or WSL on Windows.")
+    listed = [pair_of(one) for one in pairs] if isinstance(pairs, list) else [pair_of(pairs)]
+    if not listed:
+        raise AuditError("There are no pairs; give at least one.")
+    runs, alpha = whole_at_least(runs, 10, "runs"), 1.0 - fraction(confidence, "confidence")
+    found = bounds(asked, listed, claim, runs=runs, alpha=alpha / len(listed), seed=entropy(seed), n_jobs=n_jobs)
+    worst = max(found, key=lambda one: (one.upper_bound, one.delta))
+    return replace(worst, confidence=confidence)
+
+
+def bounds(
+    asked: Mechanism, pairs: Sequence[DatasetPair], claim: Claim, *, runs: int, alpha: float, seed: int, n_jobs: int
+) -> list[UpperBound]:
+    """Return the bound of each pair, each with error probability ``alpha``."""
+    call = call_of(asked)
+    cores = multiprocessing.cpu_count() if n_jobs < 0 else n_jobs
+    settings = {"claim": claim, "runs": runs, "alpha": alpha, "seed": seed}
+    global _TASK
+    _TASK = call, asked.name, list(pairs), settings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forks beside threads, which the child does not need
+        with ProcessPoolExecutor(
+            min(cores, len(pairs)), multiprocessing.get_context("fork"), initializer=replace_samplers
+        ) as pool:
+            try:
+                return list(pool.map(_bound_of_task, range(len(pairs))))
+            except BrokenProcessPool as error:
+                raise AuditError(f"{asked.name} ended its process while its draws were followed.") from error
+            finally:
+                _TASK = None
+
+
+_TASK: Any = None
+"""The function and the pairs that forked processes inherit."""
+
+
+def _bound_of_task(number: int) -> UpperBound:
+    call, name, pairs, settings = _TASK
+    return PairBound(call, name, pairs[number], **settings).best()
+
+
+def call_of(asked: Mechanism) -> Call:
+    """Return a function that calls the mechanism once with a dataset, a generator and a seed."""
+    if not isinstance(asked, FunctionMechanism):
+        return lambda data, rng, seed: asked(data).sample(1, rng)[0]
+
+    def call(data: Any, rng: Any, seed: int) -> Any:
+        takes, size = asked.takes, [1] * (not asked.one_by_one)
+        source = seed if takes.what == "seed" else rng
+        return takes.of(asked.function() if asked.fresh else asked.function)(data, *size, *[source] * bool(takes.what))
+
+    return call
+
+
+@dataclass
+class PairBound:
+    """The steps to the bound of one pair, in a process in which samplers are replaced."""
+
+    call: Call
+    name: str
+    pair: DatasetPair
+    claim: Claim
+    runs: int
+    alpha: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        both = self.pair.x, self.pair.x_prime
+        self.watched = [runner(self.call, one, self.seed, look_for_samplers=True) for one in both]
+        self.sides: list[Runner] = [runner(self.call, one, self.seed) for one in both]
+        self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
+
+    def best(self) -> UpperBound:
+        """Return the best bound: exact, certain, or from runs."""
+        try:
+            self._check_repeats()
+        except Parted as parted:
+            return self._none(parted.reason)
+        exact = exact_bound(self.claim, *self.sides)
+        if exact is not None:
+            return self._of_certain(exact)
+        certain = self._certain_by_paths()
+        if certain is not None and self._within(certain.value) and not certain.delta:
+            return self._of_certain(certain)
+        by_output = None if certain is None else self._certain_by_output()
+        candidates = [one for one in (certain, by_output) if one is not None]
+        best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
+        if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
+            return self._of_certain(best)
+        sampled = self._sampled(self._train())
+        if best is not None and best.value < math.inf and best.value <= sampled.upper_bound:
+            return self._of_certain(best)
+        return sampled
+
+    def _within(self, value: float) -> bool:
+        return value <= self.claim.parameter * (1.0 + SLACK)
+
+    def _check_repeats(self) -> None:
+        """Raise `Parted` if equal draws with other seeds of unrecorded randomness give another run."""
+        for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
+            for number in range(CHECKED_REPEATS):
+                first = side(AlignmentRun(self.seed + number))
+                again = runner(self.call, dataset, self.seed + 1 + number)(
+                    AlignmentRun(0, first, values=[one.value for one in first.draws])
+                )
+                same = [one[:4] for one in first.events] == [one[:4] for one in again.events]
+                if not same or first.form != again.form:
+                    raise Parted("equal draws gave another output: not all randomness is recorded")
+
+    def _certain_by_paths(self) -> CertainBound | None:
+        try:
+            return self._combine([path_losses(*both) for both in self.directions])
+        except Parted:
+            return None
+
+    def _certain_by_output(self) -> CertainBound | None:
+        try:
+            return self._combine([path_losses_by_output(*both) for both in self.directions])
+        except Parted:
+            return None
+
+    def _combine(self, both: list[list[PathLoss]]) -> CertainBound:
+        """Return the larger bound of both directions."""
+        values = [combined(self.claim, one) for one in both]
+        value, delta = max(one for one, _ in values), max(one for _, one in values)
+        return CertainBound(value, delta, max(map(len, both)))
+
+    def _train(self) -> list[list[Strategy]]:
+        """Train both strategies in both directions; return them as [all kept of both directions, by output of both]."""
+        n = min(TRAINING_RUNS, max(1, self.runs // 5))
+        kept: list[Strategy] = [AllKept(), AllKept()]
+        learnt = [ByOutput(), ByOutput()]
+        self.trained: list[list[Sample]] = [[], []]
+        for direction, (run, run_prime) in enumerate(self.directions):
+            seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
+            self.trained[0].append(sample(kept[direction], run, run_prime, seeds))
+            sample(learnt[direction], run, run_prime, seeds)
+            learnt[direction].learning = False
+            self.trained[1].append(sample(learnt[direction], run, run_prime, seeds))
+        return [kept, list(learnt)]
+
+    def _sampled(self, strategies: list[list[Strategy]]) -> UpperBound:
+        """Return the bound from fresh runs with the better strategy, which training runs choose."""
+        values = [self._planned(samples) for samples in self.trained]
+        chosen = min((0, 1), key=lambda place: values[place])
+        epsilon = values[chosen][1]
+        if epsilon == math.inf:
+            return self._without_bound(self.trained[0])
+        fresh = range(self.seed + 2_000_000, self.seed + 2_000_000 + self.runs)
+        deltas = []
+        for strategy, (run, run_prime) in zip(strategies[chosen], self.directions, strict=True):
+            losses = np.array(sample(strategy, run, run_prime, fresh).losses)
+            deltas.append(upper_mean(excess(losses, epsilon), self.alpha / 2.0))
+        delta = max(deltas)
+        if isinstance(self.claim, ApproxDP):
+            if delta > self.claim.delta:
+                reason = (
+                    f"runs without an alignment at epsilon {epsilon:.3g} may have probability {delta:.2g}, more than "
+                    f"the claim's delta"
+                )
+                return self._none(reason)
+            return self._result(epsilon, 0.0, runs=self.runs)
+        value = epsilon if isinstance(self.claim, PureDP) else _implied(self.claim, epsilon)
+        return self._result(value, delta, runs=self.runs)
+
+    def _planned(self, samples: Sequence[Sample]) -> tuple[float, float]:
+        """Return the share of training runs above the chosen epsilon, and this epsilon.
+
+        The epsilon is the claim's if few training runs exceed it, and else the largest finite loss of training runs.
+        """
+        losses = np.concatenate([np.array(one.losses) for one in samples])
+        finite = losses[np.isfinite(losses)]
+        if len(finite) < 0.5 * len(losses):
+            return 1.0, math.inf
+        point = self.claim.claimed_point
+        claimed = point[0] if point is not None else math.inf
+        largest = max(0.0, float(finite.max()))
+        allowed = max(self.claim.delta if isinstance(self.claim, ApproxDP) else 0.0, float(np.mean(losses == math.inf)))
+        if float(np.mean(excess(losses, claimed))) <= allowed * (1.0 + SLACK) or largest <= claimed * (1.0 + SLACK):
+            epsilon = min(largest, claimed) if isinstance(self.claim, PureDP) else claimed
+            return float(np.mean(losses == math.inf)), epsilon * (1.0 + SLACK)
+        return float(np.mean(losses == math.inf)), largest * (1.0 + SLACK)
+
+    def _without_bound(self, samples: Sequence[Sample]) -> UpperBound:
+        """Return a result that says which comparison or released number cannot be kept."""
+        for direction, one in enumerate(samples):
+            if not one.reasons:
+                continue
+            reason = one.reasons.most_common(1)[0][0]
+            site = self._site(direction, one.failed[reason])
+            return self._none(reason, *(site or ("", 0)))
+        return self._none("the loss of the cheapest alignment has no finite bound in this claim's parameter")
+
+    def _site(self, direction: int, seed: int) -> tuple[str, int] | None:
+        """Return file and line of the event that the run with this seed cannot keep."""
+        run, run_prime = self.directions[direction]
+        try:
+            first = run(AlignmentRun(seed, sites=True))
+        except Parted:
+            return None
+        try:
+            second = run_prime(AlignmentRun(0, first, forced="all"))
+            at = hardest_event(first, second) if len(second.events) == len(first.events) else len(second.events)
+        except Parted as parted:
+            at = parted.event
+        if at is None or not first.events:
+            return None
+        return first.events[min(at, len(first.events) - 1)].site
+
+    def _none(self, reason: str, file: str = "", line: int = 0) -> UpperBound:
+        return replace(self._result(math.inf, 1.0), reason=reason, file=file, line=line)
+
+    def _of_certain(self, one: CertainBound) -> UpperBound:
+        return self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
+
+    def _result(self, value: float, delta: float, certain: bool = False, n_paths: int = 0, runs: int = 0) -> UpperBound:
+        return UpperBound(self.name, self.pair, self.claim, value, delta, certain, n_paths, runs, 1.0 - self.alpha)
+
+
+def _implied(claim: Claim, epsilon: float) -> float:
+    """Return the largest value of the claim's parameter under epsilon-DP."""
+    return combined(claim, [PathLoss(epsilon, 1.0, None)])[0]

@@ -1,0 +1,335 @@
+"""Upper bounds without confidence: all paths are enumerated, and every path has an alignment.
+
+If all draws are discrete, the paths give both output laws, and the bound is the exact value. Otherwise each path gets
+the largest loss of its shift. Paths without a shift count with an upper bound on their probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP, RenyiDP
+from epsaudit.mechanisms.known_laws import exact_parameter
+from epsaudit.tools.tracing.alignment.aligned import (
+    NO_SHIFT,
+    NO_SINGLE_SHIFT,
+    ByOutput,
+    hardest_event,
+    other_losses,
+    require_same_path,
+    signature,
+)
+from epsaudit.tools.tracing.alignment.extra_draws import ExtraDraws
+from epsaudit.tools.tracing.alignment.noise_laws import UNIFORM
+from epsaudit.tools.tracing.alignment.paths import PathRun, paths
+from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, Runner, equal_sums
+from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
+from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
+
+MAX_PAIRS_OF_PATHS = 20_000
+"""[time] Largest number of pairs of paths that are compared for shifts that depend on the output alone; most pairs
+contradict each other in one comparison, and the others take 2 ms each."""
+MAX_EXTRA_POSITIONS = 64
+"""[time] Largest number of positions at which draws of one dataset alone are searched."""
+EMPTY_MARGIN = 1e-9
+"""[formula] Width below which an intersection of paths counts as empty: ten times the tolerance of the solver."""
+
+
+@dataclass(frozen=True)
+class PathLoss:
+    """The loss of one path, and what is needed to compute the loss of all paths together."""
+
+    loss: float
+    """The largest log ratio on the path; infinite without an alignment, and for shifts of normal noise."""
+    probability: float
+    """An upper bound on the probability of the path."""
+    shifts: tuple[tuple[str, float, float], ...] | None
+    """Law, scale and shift of each draw that moves; None if another loss belongs to the path."""
+    reason: str = ""
+    """Why there is no alignment."""
+    event: int | None = None
+    """Position of the event that cannot be kept."""
+    path: PathRun | None = None
+    amounts: tuple[float, ...] = ()
+    """The shift of every draw of the path."""
+
+
+@dataclass(frozen=True)
+class CertainBound:
+    """A bound in the claim's parameter that holds for all draws, except with probability ``delta``."""
+
+    value: float
+    delta: float
+    n_paths: int
+    worst: PathLoss | None = None
+
+
+def finite_laws(run: Runner) -> tuple[dict[Any, float], int] | None:
+    """Return the probability of each output if all draws are discrete, and the number of paths; else None."""
+    law, count = defaultdict[Any, float](float), 0
+    try:
+        for path in paths(run):
+            count += 1
+            if any(one.law != UNIFORM for one in path.draws) or any(len(key) > 1 for key in path.intervals):
+                return None
+            if any(one.kind != COMPARE for one in path.events):
+                return None
+            law[path.form] += math.exp(path.log_probability)
+    except Parted:
+        return None
+    return dict(law), count
+
+
+def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | None:
+    """Return the exact value of the claim's parameter if all draws are discrete and few; else None."""
+    sides = [finite_laws(one) for one in (run, run_prime)]
+    if sides[0] is None or sides[1] is None:
+        return None
+    (law, count), (law_prime, count_prime) = sides[0], sides[1]
+    rest = max(0.0, 1.0 - math.fsum(law.values()), 1.0 - math.fsum(law_prime.values()))
+    rest = 0.0 if rest < 1e-9 else rest
+    outputs = list({**law, **law_prime})
+    if rest and not isinstance(claim, ApproxDP):
+        ratios = [
+            math.log(law[one] / law_prime[one]) if one in law and one in law_prime else math.inf for one in outputs
+        ]
+        if not isinstance(claim, PureDP):
+            return None
+        return CertainBound(max(map(abs, ratios)), rest, max(count, count_prime))
+    if rest and isinstance(claim, ApproxDP):
+        if claim.delta <= rest:
+            return None
+        claim = ApproxDP(claim.epsilon, claim.delta - rest)
+    value = finite_parameter(claim, [[one.get(key, 0.0) for key in outputs] for one in (law, law_prime)])
+    return None if value is None else CertainBound(value, 0.0, max(count, count_prime))
+
+
+def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | None:
+    """Return the exact value of the claim's parameter for two laws on the same finite outputs."""
+    from epsaudit.mechanisms.laws import FiniteLaw
+
+    with np.errstate(divide="ignore"):
+        laws = [FiniteLaw(range(len(one)), np.log(np.array(one))) for one in sides]
+    found: float | None = exact_parameter(claim, laws)
+    return found
+
+
+def path_losses(run: Runner, run_prime: Runner) -> list[PathLoss]:
+    """Return the loss of every path of x if all comparisons are kept; raise `Parted` if there are too many paths."""
+    found, known = list[PathLoss](), dict[Any, Any]()
+    for path in paths(run):
+        try:
+            second = run_prime(AlignmentRun(0, path, forced="all"))
+            require_same_path(path, second)
+            shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known)
+            if shift is None:
+                raise Parted(NO_SHIFT, hardest_event(path, second))
+            found.append(_loss_of(path, shift, second.draws, other_losses(path, second)))
+        except Parted as parted:
+            found.append(PathLoss(math.inf, path.largest_probability, None, parted.reason, parted.event, path))
+    if any(one.loss == math.inf and one.shifts is None for one in found):
+        return with_extra_draws(found, run_prime)
+    return found
+
+
+def with_extra_draws(found: Sequence[PathLoss], run_prime: Runner) -> list[PathLoss]:
+    """Return the losses of paths, where paths without an alignment may have draws that only one dataset makes.
+
+    The position of these draws is the same on all paths; the position that leaves out the least probability is taken.
+    """
+    theirs = list(paths(run_prime))
+    most = max(len(one.draws) for one in [*theirs, *(one.path for one in found if one.path is not None)])
+    best = list(found)
+    for start in range(min(most, MAX_EXTRA_POSITIONS)):
+        extra, losses = ExtraDraws(theirs, start), list[PathLoss]()
+        for one in found:
+            aligned = extra.align(one.path) if one.path is not None and one.loss == math.inf else None
+            losses.append(
+                one if aligned is None else PathLoss(aligned[0], one.probability, None, "", None, one.path, aligned[1])
+            )
+        best = min(best, losses, key=_cost)
+    return best
+
+
+def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
+    """Return the probability of paths without an alignment, and the largest loss of the others."""
+    finite = [one.loss for one in losses if one.loss < math.inf]
+    return math.fsum(one.probability for one in losses if one.loss == math.inf), max(finite, default=0.0)
+
+
+def _loss_of(path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: float) -> PathLoss:
+    loss = largest_loss(shift, path.draws, draws_prime) + others
+    same_scales = all(one.scale == other.scale for one, other in zip(path.draws, draws_prime, strict=True))
+    plain = not shift.stretches and others == 0.0 and same_scales
+    moves = tuple((one.law, one.scale, amount) for one, amount in zip(path.draws, shift.amounts, strict=True) if amount)
+    return PathLoss(loss, path.largest_probability, moves if plain else None, "", None, path, shift.amounts)
+
+
+def path_losses_by_output(run: Runner, run_prime: Runner) -> list[PathLoss]:
+    """Return the loss of every path of x for shifts that depend on the output alone.
+
+    A shift is accepted if, on all draws of the path, the function on x' gives the same output with shifted draws: the
+    shifted path may then only meet paths of x' with the same signature and the same returned numbers.
+    """
+    mine, theirs = list(paths(run)), list(paths(run_prime))
+    if len(mine) * len(theirs) > MAX_PAIRS_OF_PATHS:
+        raise Parted("there are too many paths")
+    learnt, found = ByOutput(), list[PathLoss]()
+    for path in mine:
+        learnt.learn(path, run_prime)
+    for path in mine:
+        amounts = learnt.shifts.get(signature(path))
+        whole = all(one.law != "geometric" for one in path.draws)
+        if amounts is None or not whole or not all(keeps_output(path, other, amounts) for other in theirs):
+            found.append(PathLoss(math.inf, path.largest_probability, None, NO_SINGLE_SHIFT, None, path))
+            continue
+        same = next((other for other in theirs if signature(other) == signature(path)), None)
+        if same is None:
+            found.append(PathLoss(math.inf, path.largest_probability, None, NO_SINGLE_SHIFT, None, path))
+        else:
+            found.append(_loss_of(path, Shift(amounts, {}), same.draws, other_losses(path, same)))
+    return found
+
+
+def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
+    """Return whether no shifted draws of a path of x are draws of this path of x', or the output is the same there."""
+    if [one.outcome for one in path.choices] != [one.outcome for one in other.choices]:
+        return True
+    if not intersects(path, other, amounts):
+        return True
+    if signature(path) != signature(other) or [one.scale for one in path.draws] != [one.scale for one in other.draws]:
+        return False
+    mine, their = ([one for one in side.events if one.kind != COMPARE] for side in (path, other))
+    for one, its in zip(mine, their, strict=True):
+        moved = [weight * amounts[draw] for draw, weight in one.terms]
+        size = abs(one.constant) + abs(its.constant) + sum(map(abs, moved))
+        if not equal_sums(sum(moved) + its.constant, one.constant, size):
+            return False
+    return True
+
+
+def intersects(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
+    """Return whether the draws of a path of x, when shifted, can be draws of a path of x'."""
+    shifted = {}
+    for key, (low, high) in path.intervals.items():
+        by = sum(weight * amounts[draw] for draw, weight in key if draw < len(amounts))
+        shifted[key] = low + by, high + by
+        start, end = other.intervals.get(key, (-math.inf, math.inf))
+        if min(high + by, end) - max(low + by, start) <= EMPTY_MARGIN:
+            return False
+    n = max(len(path.draws), len(other.draws))
+    rows, limits = [], []
+    for intervals in (shifted, other.intervals):
+        for key, (low, high) in intervals.items():
+            row = np.zeros(n + 1)
+            for draw, weight in key:
+                row[draw] = weight
+            for sign, end in ((1.0, high), (-1.0, -low)):
+                if math.isfinite(end):
+                    rows.append(np.concatenate([sign * row[:n], [1.0]]))
+                    limits.append(end)
+    if not rows:
+        return True
+    cost = np.zeros(n + 1)
+    cost[-1] = -1.0
+    bounds = [(None, None)] * n + [(None, 1.0)]
+    answer: Any = linprog(cost, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds, method="highs")
+    return bool(answer.status != 0 or -answer.fun > EMPTY_MARGIN)
+
+
+def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
+    """Return the value of the claim's parameter that follows from the losses of all paths of one direction, and delta.
+
+    See the theorem of docs/explanation/theory.md for the three cases: equal shifts, adaptive shifts, and pure losses.
+    """
+    aligned = [one for one in losses if one.loss < math.inf or one.shifts is not None]
+    delta = min(1.0, math.fsum(one.probability for one in losses if one not in aligned))
+    if not aligned or delta >= 1.0:
+        return math.inf, 1.0
+    if isinstance(claim, ApproxDP):
+        best, missing = _approximate(claim, losses), 0.0
+    else:
+        best, missing = _from_pure(claim, max(one.loss for one in aligned)), delta
+    by_shift = _from_shifts(claim, aligned) if missing == delta or not delta else None
+    if by_shift is not None and by_shift < best:
+        return by_shift, delta
+    return best, missing if best < math.inf else delta
+
+
+def _approximate(claim: ApproxDP, losses: Sequence[PathLoss]) -> float:
+    """Return the least epsilon at the claim's delta for pure losses on paths with known probabilities."""
+
+    def excess(epsilon: float) -> float:
+        return math.fsum(
+            one.probability * (1.0 if one.loss == math.inf else max(0.0, -math.expm1(epsilon - one.loss)))
+            for one in losses
+        )
+
+    finite = max((one.loss for one in losses if one.loss < math.inf), default=0.0)
+    if excess(finite) > claim.delta:
+        return math.inf
+    low, high = 0.0, max(finite, 0.0)
+    if excess(low) <= claim.delta:
+        return 0.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if excess(middle) <= claim.delta else (middle, high)
+    return high
+
+
+def _from_pure(claim: Claim, epsilon: float) -> float:
+    """Return the largest value of the claim's parameter under epsilon-DP."""
+    if isinstance(claim, PureDP) or not epsilon < math.inf:
+        return max(0.0, epsilon)
+    if epsilon <= 0.0:
+        return 0.0
+    value = exact_parameter(claim, dominating_laws(epsilon, 0.0))
+    return math.inf if value is None else value
+
+
+def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
+    """Return the loss of the shifted noise itself if all paths have the same shift, or if shifts are adaptive."""
+    if any(one.shifts is None for one in aligned):
+        return None
+    distinct = {one.shifts for one in aligned if one.shifts is not None}
+    if len(distinct) == 1:
+        return loss_of_shifts(claim, distinct.pop())
+    if not is_adaptive(aligned):
+        return None
+    if all(law == "normal" for shifts in distinct for law, _, _ in shifts):
+        largest = max(math.hypot(*(by / scale for _, scale, by in shifts)) for shifts in distinct)
+        return loss_of_shifts(claim, [("normal", 1.0, largest)])
+    values = [loss_of_shifts(claim, one) for one in distinct] if isinstance(claim, ZCDP | RenyiDP) else [None]
+    return None if None in values else max(one for one in values if one is not None)
+
+
+def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> float | None:
+    """Return the exact value of the claim's parameter for independent noise that is shifted; None if it is unknown."""
+    from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
+
+    classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}
+    if not shifts:
+        return 0.0
+    if any(law not in classes for law, _, _ in shifts):
+        return None
+    return exact_loss(claim, [(classes[law](0.0, scale), classes[law](abs(by), scale)) for law, scale, by in shifts])
+
+
+def is_adaptive(aligned: Sequence[PathLoss]) -> bool:
+    """Return whether the shift of every draw is a function of what happened on the path before the draw."""
+    known: dict[Any, float] = {}
+    for one in aligned:
+        if one.path is None:
+            return False
+        for number, amount in enumerate(one.amounts):
+            key = number, one.path.history(number)
+            if not math.isclose(known.setdefault(key, amount), amount, rel_tol=1e-9):  # solvers round
+                return False
+    return True

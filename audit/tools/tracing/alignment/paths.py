@@ -1,0 +1,161 @@
+"""All paths of a function on one dataset: every combination of outcomes of its comparisons and discrete draws.
+
+The recorder decides the outcomes, so that each run follows one path, whatever the values of its draws are. A path has
+the intervals in which its linear combinations of draws lie. The enumeration ends with `Parted` if a number is released
+before the function returns (what follows may depend on its value in any way), or if there are too many paths.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from scipy import stats
+
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
+from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Draw, Parted, Runner, ordered
+from epsaudit.tools.tracing.alignment.tracked import Terms
+
+MAX_PATHS = 4096
+"""[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
+MAX_EVENTS = 2_000
+"""[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
+LEAST_LOG_PROBABILITY = math.log(1e-12)
+"""[chosen] Paths of discrete draws that are less likely are not followed; their probability counts as delta."""
+
+Interval = tuple[float, float]
+
+
+class PathRun(AlignmentRun):
+    """A run that follows given decisions, and then the first possible outcome of every further decision."""
+
+    def __init__(self, decisions: tuple[Any, ...]) -> None:
+        super().__init__(0)
+        self.decisions = decisions
+        self.taken: list[tuple[Any, tuple[Any, ...]]] = []
+        """For each decision its outcome and the other possible outcomes."""
+        self.intervals: dict[tuple[tuple[int, float], ...], Interval] = {}
+        """The interval of each linear combination whose first weight is 1."""
+        self.drawn_at: list[tuple[int, int]] = []
+        """For each draw the numbers of events and of discrete draws before it."""
+        self.log_probability = 0.0
+        """Log probability of the discrete draws and of the intervals of uniform draws."""
+
+    def draw(self, law: str, scale: float) -> float:
+        self.draws.append(Draw(law, scale, 0.0))
+        self.drawn_at.append((len(self.events), len(self.choices)))
+        one = ((len(self.draws) - 1, 1.0),)
+        if law == UNIFORM:
+            self.intervals[one] = (0.0, 1.0)
+        elif not LAWS[law].two_sided and law != "gumbel":
+            self.intervals[one] = (0.0, math.inf)
+        return 0.0
+
+    def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
+        self._require_active()
+        if len(self.events) >= MAX_EVENTS:
+            raise Parted("too many comparisons on one path")
+        items = ordered(terms)
+        weight = items[0][1]
+        key, edge = tuple((draw, one / weight) for draw, one in items), -constant / weight
+        low, high = self.intervals.get(key, (-math.inf, math.inf))
+        halves = {True: (max(low, edge), high), False: (low, min(high, edge))}
+        if weight < 0.0:
+            halves = {True: halves[False], False: halves[True]}
+        possible = tuple(one for one, (start, end) in halves.items() if self._is_possible(key, start, end))
+        outcome = self._decide(possible)
+        if self.draws[key[0][0]].law == UNIFORM and len(key) == 1:
+            self.log_probability += math.log((halves[outcome][1] - halves[outcome][0]) / (high - low))
+            self._require_likely()
+        self.intervals[key] = halves[outcome]
+        self._record("compare", terms, constant, outcome)
+        return bool(outcome)
+
+    def _is_possible(self, key: tuple[tuple[int, float], ...], start: float, end: float) -> bool:
+        """Return whether an interval can contain the combination: closed intervals for noise with whole values."""
+        return start < end or (start == end and not self.is_continuous(dict(key)))
+
+    def _decide(self, possible: tuple[Any, ...]) -> Any:
+        """Return the next decision, or the only possible outcome, which is no decision."""
+        if not possible:
+            raise Parted("no outcome is possible")
+        if len(possible) == 1:
+            return possible[0]
+        number = len(self.taken)
+        outcome = self.decisions[number] if number < len(self.decisions) else possible[0]
+        self.taken.append((outcome, tuple(one for one in possible if one is not outcome)))
+        return outcome
+
+    def _require_likely(self) -> None:
+        if self.log_probability < LEAST_LOG_PROBABILITY:
+            raise TooRare("a path is too rare")
+
+    def release(self, terms: Terms, constant: float, value: float) -> float:
+        raise Parted("a noisy number is used before the function returns")
+
+    def choose(self, law: DiscreteLaw) -> Any:
+        if law.outcomes is None:
+            raise Parted("a discrete draw has too many outcomes")
+        outcome = self._decide(tuple(one for one in law.outcomes if law.log_probability(one) > -math.inf))
+        self.log_probability += law.log_probability(outcome)
+        self._require_likely()
+        return self._keep_choice(law, outcome)
+
+    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
+        if stated.norm == "event":
+            return make()
+        raise Parted("a mechanism of a library is used before the function returns")
+
+    def history(self, draw: int) -> Any:
+        """Return what happened before a draw, as a value that can be compared."""
+        n_events, n_choices = self.drawn_at[draw]
+        events = tuple((one.kind, one.terms, one.constant, one.outcome) for one in self.events[:n_events])
+        return events, tuple(repr(one.outcome) for one in self.choices[:n_choices])
+
+    @property
+    def largest_probability(self) -> float:
+        """An upper bound on the probability of the path: that of its independent parts."""
+        total = math.exp(self.log_probability)
+        for key, (low, high) in self.intervals.items():
+            law, scale, _ = self.draws[key[0][0]]
+            if len(key) == 1 and law in DISTRIBUTIONS:
+                known = DISTRIBUTIONS[law](scale=scale)
+                total *= max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
+        return total
+
+
+class TooRare(Parted):
+    """Ends a run on a path that is not followed any further."""
+
+
+DISTRIBUTIONS: dict[str, Any] = {
+    "laplace": stats.laplace,
+    "normal": stats.norm,
+    "exponential": stats.expon,
+    "gumbel": stats.gumbel_r,
+    "logistic": stats.logistic,
+}
+"""Distributions of the noise with a density."""
+
+
+def paths(run: Runner, limit: int = MAX_PATHS) -> Iterator[PathRun]:
+    """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated."""
+    pending: list[tuple[Any, ...]] = [()]
+    count = 0
+    while pending:
+        if count >= limit:
+            raise Parted(f"there are more than {limit:,} paths")
+        count += 1
+        path = PathRun(pending.pop())
+        try:
+            run(path)
+        except TooRare:
+            path.form = None
+        known = len(path.decisions)
+        outcomes = tuple(outcome for outcome, _ in path.taken)
+        for number in range(known, len(path.taken)):
+            pending.extend((*outcomes[:number], other) for other in path.taken[number][1])
+        if path.form is not None:
+            yield path

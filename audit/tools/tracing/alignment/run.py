@@ -1,0 +1,404 @@
+"""One run of the audited function: its draws, its comparisons of noisy numbers, and the values that it releases.
+
+A run is recorded, or it follows a recorded run: it then gets the recorded draws, or shifted ones, and answers chosen
+comparisons as recorded. The run ends with `Parted` where it cannot follow.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsaudit import serve
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, index_law
+from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
+from epsaudit.tools.tracing.listening import HERE, Listener, paused
+from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
+from epsaudit.tools.tracing.replacement import replace_names, traced_generator
+from epsaudit.tools.tracing.runs import Call, streams_to_lists
+
+COMPARE, RELEASE, RETURN = "compare", "release", "return"
+"""Kinds of events: a comparison, a number that is used otherwise, and a number in the output."""
+ROUNDING = 2.0**-40
+"""[formula] Relative tolerance for two sums of data to count as equal: they are sums of a few hundred numbers at most,
+each with a rounding error of 2^-53."""
+MAX_NUMBERS = 100_000
+"""[time] Largest number of draws of a run."""
+
+
+class Parted(BaseException):
+    """Ends a run that cannot follow the recorded run.
+
+    It is no `Exception`, so that the audited function does not catch it by ``except Exception``.
+    """
+
+    def __init__(self, reason: str, event: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.event = reason, event
+
+
+class Draw(NamedTuple):
+    """A draw of noise: its law, its scale and its value without a centre."""
+
+    law: str
+    scale: float
+    value: float
+
+
+class Event(NamedTuple):
+    """A comparison, a release or a returned number: what is done with ``terms + constant``."""
+
+    kind: str
+    terms: tuple[tuple[int, float], ...]
+    """Draws and their weights, in the order of draws."""
+    constant: float
+    outcome: Any
+    """Whether the number is positive, for a comparison; its value otherwise."""
+    site: tuple[str, int] | None = None
+    """File and line, if they were asked for."""
+
+
+class Choice(NamedTuple):
+    """A discrete draw: its law, and the outcome as a value that can be compared."""
+
+    law: DiscreteLaw
+    outcome: Any
+
+
+class Step(NamedTuple):
+    """A call of a mechanism that is private by itself: its input as numbers, and what it states."""
+
+    name: str
+    numbers: tuple[float, ...]
+    loss_per_unit: float
+    """Loss for an input that moves by one unit in the L1 norm."""
+    answer: Any
+
+
+class AlignmentRun(Listener):
+    """Records a run, or follows a recorded one.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of all draws that are not given.
+    first : AlignmentRun, optional
+        The recorded run that this run follows. Discrete draws and mechanisms get the recorded outcomes.
+    values : sequence of float, optional
+        Values of the draws, instead of those of the recorded run.
+    forced : 'all' or collection of int
+        The comparisons that are answered as recorded, by their position among all events.
+    flip : bool
+        Whether the other recorded comparisons get the opposite of their recorded outcome, instead of their natural one.
+    sites : bool
+        Whether to store file and line of events.
+    """
+
+    profiles = False
+    active: AlignmentRun | None = None
+    """The run that is being executed in this process."""
+
+    def __init__(
+        self,
+        seed: int,
+        first: AlignmentRun | None = None,
+        values: Sequence[float] | None = None,
+        forced: str | Collection[int] = (),
+        flip: bool = False,
+        sites: bool = False,
+    ) -> None:
+        super().__init__()
+        self.rng = np.random.default_rng(seed)
+        self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
+        self.values = values if values is not None or first is None else [one.value for one in first.draws]
+        self.draws: list[Draw] = []
+        self.events: list[Event] = []
+        self.choices: list[Choice] = []
+        self.steps: list[Step] = []
+        self.form: Any = None
+        """The output with placeholders for tracked numbers."""
+
+    def site(self) -> tuple[str, int] | None:
+        """Return file and line of the audited code that is running."""
+        frame: Any = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            library = frame.f_globals.get("__name__", "").partition(".")[0] in SAMPLER_PACKAGES
+            if not file.startswith((HERE, "<")) and not library and is_audited(file):
+                return file, frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def draw(self, law: str, scale: float) -> float:
+        """Return the value of the next draw, and record it."""
+        number = len(self.draws)
+        if number >= MAX_NUMBERS:
+            raise Parted(f"more than {MAX_NUMBERS:,} draws")
+        if self.values is None:
+            value = self.rng.random() if law == UNIFORM else LAWS[law].draw(self.rng, scale)
+        elif number >= len(self.values) or (self.first is not None and self.first.draws[number].law != law):
+            raise Parted("the number or the kind of draws depends on the data")
+        else:
+            value = self.values[number]
+        self.draws.append(Draw(law, scale, value))
+        return value
+
+    def tracked(self, law: str, scale: float, centre: Any) -> Any:
+        """Return the next draw as a tracked number around a centre, which may be tracked as well."""
+        value = self.draw(law, scale)
+        number = TrackedNumber(self, {len(self.draws) - 1: 1.0}, 0.0, value)
+        return number if type(centre) is float and centre == 0.0 else number.plus(centre)
+
+    def _require_active(self) -> None:
+        """End the run if a number of an earlier run is used: the function has kept it."""
+        if AlignmentRun.active is not self:
+            raise Parted("a noisy number of an earlier run is used again")
+
+    def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
+        """Record a comparison, and return its outcome."""
+        self._require_active()
+        number, outcome = len(self.events), natural
+        if self.first is not None and (self.forced or self.flip):
+            outcome = self._forced_outcome(number, COMPARE, terms, natural)
+        self._record(COMPARE, terms, constant, outcome)
+        return outcome
+
+    def _forced_outcome(self, number: int, kind: str, terms: Terms, natural: Any) -> Any:
+        """Return the recorded outcome of an event where the run follows the recorded one, else the natural outcome."""
+        assert self.first is not None
+        recorded = self.first.events[number] if number < len(self.first.events) else None
+        if self.forced == "all":
+            if recorded is None or recorded.kind != kind or recorded.terms != ordered(terms):
+                raise Parted("another comparison, or another released number, follows", number)
+            return recorded.outcome
+        if recorded is None or recorded.kind != kind:
+            return natural
+        if number in self.forced:
+            return recorded.outcome
+        return not recorded.outcome if self.flip else natural
+
+    def release(self, terms: Terms, constant: float, value: float) -> float:
+        """Record a released number, and return its value.
+
+        The value is the recorded one if both are equal but for rounding, so that the function continues as recorded,
+        bit for bit.
+        """
+        self._require_active()
+        number = len(self.events)
+        if self.first is not None:
+            recorded = self.first.events[number] if number < len(self.first.events) else None
+            follows = recorded is not None and recorded.kind == RELEASE and recorded.terms == ordered(terms)
+            if self.forced == "all":
+                value = self._forced_outcome(number, RELEASE, terms, value)
+            elif follows and recorded is not None and self._same_release(recorded, terms, constant):
+                value = recorded.outcome
+        self._record(RELEASE, terms, constant, value)
+        return value
+
+    def _same_release(self, recorded: Event, terms: Terms, constant: float) -> bool:
+        assert self.first is not None
+        recorded_draws = self.first.draws
+        moved = sum(weight * (self.draws[d].value - recorded_draws[d].value) for d, weight in terms.items())
+        return equal_sums(moved + constant, recorded.constant, self._size(terms, constant))
+
+    def _size(self, terms: Terms, constant: float) -> float:
+        return abs(constant) + sum(abs(weight * self.draws[draw].value) for draw, weight in terms.items())
+
+    def is_continuous(self, terms: Terms) -> bool:
+        """Return whether one of the draws has a density."""
+        return any(self.draws[one].law == UNIFORM or LAWS[self.draws[one].law].continuous for one in terms)
+
+    def _record(self, kind: str, terms: Terms, constant: float, outcome: Any) -> None:
+        self.events.append(Event(kind, ordered(terms), constant, outcome, self.site() if self.sites else None))
+
+    def choose(self, law: DiscreteLaw) -> Any:
+        """Return the outcome of a discrete draw, as recorded if this run follows another one."""
+        number = len(self.choices)
+        if self.first is not None:
+            if number >= len(self.first.choices):
+                raise Parted("the number of discrete draws depends on the data")
+            recorded, outcome = self.first.choices[number].law, self.first.choices[number].outcome
+            if recorded.name != law.name or (not law.known and recorded.key != law.key):
+                raise Parted("the parameters of a discrete draw depend on the data")
+            if not law.log_probability(outcome) > -math.inf:
+                raise Parted("a discrete draw has other possible outcomes")
+        else:
+            outcome = law.draw(self.rng)
+        return self._keep_choice(law, outcome)
+
+    def _keep_choice(self, law: DiscreteLaw, outcome: Any) -> Any:
+        self.choices.append(Choice(law, outcome))
+        return outcome
+
+    def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
+        """Answer a sampler; called by the functions that `epsaudit.tools.tracing.replacement` installs."""
+        centre, states, fixed = fields
+        with paused():
+            law, scale, centre = noise_law(name, states["law"], 0.0 if centre is None else centre, fixed)
+            if "filled" in states:
+                raise Parted(f"{name} fills an array of its own")
+            if law is None:
+                return self._answer_of(self.choose(discrete_law(name, make, fixed)))
+        shape = shape_of(fixed.get("size"), centre, scale)
+        if shape is None:
+            return self.tracked(law, released_scale(scale), centre)
+        cells = np.empty(shape, object)
+        centres, scales = np.broadcast_to(np.asarray(centre, object), shape), np.broadcast_to(released(scale), shape)
+        for place in range(cells.size):
+            cells.flat[place] = self.tracked(law, released_scale(scales.flat[place]), centres.flat[place])
+        if law == UNIFORM and {"low", "high"} & {*fixed}:
+            low, high = fixed.get("low", 0.0), fixed.get("high", 1.0)
+            cells = cells * (high - low) + low
+        return track(cells)
+
+    @staticmethod
+    def _answer_of(outcome: Any) -> Any:
+        """Return a discrete outcome as the function gets it; a recorded array is copied."""
+        return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
+
+    def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
+        """Answer a call that is no sampler of numbers: a choice from a population, or a counting function."""
+        if kind == "sample":
+            with paused():
+                law, take = index_law(name, make)
+            return take(self._answer_of(self.choose(law)))
+        return make()
+
+    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
+        """Answer a call of a mechanism of a library, whose loss follows from what it states."""
+        if stated.norm == "event":
+            return make()
+        with paused():
+            step = _step_of(name, stated)
+            number = len(self.steps)
+            if self.first is not None:
+                if number >= len(self.first.steps) or len(self.first.steps[number].numbers) != len(step.numbers):
+                    raise Parted("the calls of mechanisms depend on the data")
+                answer = self.first.steps[number].answer
+            else:
+                answer = make()
+        self.steps.append(step._replace(answer=answer))
+        return answer
+
+    def finish(self, output: Any) -> None:
+        """Read the output: its form, and the tracked numbers in it, which are events."""
+        self.form = self._form_of(output)
+
+    def _form_of(self, value: Any) -> Any:
+        if isinstance(value, TrackedNumber):
+            if value.run is not self:
+                raise Parted("a noisy number of an earlier run is returned")
+            self._record(RETURN, value.terms, value.constant, value.value)
+            return "noisy", ordered(value.terms)
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            return "array", value.shape, tuple(map(self._form_of, value.flat))
+        if isinstance(value, (list, tuple)):
+            return type(value).__name__, tuple(map(self._form_of, value))
+        if isinstance(value, dict):
+            return "dict", tuple((self._form_of(key), self._form_of(part)) for key, part in value.items())
+        try:
+            return type(value).__name__, repr(serve.encode_value(value))
+        except Exception as error:
+            raise Parted(f"the output has an object of type {type(value).__name__}, which cannot be read") from error
+
+
+def ordered(terms: Terms) -> tuple[tuple[int, float], ...]:
+    """Return draws and weights as a tuple that can be compared."""
+    return tuple(sorted(terms.items()))
+
+
+def equal_sums(one: float, other: float, size: float) -> bool:
+    """Return whether two sums of numbers of this total size are equal but for rounding."""
+    return abs(one - other) <= ROUNDING * max(abs(one), abs(other), size)
+
+
+def noise_law(name: str, listed: str, centre: Any, fixed: dict[str, Any]) -> tuple[str | None, Any, Any]:
+    """Return law, scale and centre of a sampler; the law is None for a discrete draw."""
+    short, scale = name.rpartition(".")[2], fixed.get("scale", 1.0)
+    if listed == "geometric":
+        return "geometric", -1.0 / np.log1p(-np.asarray(released(fixed["p"]), float)), centre
+    if short in LAWS or listed in LAWS:
+        return (short if short in LAWS else listed), scale, centre
+    if short in ("random", "random_sample", "rand", "uniform"):
+        return UNIFORM, 1.0, centre
+    return None, 1.0, centre
+
+
+def shape_of(size: Any, centre: Any, scale: Any) -> tuple[int, ...] | None:
+    """Return the shape of a sampler's answer, or None for a single number."""
+    if size is not None:
+        return tuple(int(one) for one in np.ravel(np.asarray(size)))
+    shape = np.broadcast_shapes(np.shape(centre), np.shape(scale))
+    return shape or None
+
+
+def released_scale(scale: Any) -> float:
+    """Return the scale as a positive number; a scale of 0 or infinity cannot be aligned."""
+    number = float(scale)
+    if not 0.0 < number < math.inf:
+        raise Parted(f"the scale of a draw is {number:g}")
+    return number
+
+
+def _step_of(name: str, stated: Any) -> Step:
+    numbers = stated.input if isinstance(stated.input, (list, tuple)) else [stated.input]
+    try:
+        flat = tuple(float(one) for one in np.ravel(np.asarray(released(numbers), float)))
+    except (TypeError, ValueError):
+        raise Parted(f"the input of {name} is no number") from None
+    states = stated.states
+    if states.get("law") == "laplace" and states.get("scale"):
+        return Step(name, flat, 1.0 / float(states["scale"]), None)
+    if stated.norm == "l1" and states.get("epsilon") and states.get("sensitivity") and not states.get("delta"):
+        return Step(name, flat, float(states["epsilon"]) / float(states["sensitivity"]), None)
+    raise Parted(f"{name} does not state a loss in the L1 norm")
+
+
+def execute(call: Call, data: bytes, run: AlignmentRun, seed: int, look_for_samplers: bool = False) -> AlignmentRun:
+    """Run the audited function once under a run, and return the run.
+
+    Parameters
+    ----------
+    call : callable
+        Calls the function with a dataset, a generator and a seed.
+    data : bytes
+        The pickled dataset, so that every run gets its own copy.
+    run : AlignmentRun
+        The run to which samplers and tracked numbers report.
+    seed : int
+        Seed of the generators, for randomness that no sampler of the tables draws.
+    look_for_samplers : bool
+        Whether to watch function calls for modules that refer to samplers by names of their own.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002  # the function may use the global generator
+    rng, dataset = traced_generator(np.random.default_rng(seed)), pickle.loads(data)
+    outer, Listener.current = Listener.current, run
+    AlignmentRun.active = run
+    if look_for_samplers:
+        sys.setprofile(lambda frame, what, _: replace_names(frame.f_globals) if what == "call" else None)
+    try:
+        run.finish(streams_to_lists(call(dataset, rng, seed)))
+    except (Exception, SystemExit) as error:
+        run.form = "raises", serve.exception_name(error), str(error)[:100]
+    finally:
+        sys.setprofile(None)
+        Listener.current, AlignmentRun.active = outer, None
+    return run
+
+
+Runner = Callable[..., AlignmentRun]
+"""Runs the function on one side: called with an `AlignmentRun`, it returns it."""
+
+
+def runner(call: Call, dataset: Any, seed: int = 0, look_for_samplers: bool = False) -> Runner:
+    """Return a function that executes runs on one dataset."""
+    data = pickle.dumps(dataset, -1)
+    return lambda run: execute(call, data, run, seed, look_for_samplers)

@@ -1,0 +1,83 @@
+"""Upper bounds with a confidence: the losses of fresh runs, with shifts that were chosen on training runs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.tools.tracing.alignment.aligned import Aligned, Strategy
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Sample:
+    """The losses of runs on x in one direction, and why runs have no alignment."""
+
+    losses: list[float] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    failed: dict[str, int] = field(default_factory=dict)
+    """For each reason the seed of a run without an alignment."""
+
+    def add(self, seed: int, found: Aligned) -> None:
+        """Add the result for the run with a seed."""
+        self.losses.append(found.loss)
+        if found.loss == math.inf:
+            self.reasons[found.reason] += 1
+            self.failed.setdefault(found.reason, seed)
+
+
+def sample(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[int]) -> Sample:
+    """Record runs on x with these seeds, and align them with x'."""
+    found = Sample()
+    for seed in seeds:
+        try:
+            first = run(AlignmentRun(seed))
+            found.add(seed, strategy.align(first, run, run_prime))
+        except Parted as parted:
+            found.add(seed, Aligned(math.inf, None, parted.reason, parted.event))
+    return found
+
+
+def upper_mean(values: Floats, alpha: float) -> float:
+    """Return an upper confidence limit of the mean of independent numbers in [0, 1].
+
+    The limit inverts Hoeffding's (1963) Theorem 1: the mean of n numbers is at most q with probability at most exp(-n
+    KL(q, m)) for q below the expectation m. Without any number above 0 it is 1 - alpha^(1/n), as for Clopper-Pearson.
+
+    Examples
+    --------
+    >>> round(upper_mean(np.zeros(100_000), 0.05), 8)
+    2.996e-05
+    """
+    n, mean = len(values), float(np.mean(values))
+    if mean >= 1.0:
+        return 1.0
+    low, high = mean, 1.0
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if n * divergence(mean, middle) < -math.log(alpha) else (low, middle)
+        if high - low <= 1e-12 * high:
+            break
+    return high
+
+
+def divergence(one: float, other: float) -> float:
+    """Return the Kullback-Leibler divergence of two Bernoulli laws."""
+    if other >= 1.0:
+        return math.inf
+    hits = one * math.log(one / other) if one > 0.0 else 0.0
+    misses = (1.0 - one) * (math.log1p(-one) - math.log1p(-other))
+    return hits + misses
+
+
+def excess(losses: Floats, epsilon: float) -> Floats:
+    """Return 1 - e^(epsilon - loss) where it is positive, else 0; 1 for an infinite loss."""
+    with np.errstate(over="ignore"):
+        return np.maximum(0.0, -np.expm1(epsilon - losses))

@@ -1,0 +1,289 @@
+"""The cheapest shift of the draws of a run that keeps chosen comparisons and all released numbers.
+
+Each comparison and each released number is one linear condition on the shifts: `Condition`. A draw that is uniform on
+(0, 1) is not shifted; the interval in which the comparisons hold on x is stretched to the interval on x'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog, nnls
+
+from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.run import COMPARE, ROUNDING, Draw, Event, equal_sums
+
+SOLVER_TOLERANCE = 1e-9
+"""[formula] Absolute tolerance of the solvers for a condition; HiGHS guarantees 1e-7 by default and is asked for
+1e-10."""
+
+
+class Condition(NamedTuple):
+    """``sum of weights times shifts`` is at least, at most, or exactly a number."""
+
+    terms: tuple[tuple[int, float], ...]
+    bound: float
+    sense: int
+    """1 for at least, -1 for at most, 0 for equal."""
+
+
+class Stretch(NamedTuple):
+    """The interval of a uniform draw on x, and the interval on x' to which it is mapped linearly."""
+
+    low: float
+    high: float
+    low_prime: float
+    high_prime: float
+
+    def moved(self, value: float) -> float:
+        """Return the image of a value."""
+        share = (self.high_prime - self.low_prime) / (self.high - self.low)
+        return self.low_prime + (value - self.low) * share
+
+    @property
+    def loss(self) -> float:
+        """Log ratio of the lengths."""
+        return math.log((self.high - self.low) / (self.high_prime - self.low_prime))
+
+
+class Shift(NamedTuple):
+    """How the draws move: shifts by position, and stretches of uniform draws."""
+
+    amounts: tuple[float, ...]
+    stretches: dict[int, Stretch]
+
+    def moved(self, draws: Sequence[Draw]) -> list[float]:
+        """Return the moved values of draws."""
+        return [
+            self.stretches[number].moved(one.value) if number in self.stretches else one.value + self.amounts[number]
+            for number, one in enumerate(draws)
+        ]
+
+
+def conditions_of(events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw]) -> list[Condition]:
+    """Return the conditions that keep events of x, given the same events on x' with the same draws.
+
+    Comparisons that only have uniform draws are left to `stretches_of`.
+    """
+    found: dict[Condition, None] = {}
+    for one, other in zip(events, events_prime, strict=True):
+        if one.kind == COMPARE and is_threshold(one, draws):
+            continue
+        bound = one.constant - other.constant
+        size = abs(one.constant) + abs(other.constant)
+        if abs(bound) <= ROUNDING * size:
+            bound = 0.0
+        sense = 0 if one.kind != COMPARE else 1 if one.outcome else -1
+        found[Condition(one.terms, bound, sense)] = None
+    return list(found)
+
+
+def is_threshold(event: Event, draws: Sequence[Draw]) -> bool:
+    """Return whether an event compares one uniform draw with a number."""
+    return event.kind == COMPARE and len(event.terms) == 1 and draws[event.terms[0][0]].law == UNIFORM
+
+
+def stretches_of(
+    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw]
+) -> dict[int, Stretch] | None:
+    """Return the stretches of uniform draws, or None if an interval on x' is empty.
+
+    A uniform draw that is also released or summed is not stretched.
+    """
+    intervals: dict[int, list[float]] = {}
+    fixed = {
+        draw for one in events if not is_threshold(one, draws) for draw, _ in one.terms if draws[draw].law == UNIFORM
+    }
+    for one, other in zip(events, events_prime, strict=True):
+        if not is_threshold(one, draws) or one.terms[0][0] in fixed:
+            continue
+        draw, weight = one.terms[0]
+        ends = intervals.setdefault(draw, [0.0, 1.0, 0.0, 1.0])
+        for place, event in ((0, one), (2, other)):
+            edge = min(max(-event.constant / weight, 0.0), 1.0)
+            if (weight > 0.0) == one.outcome:
+                ends[place] = max(ends[place], edge)
+            else:
+                ends[place + 1] = min(ends[place + 1], edge)
+    stretches = {draw: Stretch(*ends) for draw, ends in intervals.items()}
+    return (
+        None if any(one.high_prime <= one.low_prime or one.high <= one.low for one in stretches.values()) else stretches
+    )
+
+
+def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> tuple[float, ...] | None:
+    """Return the shifts with the least loss that satisfy all conditions, or None if there are none.
+
+    ``laws`` has the law of each draw and its scale on x'. The loss is the sum of absolute shifts divided by scales. If
+    all draws that occur are normal, it is the sum of their squares.
+    """
+    amounts = [0.0] * len(laws)
+    used = sorted({draw for one in conditions for draw, _ in one.terms})
+    movable = [draw for draw in used if laws[draw][0] != UNIFORM]
+    for one in conditions:  # a condition without a movable draw cannot be changed by shifts
+        if not any(laws[draw][0] != UNIFORM for draw, _ in one.terms) and not _holds(one, amounts):
+            return None
+    conditions = [one for one in conditions if any(laws[draw][0] != UNIFORM for draw, _ in one.terms)]
+    if all(_holds(one, amounts) for one in conditions):
+        return tuple(amounts)
+    simple = _solve_single_equations(conditions, laws)
+    if simple is not None:
+        return _checked(simple, conditions, laws)
+    if not movable:
+        return None
+    place = {draw: column for column, draw in enumerate(movable)}
+    rows = np.zeros((len(conditions), len(movable)))
+    for row, one in enumerate(conditions):
+        for draw, weight in one.terms:
+            if draw in place:
+                rows[row, place[draw]] = weight
+    bounds, senses = (np.array([getattr(one, name) for one in conditions], float) for name in ("bound", "sense"))
+    solve = _least_squares if all(laws[draw][0] == "normal" for draw in movable) else _least_sum
+    solution = solve(rows, bounds, senses, [laws[draw] for draw in movable])
+    if solution is None:
+        return None
+    for draw, amount in zip(movable, solution, strict=True):
+        amounts[draw] = float(amount)
+    return _checked(amounts, conditions, laws)
+
+
+def _holds(one: Condition, amounts: Sequence[float], tolerance: float = 0.0) -> bool:
+    """Return whether shifts satisfy a condition: an equation but for rounding, an inequality within the tolerance."""
+    parts = [weight * amounts[draw] for draw, weight in one.terms]
+    if one.sense == 0:
+        return equal_sums(sum(parts), one.bound, sum(map(abs, parts)))
+    return one.sense * (sum(parts) - one.bound) >= -tolerance
+
+
+def _checked(
+    amounts: Sequence[float], conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]
+) -> tuple[float, ...] | None:
+    """Return shifts that satisfy all conditions, else None.
+
+    Equations must hold but for the rounding of their sums: a difference of 1e-13 between two released numbers can be a
+    leak. Inequalities must hold within the solver's tolerance, which changes probabilities by as little.
+    """
+    equations = [one for one in conditions if one.sense == 0]
+    found = [
+        float(round(one)) if laws[draw][0] != UNIFORM and not LAWS[laws[draw][0]].continuous else float(one)
+        for draw, one in enumerate(amounts)
+    ]
+    if not all(_holds(one, found) for one in equations):
+        found = _polished(found, equations, laws)
+    simple = [float(f"{one:.9g}") for one in found]  # what solvers return for 1 is often 0.9999999999999998
+    if all(_holds(one, simple) for one in conditions):
+        return tuple(simple)
+    size = 1.0 + max((abs(one.bound) for one in conditions), default=0.0)
+    good = all(_holds(one, found, 0.0 if one.sense == 0 else SOLVER_TOLERANCE * size) for one in conditions)
+    return tuple(found) if good else None
+
+
+def _polished(
+    amounts: Sequence[float], equations: Sequence[Condition], laws: Sequence[tuple[str, float]]
+) -> list[float]:
+    """Return shifts closest to the given ones that satisfy the equations as well as least squares can."""
+    free = sorted(
+        {d for one in equations for d, _ in one.terms if laws[d][0] != UNIFORM and LAWS[laws[d][0]].continuous}
+    )
+    rows, found = np.zeros((len(equations), len(free))), list(amounts)
+    for row, one in enumerate(equations):
+        for draw, weight in one.terms:
+            if draw in free:
+                rows[row, free.index(draw)] = weight
+    missing = [one.bound - sum(weight * amounts[draw] for draw, weight in one.terms) for one in equations]
+    correction = np.linalg.lstsq(rows, np.array(missing), rcond=None)[0]
+    for draw, by in zip(free, correction, strict=True):
+        found[draw] += float(by)
+    return found
+
+
+def _solve_single_equations(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> list[float] | None:
+    """Return the shifts if every condition is an equation about one draw of its own."""
+    amounts = [0.0] * len(laws)
+    seen: dict[int, float] = {}
+    for one in conditions:
+        if one.sense or len(one.terms) != 1:
+            return None
+        draw, weight = one.terms[0]
+        amount = one.bound / weight
+        if seen.setdefault(draw, amount) != amount or (amount < 0.0 and not LAWS[laws[draw][0]].two_sided):
+            return None
+        amounts[draw] = amount
+    return amounts
+
+
+def _least_sum(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str, float]]) -> Any:
+    """Return the shifts with the least sum of absolute values divided by scales."""
+    prices = np.array([1.0 / scale for _, scale in laws])
+    down = [(0.0, None) if LAWS[law].two_sided else (0.0, 0.0) for law, _ in laws]
+    wide, signs = np.hstack([rows, -rows]), -senses[:, None]
+    unequal = senses != 0
+    answer: Any = linprog(
+        np.concatenate([prices, prices]),
+        A_ub=(signs * wide)[unequal] if unequal.any() else None,
+        b_ub=(-senses * bounds)[unequal] if unequal.any() else None,
+        A_eq=wide[~unequal] if (~unequal).any() else None,
+        b_eq=bounds[~unequal] if (~unequal).any() else None,
+        bounds=[*[(0.0, None)] * len(laws), *down],
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10},
+    )
+    return answer.x[: len(laws)] - answer.x[len(laws) :] if answer.status == 0 else None
+
+
+def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str, float]]) -> Any:
+    """Return the shifts with the least sum of squares divided by squared scales.
+
+    This is the least-distance problem, which non-negative least squares solve (Lawson and Hanson 1974, chapter 23).
+    """
+    scales = np.array([scale for _, scale in laws])
+    equal, signs = senses == 0, np.where(senses == 0, 1.0, senses)
+    at_least = np.vstack([signs[:, None] * rows, -rows[equal]]) * scales
+    limits = np.concatenate([signs * bounds, -bounds[equal]])
+    matrix = np.vstack([at_least.T, limits])
+    target = np.zeros(len(matrix))
+    target[-1] = 1.0
+    weights, residual = nnls(matrix, target)
+    if residual <= SOLVER_TOLERANCE:
+        return None
+    left = matrix @ weights - target
+    return -left[:-1] / left[-1] * scales
+
+
+def stretch_or_shift(
+    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw], draws_prime: Sequence[Draw],
+    known: dict[Any, Any],
+) -> Shift | None:  # fmt: skip
+    """Return the cheapest shift that keeps all given events, or None; equal problems are solved once."""
+    stretches = stretches_of(events, events_prime, draws)
+    if stretches is None:
+        return None
+    conditions = tuple(conditions_of(events, events_prime, draws))
+    laws = tuple((one.law, one.scale) for one in draws_prime)
+    key = conditions, laws
+    if key not in known:
+        known[key] = cheapest_amounts(conditions, laws)
+    amounts = known[key]
+    return None if amounts is None else Shift(amounts, stretches)
+
+
+def largest_loss(shift: Shift, draws: Iterable[Draw], draws_prime: Iterable[Draw], skip_normal: bool = False) -> float:
+    """Return the largest loss over all values of the draws; it is infinite for a shift of normal noise."""
+    total = sum(one.loss for one in shift.stretches.values())
+    for amount, one, other in zip(shift.amounts, draws, draws_prime, strict=True):
+        if one.law != UNIFORM and not (skip_normal and one.law == "normal"):
+            total += LAWS[one.law].largest_loss(amount, one.scale, other.scale)
+    return total
+
+
+def loss_at(shift: Shift, draws: Sequence[Draw], draws_prime: Sequence[Draw]) -> float:
+    """Return the loss at the values of the draws: the log density on x minus the log density of the moved values."""
+    total = sum(one.loss for one in shift.stretches.values())
+    for one, other in zip(draws, draws_prime, strict=True):
+        if one.law != UNIFORM and (one.value != other.value or one.scale != other.scale):
+            total += LAWS[one.law].log_density(one.value, one.scale)
+            total -= LAWS[one.law].log_density(other.value, other.scale)
+    return total

@@ -1,0 +1,320 @@
+"""Numbers that are linear combinations of random draws plus a constant, and report whatever else is done with them.
+
+A sum with a number, a sum of two such numbers and a product with a number are again linear combinations. A comparison
+is reported to the run, which decides or records its outcome. Every other use releases the value: the run is told, and
+the result is an ordinary number. The class is not a subclass of ``float``, so compiled code cannot read the value
+without calling `TrackedNumber.__float__`.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+Terms = dict[int, float]
+"""The weight of each draw, by the position of the draw in the run."""
+UFUNC_NAMES = frozenset(name for name in dir(np) if isinstance(getattr(np, name), np.ufunc))
+"""Names of numpy's element-wise functions. Numpy calls them as methods of the objects in an array."""
+LINEAR_UFUNCS = {
+    "add", "subtract", "multiply", "divide", "true_divide", "negative", "positive", "absolute", "fabs", "maximum",
+    "minimum", "fmax", "fmin", "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "sign", "clip",
+}  # fmt: skip
+"""Element-wise functions that keep numbers tracked: numpy computes them by Python's operators."""
+
+
+class Observer(Protocol):
+    """The run to which tracked numbers report."""
+
+    def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
+        """Return the outcome of ``terms + constant > 0``, whose natural outcome is given."""
+        ...
+
+    def release(self, terms: Terms, constant: float, value: float) -> float:
+        """Return the value that the function gets for a number that it uses otherwise than in sums or comparisons."""
+        ...
+
+    def is_continuous(self, terms: Terms) -> bool:
+        """Return whether a linear combination has a density, so that it equals a given number with probability 0."""
+        ...
+
+
+class TrackedNumber:
+    """A number of the form constant + sum of weights times draws, with its value in this run."""
+
+    __slots__ = ("constant", "run", "terms", "value")
+    __array_priority__ = 1e6
+
+    def __init__(self, run: Observer, terms: Terms, constant: float, value: float) -> None:
+        self.run, self.terms, self.constant, self.value = run, terms, constant, value
+
+    def plus(self, other: Any, sign: float = 1.0) -> Any:
+        """Return the sum with a number or a tracked number, which is multiplied by ``sign``."""
+        if isinstance(other, TrackedNumber):
+            if other.run is not self.run:  # releasing both ends the run, as one of them is of an earlier run
+                return float(self) + sign * float(other)
+            terms = dict(self.terms)
+            for draw, weight in other.terms.items():
+                terms[draw] = terms.get(draw, 0.0) + sign * weight
+            terms = {draw: weight for draw, weight in terms.items() if weight}
+            constant, value = self.constant + sign * other.constant, self.value + sign * other.value
+            return TrackedNumber(self.run, terms, constant, value) if terms else constant
+        number = plain_number(other)
+        if number is None:
+            return NotImplemented
+        if not math.isfinite(number):
+            return sign * number
+        return TrackedNumber(self.run, self.terms, self.constant + sign * number, self.value + sign * number)
+
+    def times(self, other: Any) -> Any:
+        """Return the product with a number; a tracked factor is released."""
+        number = float(other) if isinstance(other, TrackedNumber) else plain_number(other)
+        if number is None:
+            return NotImplemented
+        if number == 0.0 or not math.isfinite(number):
+            return 0.0 if number == 0.0 else float(self) * number
+        terms = {draw: weight * number for draw, weight in self.terms.items()}
+        return TrackedNumber(self.run, terms, self.constant * number, self.value * number)
+
+    def _exceeds(self, other: Any, sign: float) -> Any:
+        """Return whether ``sign * (self - other) > 0``, as the run decides."""
+        difference = self.plus(other, -1.0)
+        if difference is NotImplemented:
+            return NotImplemented
+        if not isinstance(difference, TrackedNumber):  # all draws cancel, or the other number is infinite or NaN
+            return sign * difference > 0.0
+        terms = difference.terms if sign > 0.0 else {draw: -weight for draw, weight in difference.terms.items()}
+        return self.run.compare(terms, sign * difference.constant, sign * difference.value > 0.0)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._exceeds(other, 1.0)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._exceeds(other, -1.0)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._at_least(other, 1.0)
+
+    def __le__(self, other: Any) -> Any:
+        return self._at_least(other, -1.0)
+
+    def _at_least(self, other: Any, sign: float) -> Any:
+        difference = self.plus(other, -1.0)
+        if isinstance(difference, TrackedNumber):
+            if self.run.is_continuous(difference.terms):
+                return self._exceeds(other, sign)
+            fewer = self._exceeds(other, -sign)  # at least is the contrary of less
+            return fewer if fewer is NotImplemented else not fewer
+        return NotImplemented if difference is NotImplemented else sign * difference >= 0.0
+
+    def __eq__(self, other: object) -> Any:
+        difference = self.plus(other, -1.0)
+        if difference is NotImplemented:
+            return NotImplemented
+        if not isinstance(difference, TrackedNumber):
+            return difference == 0.0
+        return False if self.run.is_continuous(difference.terms) else float(difference) == 0.0
+
+    def __ne__(self, other: object) -> Any:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    def __bool__(self) -> bool:
+        return bool(self != 0.0)
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __add__(self, other: Any) -> Any:
+        return self.plus(other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self.plus(other, -1.0)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self).plus(other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.times(other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        number = float(other) if isinstance(other, TrackedNumber) else plain_number(other)
+        if number is None:
+            return NotImplemented
+        return float(self) / number if number == 0.0 or not math.isfinite(number) else self.times(1.0 / number)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / float(self)
+
+    def __neg__(self) -> Any:
+        return self.times(-1.0)
+
+    def __pos__(self) -> TrackedNumber:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self >= 0.0 else -self
+
+    def __float__(self) -> float:
+        return self.run.release(self.terms, self.constant, self.value)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(float(self), digits)
+
+    def __complex__(self) -> complex:
+        return complex(float(self))
+
+    def __trunc__(self) -> int:
+        return math.trunc(float(self))
+
+    def __floor__(self) -> int:
+        return math.floor(float(self))
+
+    def __ceil__(self) -> int:
+        return math.ceil(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    __str__ = __repr__
+
+    def __format__(self, specification: str) -> str:
+        return format(float(self), specification)
+
+    def __reduce__(self) -> Any:
+        return float, (float(self),)
+
+    def __deepcopy__(self, memory: Any) -> TrackedNumber:
+        return self
+
+    def __copy__(self) -> TrackedNumber:
+        return self
+
+    def conjugate(self) -> TrackedNumber:
+        """Return the number itself; numpy asks for it in inner products."""
+        return self
+
+    def sign(self) -> float:
+        """Return 1.0 or -1.0, or 0.0 for zero; numpy asks for it."""
+        return 1.0 if self > 0.0 else -1.0 if self < 0.0 else 0.0
+
+    fabs = absolute = __abs__
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+        if ufunc.__name__ in LINEAR_UFUNCS and method == "__call__" and not settings:
+            cells = [_cell(one) if isinstance(one, TrackedNumber) else one for one in inputs]
+            answer = getattr(ufunc, method)(*cells)
+            return answer.item() if isinstance(answer, np.ndarray) and not answer.ndim else track(answer)
+        return getattr(ufunc, method)(*map(released, inputs), **settings)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in UFUNC_NAMES:
+            return lambda *others: getattr(np, name)(float(self), *map(released, others))
+        if name.startswith("_") or not hasattr(float, name):
+            raise AttributeError(f"a number has no attribute {name!r}")
+        return getattr(float(self), name)
+
+
+def _released_operator(name: str) -> Callable[..., Any]:
+    def method(self: TrackedNumber, *others: Any) -> Any:
+        return getattr(float(self), name)(*map(released, others))
+
+    return method
+
+
+for _name in ("pow", "rpow", "mod", "rmod", "floordiv", "rfloordiv", "divmod", "rdivmod"):
+    setattr(TrackedNumber, f"__{_name}__", _released_operator(f"__{_name}__"))
+numbers.Real.register(TrackedNumber)
+
+
+class TrackedArray(np.ndarray):
+    """An array of objects that are tracked numbers; functions that cannot keep track of them get released values."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **settings: Any) -> Any:
+        cells = [_view(one) for one in inputs]
+        into = {} if out is None else {"out": tuple(_view(one) for one in out)}
+        if ufunc.__name__ in LINEAR_UFUNCS:
+            try:
+                return track(getattr(ufunc, method)(*cells, **into, **settings))
+            except TypeError:  # settings for which numpy has no loop on objects, such as a dtype
+                pass
+        answer = getattr(ufunc, method)(*map(released, inputs), **settings)
+        if out is None:
+            return answer
+        _view(out[0])[...] = answer
+        return out[0]
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
+        if function not in RELEASING_FUNCTIONS:
+            try:
+                return super().__array_function__(function, types, arguments, keywords)
+            except (TypeError, AttributeError):  # no implementation for objects
+                pass
+        return function(*map(released, arguments), **{name: released(value) for name, value in keywords.items()})
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return array[()] if return_scalar or not array.ndim else track(array)
+
+    def __reduce__(self) -> Any:
+        return np.array, (released(self),)
+
+
+RELEASING_FUNCTIONS = {
+    np.histogram, np.histogram2d, np.histogramdd, np.bincount, np.digitize, np.unique, np.percentile, np.quantile,
+    np.interp, np.round, np.array2string, np.array_repr, np.array_str, np.save, np.savetxt,
+}  # fmt: skip
+"""Functions of numpy that get released values: on objects they fail late, or compute something else."""
+
+
+def plain_number(value: Any) -> float | None:
+    """Return an ordinary number as a float, or None for anything else, such as a text or an array."""
+    if type(value) is float or type(value) is int:
+        return float(value)
+    if isinstance(value, TrackedNumber) or not isinstance(value, (numbers.Real, np.number, np.bool_)):
+        return None
+    return float(value)
+
+
+def released(value: Any) -> Any:
+    """Return a value in which tracked numbers are replaced by their released values, in lists and arrays as well."""
+    if isinstance(value, TrackedNumber):
+        return float(value)
+    if (
+        isinstance(value, np.ndarray)
+        and value.dtype == object
+        and any(isinstance(v, TrackedNumber) for v in value.flat)
+    ):
+        return np.array([released(one) for one in value.flat], dtype=float).reshape(value.shape)
+    if type(value) in (list, tuple):
+        return type(value)(map(released, value))
+    return value
+
+
+def track(value: Any) -> Any:
+    """Return an array of objects as a `TrackedArray`; return anything else unchanged."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return value.view(TrackedArray)
+    return tuple(map(track, value)) if type(value) is tuple else value
+
+
+def _view(value: Any) -> Any:
+    return value.view(np.ndarray) if isinstance(value, TrackedArray) else _cell(value)
+
+
+def _cell(value: Any) -> Any:
+    """Return a tracked number as an array of one object, whose operators numpy then calls; return others unchanged."""
+    if not isinstance(value, TrackedNumber):
+        return value
+    cell = np.empty((), object)
+    cell[()] = value
+    return cell
