@@ -29,6 +29,14 @@ from epsaudit.tools.tracing.alignment.certain import (
     path_losses,
     path_losses_by_output,
 )
+from epsaudit.tools.tracing.alignment.checks import (
+    GENUINE_RUNS,
+    SAMPLED_RUNS,
+    GenuineRun,
+    require_enumerated_paths,
+    require_random_draws,
+    require_same_output,
+)
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
 from epsaudit.tools.tracing.replacement import replace_samplers
@@ -38,6 +46,8 @@ TRAINING_RUNS = 200
 """[measured] Training runs in each direction, at most a fifth of all runs."""
 CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
+MAX_DELTA = 0.5
+"""[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 SLACK = 1e-6
 """[formula] Relative amount by which a bound may exceed the claim and still count as within it; losses have rounding
 errors of 1e-9."""
@@ -254,27 +264,38 @@ class PairBound:
         except Parted as parted:
             return self._none(parted.reason)
         exact = exact_bound(self.claim, *self.sides)
-        if exact is not None:
-            return self._of_certain(exact)
+        if exact is not None and not exact.delta:
+            return self._verified(exact)
         certain = self._certain_by_paths()
         if certain is not None and self._within(certain.value) and not certain.delta:
-            return self._of_certain(certain)
+            return self._verified(certain)
         by_output = None if certain is None else self._certain_by_output()
-        candidates = [one for one in (certain, by_output) if one is not None]
+        candidates = [one for one in (exact, certain, by_output) if one is not None]
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
         if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
-            return self._of_certain(best)
+            return self._verified(best)
         sampled = self._sampled(self._train())
         if best is not None and best.value < math.inf and best.value <= sampled.upper_bound:
-            return self._of_certain(best)
+            return self._verified(best)
         return sampled
+
+    def _verified(self, one: CertainBound) -> UpperBound:
+        """Return a certain bound, after sampled runs have followed enumerated paths."""
+        try:
+            for run in self.sides:
+                require_enumerated_paths(run, range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS))
+        except Parted as parted:
+            return self._none(parted.reason)
+        return self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
 
     def _within(self, value: float) -> bool:
         return value <= self.claim.parameter * (1.0 + SLACK)
 
     def _check_repeats(self) -> None:
-        """Raise `Parted` if equal draws with other seeds of unrecorded randomness give another run."""
+        """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
+            genuine = [runner(self.call, dataset, self.seed + number)(GenuineRun()) for number in range(GENUINE_RUNS)]
+            require_random_draws(genuine)
             for number in range(CHECKED_REPEATS):
                 first = side(AlignmentRun(self.seed + number))
                 again = runner(self.call, dataset, self.seed + 1 + number)(
@@ -283,6 +304,8 @@ class PairBound:
                 same = [one[:4] for one in first.events] == [one[:4] for one in again.events]
                 if not same or first.form != again.form:
                     raise Parted("equal draws gave another output: not all randomness is recorded")
+            for one in genuine[:CHECKED_REPEATS]:
+                require_same_output(one, side)
 
     def _certain_by_paths(self) -> CertainBound | None:
         try:
@@ -329,6 +352,8 @@ class PairBound:
             losses = np.array(sample(strategy, run, run_prime, fresh).losses)
             deltas.append(upper_mean(excess(losses, epsilon), self.alpha / 2.0))
         delta = max(deltas)
+        if delta > MAX_DELTA:
+            return self._without_bound(self.trained[chosen])
         if isinstance(self.claim, ApproxDP):
             if delta > self.claim.delta:
                 reason = (
@@ -347,7 +372,7 @@ class PairBound:
         """
         losses = np.concatenate([np.array(one.losses) for one in samples])
         finite = losses[np.isfinite(losses)]
-        if len(finite) < 0.5 * len(losses):
+        if any(np.mean(np.isinf(one.losses)) > MAX_DELTA for one in samples):
             return 1.0, math.inf
         point = self.claim.claimed_point
         claimed = point[0] if point is not None else math.inf
@@ -382,13 +407,11 @@ class PairBound:
             at = parted.event
         if at is None or not first.events:
             return None
-        return first.events[min(at, len(first.events) - 1)].site
+        site: tuple[str, int] | None = first.events[min(at, len(first.events) - 1)].site
+        return site
 
     def _none(self, reason: str, file: str = "", line: int = 0) -> UpperBound:
         return replace(self._result(math.inf, 1.0), reason=reason, file=file, line=line)
-
-    def _of_certain(self, one: CertainBound) -> UpperBound:
-        return self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
 
     def _result(self, value: float, delta: float, certain: bool = False, n_paths: int = 0, runs: int = 0) -> UpperBound:
         return UpperBound(self.name, self.pair, self.claim, value, delta, certain, n_paths, runs, 1.0 - self.alpha)

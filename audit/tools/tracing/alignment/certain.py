@@ -38,6 +38,8 @@ MAX_PAIRS_OF_PATHS = 20_000
 contradict each other in one comparison, and the others take 2 ms each."""
 MAX_EXTRA_POSITIONS = 64
 """[time] Largest number of positions at which draws of one dataset alone are searched."""
+ROUNDING_OF_SUMS = 1e-12
+"""[formula] Relative rounding error of a sum of some thousand probabilities."""
 EMPTY_MARGIN = 1e-9
 """[formula] Width below which an intersection of paths counts as empty: ten times the tolerance of the solver."""
 
@@ -71,12 +73,15 @@ class CertainBound:
     worst: PathLoss | None = None
 
 
-def finite_laws(run: Runner) -> tuple[dict[Any, float], int] | None:
-    """Return the probability of each output if all draws are discrete, and the number of paths; else None."""
-    law, count = defaultdict[Any, float](float), 0
+def finite_laws(run: Runner) -> tuple[dict[Any, float], int, bool] | None:
+    """Return the probability of each output if all draws are discrete, the number of paths, and whether some are rare.
+
+    The result is None if other draws occur.
+    """
+    law, count, truncated = defaultdict[Any, float](float), 0, False
     try:
-        for path in paths(run):
-            count += 1
+        for path in paths(run, list_whole_numbers=True):
+            count, truncated = count + 1, truncated or path.truncated
             if any(one.law != UNIFORM for one in path.draws) or any(len(key) > 1 for key in path.intervals):
                 return None
             if any(one.kind != COMPARE for one in path.events):
@@ -84,7 +89,7 @@ def finite_laws(run: Runner) -> tuple[dict[Any, float], int] | None:
             law[path.form] += math.exp(path.log_probability)
     except Parted:
         return None
-    return dict(law), count
+    return dict(law), count, truncated
 
 
 def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | None:
@@ -92,9 +97,12 @@ def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | 
     sides = [finite_laws(one) for one in (run, run_prime)]
     if sides[0] is None or sides[1] is None:
         return None
-    (law, count), (law_prime, count_prime) = sides[0], sides[1]
+    (law, count, truncated), (law_prime, count_prime, truncated_prime) = sides[0], sides[1]
     rest = max(0.0, 1.0 - math.fsum(law.values()), 1.0 - math.fsum(law_prime.values()))
-    rest = 0.0 if rest < 1e-9 else rest
+    if truncated or truncated_prime:
+        rest = max(rest, ROUNDING_OF_SUMS)
+    elif rest < count * ROUNDING_OF_SUMS:
+        rest = 0.0
     outputs = list({**law, **law_prime})
     if rest and not isinstance(claim, ApproxDP):
         ratios = [
@@ -273,14 +281,15 @@ def _approximate(claim: ApproxDP, losses: Sequence[PathLoss]) -> float:
         )
 
     finite = max((one.loss for one in losses if one.loss < math.inf), default=0.0)
-    if excess(finite) > claim.delta:
+    allowed = claim.delta * (1.0 + ROUNDING_OF_SUMS)
+    if excess(finite) > allowed:
         return math.inf
     low, high = 0.0, max(finite, 0.0)
-    if excess(low) <= claim.delta:
+    if excess(low) <= allowed:
         return 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if excess(middle) <= claim.delta else (middle, high)
+        low, high = (low, middle) if excess(middle) <= allowed else (middle, high)
     return high
 
 

@@ -19,6 +19,10 @@ MAX_OUTCOMES = 4096
 """[time] Largest number of outcomes of one draw that are listed."""
 
 
+LISTED_REST = 1e-10
+"""[chosen] Probability of the outcomes of an unbounded law that are not listed; it counts as delta."""
+
+
 @dataclass(frozen=True)
 class DiscreteLaw:
     """The law of a discrete draw."""
@@ -30,6 +34,8 @@ class DiscreteLaw:
     """All outcomes, or None if there are too many."""
     key: Any = None
     """The parameters, by which two laws are compared."""
+    truncated: bool = False
+    """Whether there are further outcomes, with probability `LISTED_REST` together."""
     known: bool = True
     """Whether probabilities are known. Otherwise both sides must have the same law."""
 
@@ -69,10 +75,28 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
     if size is None and short == "poisson":
         mean = float(fixed["lam"])
         return DiscreteLaw(
-            name, lambda rng: int(rng.poisson(mean)), lambda one: float(stats.poisson.logpmf(one, mean)), None, mean
+            name,
+            lambda rng: int(rng.poisson(mean)),
+            lambda one: float(stats.poisson.logpmf(one, mean)),
+            tuple(range(int(stats.poisson.isf(LISTED_REST, mean)) + 1)),
+            mean,
+            truncated=True,
         )
     parameters = parameters_key(sorted(fixed.items(), key=lambda one: one[0]))
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
+
+
+def geometric_law(scale: float) -> DiscreteLaw:
+    """Return the geometric law on 1, 2, ... with failure probability e^-(1/scale)."""
+    p = -math.expm1(-1.0 / scale)
+    return DiscreteLaw(
+        "geometric",
+        lambda rng: int(rng.geometric(p)),
+        lambda one: float(stats.geom.logpmf(one, p)),
+        tuple(range(1, int(stats.geom.isf(LISTED_REST, p)) + 1)),
+        scale,
+        truncated=True,
+    )
 
 
 def _range(name: str, short: str, fixed: dict[str, Any]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy import stats
 
-from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, geometric_law
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Draw, Parted, Runner, ordered
 from epsaudit.tools.tracing.alignment.tracked import Terms
@@ -31,8 +31,9 @@ Interval = tuple[float, float]
 class PathRun(AlignmentRun):
     """A run that follows given decisions, and then the first possible outcome of every further decision."""
 
-    def __init__(self, decisions: tuple[Any, ...]) -> None:
+    def __init__(self, decisions: tuple[Any, ...], list_whole_numbers: bool = False) -> None:
         super().__init__(0)
+        self.list_whole_numbers = list_whole_numbers
         self.decisions = decisions
         self.taken: list[tuple[Any, tuple[Any, ...]]] = []
         """For each decision its outcome and the other possible outcomes."""
@@ -40,6 +41,8 @@ class PathRun(AlignmentRun):
         """The interval of each linear combination whose first weight is 1."""
         self.drawn_at: list[tuple[int, int]] = []
         """For each draw the numbers of events and of discrete draws before it."""
+        self.truncated = False
+        """Whether a discrete draw has further outcomes, which are too rare to be listed."""
         self.log_probability = 0.0
         """Log probability of the discrete draws and of the intervals of uniform draws."""
 
@@ -52,6 +55,11 @@ class PathRun(AlignmentRun):
         elif not LAWS[law].two_sided and law != "gumbel":
             self.intervals[one] = (0.0, math.inf)
         return 0.0
+
+    def tracked(self, law: str, scale: float, centre: Any) -> Any:
+        if law == "geometric" and self.list_whole_numbers:
+            return self.choose(geometric_law(scale)) + centre
+        return super().tracked(law, scale, centre)
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
         self._require_active()
@@ -98,6 +106,7 @@ class PathRun(AlignmentRun):
     def choose(self, law: DiscreteLaw) -> Any:
         if law.outcomes is None:
             raise Parted("a discrete draw has too many outcomes")
+        self.truncated = self.truncated or law.truncated
         outcome = self._decide(tuple(one for one in law.outcomes if law.log_probability(one) > -math.inf))
         self.log_probability += law.log_probability(outcome)
         self._require_likely()
@@ -140,15 +149,18 @@ DISTRIBUTIONS: dict[str, Any] = {
 """Distributions of the noise with a density."""
 
 
-def paths(run: Runner, limit: int = MAX_PATHS) -> Iterator[PathRun]:
-    """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated."""
+def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False) -> Iterator[PathRun]:
+    """Yield all paths, except those that are too rare; raise `Parted` if they cannot be enumerated.
+
+    With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes.
+    """
     pending: list[tuple[Any, ...]] = [()]
     count = 0
     while pending:
         if count >= limit:
             raise Parted(f"there are more than {limit:,} paths")
         count += 1
-        path = PathRun(pending.pop())
+        path = PathRun(pending.pop(), list_whole_numbers)
         try:
             run(path)
         except TooRare:

@@ -122,6 +122,7 @@ class AlignmentRun(Listener):
         self.events: list[Event] = []
         self.choices: list[Choice] = []
         self.steps: list[Step] = []
+        self.output: Any = None
         self.form: Any = None
         """The output with placeholders for tracked numbers."""
 
@@ -230,7 +231,8 @@ class AlignmentRun(Listener):
             if not law.log_probability(outcome) > -math.inf:
                 raise Parted("a discrete draw has other possible outcomes")
         else:
-            outcome = law.draw(self.rng)
+            with paused():  # samplers that are written in Python call one another
+                outcome = law.draw(self.rng)
         return self._keep_choice(law, outcome)
 
     def _keep_choice(self, law: DiscreteLaw, outcome: Any) -> Any:
@@ -289,6 +291,7 @@ class AlignmentRun(Listener):
 
     def finish(self, output: Any) -> None:
         """Read the output: its form, and the tracked numbers in it, which are events."""
+        self.output = output
         self.form = self._form_of(output)
 
     def _form_of(self, value: Any) -> Any:
@@ -361,7 +364,7 @@ def _step_of(name: str, stated: Any) -> Step:
     raise Parted(f"{name} does not state a loss in the L1 norm")
 
 
-def execute(call: Call, data: bytes, run: AlignmentRun, seed: int, look_for_samplers: bool = False) -> AlignmentRun:
+def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: bool = False) -> Any:
     """Run the audited function once under a run, and return the run.
 
     Parameters
@@ -370,8 +373,8 @@ def execute(call: Call, data: bytes, run: AlignmentRun, seed: int, look_for_samp
         Calls the function with a dataset, a generator and a seed.
     data : bytes
         The pickled dataset, so that every run gets its own copy.
-    run : AlignmentRun
-        The run to which samplers and tracked numbers report.
+    run : Listener
+        The run to which samplers and tracked numbers report, such as an `AlignmentRun`.
     seed : int
         Seed of the generators, for randomness that no sampler of the tables draws.
     look_for_samplers : bool
@@ -387,14 +390,14 @@ def execute(call: Call, data: bytes, run: AlignmentRun, seed: int, look_for_samp
     try:
         run.finish(streams_to_lists(call(dataset, rng, seed)))
     except (Exception, SystemExit) as error:
-        run.form = "raises", serve.exception_name(error), str(error)[:100]
+        run.output = run.form = "raises", serve.exception_name(error), str(error)[:100]
     finally:
         sys.setprofile(None)
         Listener.current, AlignmentRun.active = outer, None
     return run
 
 
-Runner = Callable[..., AlignmentRun]
+Runner = Callable[[Any], Any]
 """Runs the function on one side: called with an `AlignmentRun`, it returns it."""
 
 

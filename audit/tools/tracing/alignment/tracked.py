@@ -204,6 +204,12 @@ class TrackedNumber:
         """Return the number itself; numpy asks for it in inner products."""
         return self
 
+    def clip(self, low: Any = None, high: Any = None, **_: Any) -> Any:
+        """Return the number, or the bound that it exceeds; numpy asks for it."""
+        if low is not None and self < low:
+            return low
+        return high if high is not None and self > high else self
+
     def sign(self) -> float:
         """Return 1.0 or -1.0, or 0.0 for zero; numpy asks for it."""
         return 1.0 if self > 0.0 else -1.0 if self < 0.0 else 0.0
