@@ -54,7 +54,7 @@ from upper_bound_laws import (
 from epsaudit import ZCDP, ApproxDP, Claim, GaussianDP, PureDP, RenyiDP
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # hashed by identity, since datasets are lists
 class Case:
     """A mechanism with its claim, a pair of datasets, and the exact loss on this pair.
 
