@@ -83,18 +83,15 @@ class AllKept:
 class ByOutput:
     """Keeps what the output needs, by shifts that are a function of the output's form and of released terms.
 
-    While it is ``learning``, it searches the comparisons that must be kept for each form of output, and solves for one
-    shift that satisfies the conditions of all runs with this form. Afterwards the shifts are fixed.
+    Training runs are given to `learn`, which searches the comparisons that must be kept for each form of output, and
+    solves for one shift that satisfies the conditions of all runs with this form.
     """
 
     conditions: dict[Any, dict[Condition, None]] = field(default_factory=dict)
     shifts: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
-    learning: bool = True
     name: str = "the output alone"
 
     def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
-        if self.learning:
-            self.learn(first, run_prime)
         amounts = self.shifts.get(signature(first))
         if amounts is None:
             return Aligned(math.inf, None, NO_SINGLE_SHIFT)

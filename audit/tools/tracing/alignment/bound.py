@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import multiprocessing
 import warnings
@@ -239,6 +240,19 @@ def call_of(asked: Mechanism) -> Call:
     return call
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What training runs say of a strategy: the epsilon that fresh runs are to certify, and what it leaves out."""
+
+    strategies: Sequence[Strategy]
+    """The strategy of each direction."""
+    samples: Sequence[Sample]
+    """The training runs of each direction."""
+    left_out: float
+    """Share of training runs without an alignment."""
+    epsilon: float
+
+
 @dataclass
 class PairBound:
     """The steps to the bound of one pair, in a process in which samplers are replaced."""
@@ -274,7 +288,7 @@ class PairBound:
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
         if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
             return self._verified(best)
-        sampled = self._sampled(self._train())
+        sampled = self._sampled()
         if best is not None and best.value < math.inf and best.value <= sampled.upper_bound:
             return self._verified(best)
         return sampled
@@ -325,35 +339,34 @@ class PairBound:
         value, delta = max(one for one, _ in values), max(one for _, one in values)
         return CertainBound(value, delta, max(map(len, both)))
 
-    def _train(self) -> list[list[Strategy]]:
-        """Train both strategies in both directions; return them as [all kept of both directions, by output of both]."""
-        n = min(TRAINING_RUNS, max(1, self.runs // 5))
-        kept: list[Strategy] = [AllKept(), AllKept()]
-        learnt = [ByOutput(), ByOutput()]
-        self.trained: list[list[Sample]] = [[], []]
-        for direction, (run, run_prime) in enumerate(self.directions):
-            seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
-            self.trained[0].append(sample(kept[direction], run, run_prime, seeds))
-            sample(learnt[direction], run, run_prime, seeds)
-            learnt[direction].learning = False
-            self.trained[1].append(sample(learnt[direction], run, run_prime, seeds))
-        return [kept, list(learnt)]
+    def _trained(self, strategies: Sequence[AllKept | ByOutput]) -> Plan:
+        """Train a strategy in both directions, and plan the bound that fresh runs are to certify."""
+        n, samples = min(TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
+        seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
+        for strategy, (run, run_prime) in zip(strategies, self.directions, strict=True):
+            if isinstance(strategy, ByOutput):
+                for seed in seeds:
+                    with contextlib.suppress(Parted):
+                        strategy.learn(run(AlignmentRun(seed)), run_prime)
+            samples.append(sample(strategy, run, run_prime, seeds))
+        return Plan(strategies, samples, *self._planned(samples))
 
-    def _sampled(self, strategies: list[list[Strategy]]) -> UpperBound:
+    def _sampled(self) -> UpperBound:
         """Return the bound from fresh runs with the better strategy, which training runs choose."""
-        values = [self._planned(samples) for samples in self.trained]
-        chosen = min((0, 1), key=lambda place: values[place])
-        epsilon = values[chosen][1]
+        plan = first = self._trained([AllKept(), AllKept()])
+        if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
+            plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
+        epsilon = plan.epsilon
         if epsilon == math.inf:
-            return self._without_bound(self.trained[0])
+            return self._without_bound(first.samples)
         fresh = range(self.seed + 2_000_000, self.seed + 2_000_000 + self.runs)
         deltas = []
-        for strategy, (run, run_prime) in zip(strategies[chosen], self.directions, strict=True):
+        for strategy, (run, run_prime) in zip(plan.strategies, self.directions, strict=True):
             losses = np.array(sample(strategy, run, run_prime, fresh).losses)
             deltas.append(upper_mean(excess(losses, epsilon), self.alpha / 2.0))
         delta = max(deltas)
         if delta > MAX_DELTA:
-            return self._without_bound(self.trained[chosen])
+            return self._without_bound(plan.samples)
         if isinstance(self.claim, ApproxDP):
             if delta > self.claim.delta:
                 reason = (
@@ -362,8 +375,7 @@ class PairBound:
                 )
                 return self._none(reason)
             return self._result(epsilon, 0.0, runs=self.runs)
-        value = epsilon if isinstance(self.claim, PureDP) else _implied(self.claim, epsilon)
-        return self._result(value, delta, runs=self.runs)
+        return self._result(_in_parameter(self.claim, epsilon), delta, runs=self.runs)
 
     def _planned(self, samples: Sequence[Sample]) -> tuple[float, float]:
         """Return the share of training runs above the chosen epsilon, and this epsilon.
@@ -417,6 +429,8 @@ class PairBound:
         return UpperBound(self.name, self.pair, self.claim, value, delta, certain, n_paths, runs, 1.0 - self.alpha)
 
 
-def _implied(claim: Claim, epsilon: float) -> float:
-    """Return the largest value of the claim's parameter under epsilon-DP."""
+def _in_parameter(claim: Claim, epsilon: float) -> float:
+    """Return the largest value of the claim's parameter under epsilon-DP, or epsilon for a claim about a point."""
+    if isinstance(claim, PureDP | ApproxDP) or not epsilon < math.inf:
+        return epsilon
     return combined(claim, [PathLoss(epsilon, 1.0, None)])[0]

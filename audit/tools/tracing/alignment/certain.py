@@ -40,6 +40,9 @@ MAX_EXTRA_POSITIONS = 64
 """[time] Largest number of positions at which draws of one dataset alone are searched."""
 ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
+RARE_OUTPUT = 1e-10
+"""[chosen] Outputs that are less likely on both sides count as delta if some outcomes of draws are not listed: with a
+probability of 1e-15 that is not listed, the ratio of the others is known to 1e-5."""
 EMPTY_MARGIN = 1e-9
 """[formula] Width below which an intersection of paths counts as empty: ten times the tolerance of the solver."""
 
@@ -105,8 +108,12 @@ def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | 
         rest = 0.0
     outputs = list({**law, **law_prime})
     if rest and not isinstance(claim, ApproxDP):
+        rare = {one for one in outputs if max(law.get(one, 0.0), law_prime.get(one, 0.0)) < RARE_OUTPUT}
+        rest += max(math.fsum(one.get(key, 0.0) for key in rare) for one in (law, law_prime))
         ratios = [
-            math.log(law[one] / law_prime[one]) if one in law and one in law_prime else math.inf for one in outputs
+            math.log(law[one] / law_prime[one]) if one in law and one in law_prime else math.inf
+            for one in outputs
+            if one not in rare
         ]
         if not isinstance(claim, PureDP):
             return None

@@ -5,6 +5,7 @@ A law has a finite list of outcomes if there are few, so that a function whose d
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import pickle
@@ -19,7 +20,7 @@ MAX_OUTCOMES = 4096
 """[time] Largest number of outcomes of one draw that are listed."""
 
 
-LISTED_REST = 1e-10
+LISTED_REST = 1e-15
 """[chosen] Probability of the outcomes of an unbounded law that are not listed; it counts as delta."""
 
 
@@ -64,39 +65,42 @@ def discrete_law(name: str, make: Any, fixed: dict[str, Any]) -> DiscreteLaw:
             lambda one: low <= one < high,
         )
     if size is None and short == "binomial":
-        n, p = int(fixed["n"]), float(fixed["p"])
-        return DiscreteLaw(
-            name,
-            lambda rng: int(rng.binomial(n, p)),
-            lambda one: float(stats.binom.logpmf(one, n, p)),
-            tuple(range(n + 1)) if n < MAX_OUTCOMES else None,
-            (n, p),
-        )
+        return binomial_law(int(fixed["n"]), float(fixed["p"]))
     if size is None and short == "poisson":
-        mean = float(fixed["lam"])
-        return DiscreteLaw(
-            name,
-            lambda rng: int(rng.poisson(mean)),
-            lambda one: float(stats.poisson.logpmf(one, mean)),
-            tuple(range(int(stats.poisson.isf(LISTED_REST, mean)) + 1)),
-            mean,
-            truncated=True,
-        )
+        return poisson_law(float(fixed["lam"]))
     parameters = parameters_key(sorted(fixed.items(), key=lambda one: one[0]))
     return DiscreteLaw(name, lambda _: make(), lambda _: 0.0, None, parameters, known=False)
 
 
+def table_law(name: str, first: int, logs: Any, draw: Any, key: Any, truncated: bool) -> DiscreteLaw:
+    """Return a law on consecutive whole numbers with known log probabilities."""
+    known = dict(enumerate(np.asarray(logs, float).tolist(), first))
+    listed = tuple(known) if len(known) <= MAX_OUTCOMES else None
+    return DiscreteLaw(name, draw, lambda one: known.get(one, -math.inf), listed, key, truncated)
+
+
+@functools.lru_cache(256)
+def binomial_law(n: int, p: float) -> DiscreteLaw:
+    """Return the binomial law."""
+    logs = stats.binom.logpmf(np.arange(n + 1), n, p)
+    return table_law("binomial", 0, logs, lambda rng: int(rng.binomial(n, p)), (n, p), truncated=False)
+
+
+@functools.lru_cache(256)
+def poisson_law(mean: float) -> DiscreteLaw:
+    """Return the Poisson law, without its rarest outcomes."""
+    last = int(stats.poisson.isf(LISTED_REST, mean))
+    logs = stats.poisson.logpmf(np.arange(last + 1), mean)
+    return table_law("poisson", 0, logs, lambda rng: int(rng.poisson(mean)), mean, truncated=True)
+
+
+@functools.lru_cache(256)
 def geometric_law(scale: float) -> DiscreteLaw:
-    """Return the geometric law on 1, 2, ... with failure probability e^-(1/scale)."""
+    """Return the geometric law on 1, 2, ... with failure probability e^-(1/scale), without its rarest outcomes."""
     p = -math.expm1(-1.0 / scale)
-    return DiscreteLaw(
-        "geometric",
-        lambda rng: int(rng.geometric(p)),
-        lambda one: float(stats.geom.logpmf(one, p)),
-        tuple(range(1, int(stats.geom.isf(LISTED_REST, p)) + 1)),
-        scale,
-        truncated=True,
-    )
+    last = int(stats.geom.isf(LISTED_REST, p))
+    logs = -np.arange(last) / scale + math.log(p)
+    return table_law("geometric", 1, logs, lambda rng: int(rng.geometric(p)), scale, truncated=True)
 
 
 def _range(name: str, short: str, fixed: dict[str, Any]) -> tuple[int, int]:
@@ -143,18 +147,15 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
         if short == "shuffle":
             return law, lambda order: _reorder(population, order)
         return law, lambda order: np.asarray(whole)[list(order)]
+    if short == "choices" and n:
+        weights = keywords.get("weights", next((one for one in arguments if one is not population), None))
+        if keywords.get("k", 1) == 1 and "cum_weights" not in keywords and len(arguments) <= 2:
+            law = choice_law(name, n, None if weights is None else np.asarray(weights, float) / np.sum(weights))
+            return law, lambda one: [whole[one]]
     others = [one for place, one in enumerate(arguments) if (owner is not arguments or place != at) and place]
     weights = keywords.get("p")
     if short == "choice" and n and not others and not {*keywords} - {"p", "a", "seq"}:
-        shares = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, float)
-        law = DiscreteLaw(
-            name,
-            lambda rng: int(rng.choice(n, p=shares)),
-            lambda one: math.log(shares[one]) if one < n and shares[one] > 0.0 else -math.inf,
-            tuple(range(n)) if n <= MAX_OUTCOMES else None,
-            (n, tuple(shares)),
-        )
-        return law, lambda one: whole[one]
+        return choice_law(name, n, weights), lambda one: whole[one]
     # another choice: call the sampler with positions in place of the population
     owner[at] = range(n) if name.startswith("random") else np.arange(n)
     law = DiscreteLaw(
@@ -166,6 +167,18 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
         known=False,
     )
     return law, lambda places: _take(whole, places)
+
+
+def choice_law(name: str, n: int, weights: Any) -> DiscreteLaw:
+    """Return the law of the position of one member, with given probabilities or equal ones."""
+    shares = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, float)
+    return DiscreteLaw(
+        name,
+        lambda rng: int(rng.choice(n, p=shares)),
+        lambda one: math.log(shares[one]) if one < n and shares[one] > 0.0 else -math.inf,
+        tuple(range(n)) if n <= MAX_OUTCOMES else None,
+        (n, tuple(shares)),
+    )
 
 
 def is_population(value: Any) -> bool:

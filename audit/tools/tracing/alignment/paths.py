@@ -22,7 +22,7 @@ MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
 MAX_EVENTS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
-LEAST_LOG_PROBABILITY = math.log(1e-12)
+LEAST_LOG_PROBABILITY = math.log(1e-16)
 """[chosen] Paths of discrete draws that are less likely are not followed; their probability counts as delta."""
 
 Interval = tuple[float, float]

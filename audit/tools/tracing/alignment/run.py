@@ -392,7 +392,8 @@ def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: boo
     except (Exception, SystemExit) as error:
         run.output = run.form = "raises", serve.exception_name(error), str(error)[:100]
     finally:
-        sys.setprofile(None)
+        if look_for_samplers:
+            sys.setprofile(None)
         Listener.current, AlignmentRun.active = outer, None
     return run
 

@@ -77,8 +77,16 @@ def conditions_of(events: Sequence[Event], events_prime: Sequence[Event], draws:
         if abs(bound) <= ROUNDING * size:
             bound = 0.0
         sense = 0 if one.kind != COMPARE else 1 if one.outcome else -1
-        found[Condition(one.terms, bound, sense)] = None
+        found[normalized(one.terms, bound, sense)] = None
     return list(found)
+
+
+def normalized(terms: tuple[tuple[int, float], ...], bound: float, sense: int) -> Condition:
+    """Return a condition with first weight 1, so that equal conditions of several runs are recognised."""
+    first = terms[0][1]
+    return Condition(
+        tuple((draw, weight / first) for draw, weight in terms), bound / first, sense if first > 0.0 else -sense
+    )
 
 
 def is_threshold(event: Event, draws: Sequence[Draw]) -> bool:
@@ -129,9 +137,9 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
     conditions = [one for one in conditions if any(laws[draw][0] != UNIFORM for draw, _ in one.terms)]
     if all(_holds(one, amounts) for one in conditions):
         return tuple(amounts)
-    simple = _solve_single_equations(conditions, laws)
-    if simple is not None:
-        return _checked(simple, conditions, laws)
+    separate = _solve_separately(conditions, laws)
+    if separate is not None:
+        return _checked(separate, conditions, laws)
     if not movable:
         return None
     place = {draw: column for column, draw in enumerate(movable)}
@@ -200,18 +208,21 @@ def _polished(
     return found
 
 
-def _solve_single_equations(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> list[float] | None:
-    """Return the shifts if every condition is an equation about one draw of its own."""
-    amounts = [0.0] * len(laws)
-    seen: dict[int, float] = {}
+def _solve_separately(conditions: Sequence[Condition], laws: Sequence[tuple[str, float]]) -> list[float] | None:
+    """Return the smallest shifts if every condition is about one draw; None if it is not, or if there are none."""
+    limits: dict[int, list[float]] = {}
     for one in conditions:
-        if one.sense or len(one.terms) != 1:
+        if len(one.terms) != 1:
             return None
         draw, weight = one.terms[0]
-        amount = one.bound / weight
-        if seen.setdefault(draw, amount) != amount or (amount < 0.0 and not LAWS[laws[draw][0]].two_sided):
+        low, high = limits.setdefault(draw, [-math.inf if LAWS[laws[draw][0]].two_sided else 0.0, math.inf])
+        bound, sense = one.bound / weight, one.sense * (1 if weight > 0.0 else -1)
+        limits[draw] = [max(low, bound) if sense >= 0 else low, min(high, bound) if sense <= 0 else high]
+    amounts = [0.0] * len(laws)
+    for draw, (low, high) in limits.items():
+        if low > high:
             return None
-        amounts[draw] = amount
+        amounts[draw] = min(max(0.0, low), high)
     return amounts
 
 
