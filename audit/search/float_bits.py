@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from epsaudit.search.candidate import CandidateScore
-from epsaudit.search.classifiers import learn_interactions
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     N_TEST_CELLS,
@@ -67,8 +66,6 @@ class FloatBits(TableFamily):
                 EXPECTED_FALSE_FEATURES / len(sources)
             ):
                 continue
-            bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
-            features += bits
-            yield from learn_interactions(data, (*bits, Exponent(feature), feature))
+            features += [LowestBit(feature), TrailingZeros(feature)]
         yield from Tails().candidates(data, features, compute_selection_sd(3 * len(sources)))
         yield from LikelihoodRatio().candidates(data, features)
