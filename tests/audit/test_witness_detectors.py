@@ -263,6 +263,20 @@ def test_the_last_bit_is_seen_by_float_bits_alone():
     assert "bit" in str(seen.witness)
 
 
+def test_the_last_bits_are_examined_together_with_the_number():
+    """Noise added to 1 has the bits of y - 1. They are coarser than those of y if y is below 0."""
+
+    def rounded(data, size, rng):
+        return data + rng.laplace(size=size)
+
+    seen = run(rounded, vectorized, 20_000, ALL_FAMILIES)
+    assert seen.lower_bound > 5.0
+    assert "lowest bit of y <= -" in str(seen.witness)
+    assert " and " in str(seen.witness)
+    outputs = rounded(0, 500, np.random.default_rng(0))
+    assert Witness.from_dict(seen.witness.to_dict()).count(outputs) == seen.witness.count(outputs)
+
+
 def sign_of_zero(data, size, rng):
     return np.where(rng.random(size) < (0.9 if data else 0.5), 0.0, -0.0)
 
