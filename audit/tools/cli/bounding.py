@@ -98,12 +98,10 @@ def _print_all(
 ) -> int:
     """Bound the loss on all pairs of small datasets with a progress display, and print the result."""
     begun: list[tuple[int, float]] = []
-    n_done = 0
     with Display(quiet=quiet or as_json) as display:
 
         def progress(done: int, total: int) -> None:
-            nonlocal n_done
-            n_done, now = done, time.monotonic()
+            now = time.monotonic()
             if not begun:
                 begun.append((done, now))
             before, start = begun[0]
@@ -114,7 +112,7 @@ def _print_all(
             found = bound_above_all(mechanism, domain, k, **how, progress=progress)
         except KeyboardInterrupt:
             checkpoint = how["checkpoint"]
-            kept = f"the same command goes on from the {n_done:,} pairs in {checkpoint}"
+            kept = f"the same command goes on from the pairs in {checkpoint}"
             nothing = "nothing was written (--checkpoint FILE would have kept finished pairs)"
             print(f"epsaudit: interrupted; {nothing if checkpoint is None else kept}.", file=sys.stderr)
             return INTERRUPTED
