@@ -11,11 +11,13 @@ from .running.functions import black_box, vectorized
 from .running.programs import command
 from .running.protocols import Mechanism, OutputDistribution
 from .tools.tracing import Trace, trace
+from .tools.tracing.alignment.all_pairs import AllPairsBound, bound_above_all
 from .tools.tracing.alignment.bound import UpperBound, bound_above
 
 __all__ = [
     "ZCDP",
     "AddRemove",
+    "AllPairsBound",
     "ApproxDP",
     "ApproxZCDP",
     "AuditError",
@@ -42,6 +44,7 @@ __all__ = [
     "audit_sequentially",
     "black_box",
     "bound_above",
+    "bound_above_all",
     "command",
     "trace",
     "vectorized",

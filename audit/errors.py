@@ -28,6 +28,7 @@ EXTRAS = {
     "matplotlib": "report",
     "PIL": "report",
     "pandas": "studies",
+    "sklearn": "studies",
     "statsmodels": "studies",
     "dp_accounting": "accounting",
     "polars": "parquet",

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 PROGRAMS = ("epsaudit", "pytest", "python")
-IMPORTED = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "sklearn.ensemble", "scipy.stats")
+IMPORTED = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_pdf", "scipy.stats")
 
 ASK = """#!{python} -IS
 import json, os, socket, sys

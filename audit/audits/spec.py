@@ -98,7 +98,7 @@ class AuditSpec:
             "witnesses": self.witnesses if isinstance(self.witnesses, str) else digest(list(self.witnesses)),
             "chunks": Workers.suited_to(self.mechanism, None).least,
             **fingerprint(self.mechanism, self.claim, [] if isinstance(self.witnesses, str) else list(self.witnesses)),
-            **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy", "scikit-learn")},
+            **{f"version of {name}": provenance()[name] for name in ("epsaudit", "numpy", "scipy")},
         }
 
 

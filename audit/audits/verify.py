@@ -33,6 +33,7 @@ CHANGE_LEVEL = 0.01
 """[chosen] Probability of a report that a mechanism has changed, if the mechanism has not changed and no seed
 reproduces its outputs."""
 EXACT_VALUE = "the exact value"
+UPPER_BOUND = "the upper bound, which no counts show"
 DESCRIPTIONS = (
     "descriptions: names, datasets, the expected verdict, provenance, and whether the seed reproduces the result"
 )
@@ -120,6 +121,8 @@ def recompute(stored: dict[str, Any], entry: Entry | None = None) -> Verificatio
             )
     elif result.exact is not None:
         unchecked.append(EXACT_VALUE)
+    if isinstance(result, AuditResult) and result.upper is not None:
+        unchecked.append(UPPER_BOUND)
     return Verification(result, tuple(differences), how, tuple(unchecked), possible)
 
 
@@ -180,7 +183,7 @@ def rerun(stored: dict[str, Any], entry: Entry, n_jobs: int | None = None) -> Ve
     changes = [
         f"{name} was {_format_json(expected[name])}, and is {_format_json(fresh[name])} now."
         for name in expected
-        if name not in ("mechanism", "expected", "provenance") and not _agree(expected[name], fresh[name])
+        if name not in ("mechanism", "expected", "provenance", "upper") and not _agree(expected[name], fresh[name])
     ]
     return Verification(after, tuple(changes), f"run again from seed {before.seed}", (DESCRIPTIONS,))
 

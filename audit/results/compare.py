@@ -146,7 +146,7 @@ def compare_runs(old: Result, new: Result) -> str:
 
     It says whether both have the same counts, and if not, whether the same seed and arguments gave other counts.
     """
-    before, after = ({**one.to_dict(), "provenance": None} for one in (old, new))
+    before, after = ({**one.to_dict(), "provenance": None, "upper": None} for one in (old, new))
     if before == after:
         return SAME_RUNS
     terms = [(one.seed, one.confidence, getattr(one, "trials", None)) for one in (old, new)]
@@ -201,6 +201,7 @@ def recount(
         training_runs=0,
         counts=counts,
         exact=None,
+        upper=None,
         seed=seed,
         reproducible=bool(getattr(mechanism, "reproducible", True)),
         provenance=provenance(),

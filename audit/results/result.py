@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -21,7 +22,7 @@ from epsaudit.extensions import extension
 from epsaudit.running.files import write_whole
 from epsaudit.running.identity import digest
 from epsaudit.running.provenance import execution
-from epsaudit.text import lower, notebook, percent
+from epsaudit.text import lower, notebook, percent, upper
 from epsaudit.witnesses.events import Witness
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """Version of the format of result files."""
+UPPER_SLACK = 2e-6
+"""[formula] Relative amount of an upper bound that is not shown: bounds from runs are 1e-6 larger to allow for
+rounding, and would be rounded up to 1.001 instead of 1.000."""
 ROW_COLUMNS = (
     *("mechanism", "claim", "parameter", "proven", "exact", "lower_bound", "epsilon_lower", "delta_lower"),
     *("confidence", "trials", "training_runs", "certificate", "witness", "pair", "verdict", "expected", "seed"),
@@ -252,6 +256,27 @@ class PairResult(Result):
         return self.witness.describe(self.counts)
 
 
+@dataclass(frozen=True)
+class UpperEnd:
+    """An upper bound on the loss of an audited pair, as `epsaudit.bound_above` found it."""
+
+    value: float
+    """The bound on the claim's parameter."""
+    delta: float
+    """Probability that the bound leaves out."""
+    certain: bool
+    """Whether the bound holds without a confidence."""
+    runs: int
+    """Number of runs on each dataset; 0 for a certain bound."""
+    confidence: float
+    """Confidence of a bound that is not certain."""
+
+    def __str__(self) -> str:
+        left_out = f" except with probability {self.delta:.1g}" if self.delta else ""
+        how = "certain" if self.certain else f"confidence {percent(self.confidence)} ({self.runs:,} runs)"
+        return f"upper bound from an alignment{left_out}, {how}"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AuditResult(PairResult):
     """A certified lower bound from an audit of fixed size on one pair of datasets; see also `Result`.
@@ -259,6 +284,7 @@ class AuditResult(PairResult):
     The events of the ``witness`` distinguish x from x'. The ``certificate`` turns the ``counts`` of these events into
     bounds. Of all ``trials``, ``training_runs`` chose the witness and certify nothing. ``families`` is the argument
     ``witnesses`` of `epsaudit.audit`: 'auto', 'all', 'own' for a list of families, or 'hunt' for a result of a hunt.
+    ``upper`` is an upper bound on the loss of the pair, which `with_upper_bound` adds.
     """
 
     training_runs: int
@@ -266,6 +292,7 @@ class AuditResult(PairResult):
     witness: Witness
     counts: Counts
     families: str = "auto"
+    upper: UpperEnd | None = None
 
     _kind = "audit"
     _written = (
@@ -315,9 +342,58 @@ class AuditResult(PairResult):
     def total_runs(self) -> int:
         return self.trials
 
+    def with_upper_bound(self, found: Any) -> Self:
+        """Return this result with an upper bound on the loss of its pair, so that reports show an interval.
+
+        Parameters
+        ----------
+        found : UpperBound
+            The result of `epsaudit.bound_above` for the same pair and claim.
+
+        Raises
+        ------
+        AuditError
+            If the bound is infinite, or is that of another pair or claim.
+
+        Examples
+        --------
+        >>> from epsaudit import audit, bound_above, PureDP
+        >>> def count(data, rng):
+        ...     return len(data) + rng.laplace()
+        >>> pair = (["a"], ["a", "b"])
+        >>> result = audit(count, pair, epsilon=1.0, trials=10_000, seed=1)
+        >>> result.with_upper_bound(bound_above(count, pair, claim=PureDP(1.0))).interval
+        'epsilon in [0.9111, 1.000]'
+        """
+        both = (found.pair.x, found.pair.x_prime), (found.pair.x_prime, found.pair.x)
+        if found.claim != self.claim or self.pair_digest not in map(digest, both):
+            here, there = f"{self.pair} under {self.claim}", f"{found.pair} under {found.claim}"
+            raise AuditError(f"The upper bound is about {there}, and the audit about {here}.")
+        if found.upper_bound == math.inf:
+            raise AuditError(f"There is no upper bound to add: {found.reason}.")
+        end = UpperEnd(found.upper_bound, found.delta, found.certain, found.runs, found.confidence)
+        return dataclasses.replace(self, upper=end)
+
+    @property
+    def interval(self) -> str | None:
+        """The certified lower bound and the upper bound as an interval; None without an upper bound."""
+        if self.upper is None:
+            return None
+        return f"{self.claim.symbol} in [{lower(self.lower_bound)}, {upper(self.upper.value / (1.0 + UPPER_SLACK))}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        known = {} if self.upper is None else {"upper": codec.to_json(self.upper)}
+        return {**super().to_dict(), **known}
+
     def _method_lines(self) -> dict[str, str]:
         runs = f"{self.training_runs:,} runs to choose and {self.runs:,} to certify"
-        return {"method": f"{self.describe_method()}, {runs}"}
+        found = {"method": f"{self.describe_method()}, {runs}"}
+        if self.upper is None:
+            return found
+        said = f"{self.interval}; {self.upper}"
+        if self.lower_bound > self.upper.value:
+            said += "; the bounds contradict each other, so an assumption of the upper bound or a confidence fails"
+        return {"interval": said, **found}
 
     def describe_event(self) -> str:
         seen = self.counts  # an event that contains all outputs or none distinguishes nothing

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 
-LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib", "scikit-learn")
+LIBRARIES = ("epsaudit", "numpy", "scipy", "joblib")
 GIT_SECONDS = 3.0
 """[chosen] Time that git may take for an answer: enough for a slow disk, and little enough if a repository hangs."""
 

@@ -19,9 +19,9 @@ SIMPLE_EVENT_MARGIN = 0.02
 """[measured] Share by which the predicted bound of a set of single outputs must exceed the bound of simpler candidates.
 See `COMPLEX_EVENT_MARGIN` for the measurement."""
 COMPLEX_EVENT_MARGIN = 0.04
-"""[measured] Share by which the predicted bound of a union of intervals, a sum or a tree must exceed the bound of
-simpler candidates. With Laplace noise and 100,000 runs, 1 of 30 seeds chooses a lucky interval if this is 0.02, and
-none if it is 0.04. The bound for the smooth median, for which intervals reveal most, is the same with both."""
+"""[measured] Share by which the predicted bound of a union of intervals or a sum must exceed the bound of simpler
+candidates. With Laplace noise and 100,000 runs, 1 of 30 seeds chooses a lucky interval if this is 0.02, and none if it
+is 0.04. The bound for the smooth median, for which intervals reveal most, is the same with both."""
 
 
 class Family(Protocol):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from epsaudit.outputs.arrays import Outputs
 from epsaudit.search.candidate import CandidateScore
-from epsaudit.search.classifiers import learn_interactions
+from epsaudit.search.cross_tables import N_CROSS_TABLE_LEVELS
 from epsaudit.search.difference_tests import (
     EXPECTED_FALSE_FEATURES,
     N_TEST_CELLS,
@@ -17,6 +18,7 @@ from epsaudit.search.difference_tests import (
     compute_coordinate_log_p_values,
     compute_pearson,
     compute_statistic,
+    find_cell_edges,
     find_smallest,
     keep_significant,
     log_p_value,
@@ -28,6 +30,7 @@ from epsaudit.search.family import TableFamily, compute_selection_sd
 from epsaudit.search.likelihood_ratio import LikelihoodRatio
 from epsaudit.search.limits import MAX_COORDINATES, MAX_FEATURES_PER_KIND
 from epsaudit.search.tails import Tails
+from epsaudit.witnesses.cross_table import CrossTable
 from epsaudit.witnesses.digits import Exponent, LowestBit, NegativeZero, TrailingZeros
 from epsaudit.witnesses.feature import Feature
 from epsaudit.witnesses.parts import Coordinate, Value
@@ -53,6 +56,7 @@ class FloatBits(TableFamily):
         features = keep_significant(
             [(log_p_value(*compute_statistic(one, data.sides)), one) for one in zeros], MAX_FEATURES_PER_KIND
         )
+        tables: list[Feature] = []
         for feature in select_most_different(sources, *data.sides, MAX_FEATURES_PER_KIND):
             known = np.asarray(feature(data.sides[0]), float)
             known = known[np.isfinite(known)]
@@ -67,8 +71,21 @@ class FloatBits(TableFamily):
                 EXPECTED_FALSE_FEATURES / len(sources)
             ):
                 continue
-            bits: list[Feature] = [LowestBit(feature), TrailingZeros(feature)]
-            features += bits
-            yield from learn_interactions(data, (*bits, Exponent(feature), feature))
+            features += [LowestBit(feature), TrailingZeros(feature)]
+            tables.append(tabulate_bits_by_value(feature, data.sides))
         yield from Tails().candidates(data, features, compute_selection_sd(3 * len(sources)))
-        yield from LikelihoodRatio().candidates(data, features)
+        yield from LikelihoodRatio().candidates(data, [*features, *tables])
+
+
+def tabulate_bits_by_value(feature: Feature, sides: Sequence[Outputs]) -> CrossTable:
+    """Return the table of the lowest bit of a feature and the feature itself, both divided at quantiles.
+
+    Which bits a sum of an answer and noise can have depends on the sum. For example, if noise is added to 1 and the
+    sum is between -1 and 0, then the noise is below -1, and the sum is a multiple of 2^-52. If the noise is added to 0,
+    an output between -1 and 0 may have finer bits.
+    """
+    edges = [
+        tuple(find_cell_edges(np.sort(read_both_sides(one, sides)), N_CROSS_TABLE_LEVELS).tolist())
+        for one in (LowestBit(feature), feature)
+    ]
+    return CrossTable(LowestBit(feature), feature, *edges)

@@ -17,7 +17,7 @@ from epsaudit.search.difference_tests import MAX_SCREENING_OUTPUTS
 from epsaudit.search.limits import MAX_PARTS
 from epsaudit.search.output_fields import MAX_STORED_NUMBERS, estimate_outputs_holding
 from epsaudit.search.selection import OPTIMISTIC_SD, choice_rank
-from epsaudit.witnesses.learnt import Additive, Tree
+from epsaudit.witnesses.learnt import Additive
 
 SHORTLISTED = 12
 """[time] Number of candidate scores that are counted on outputs which are not kept in memory."""
@@ -103,18 +103,17 @@ class PairSearch:
     def _narrowed(self, objective: Objective) -> Features:
         """Return the features to refit: single ones on the shortlist, and groups that may beat the current choice.
 
-        The first group is always refitted. All groups are refitted if no sum and no tree was chosen, because a group
-        may need more outputs before it shows anything.
+        The first group is always refitted. All groups are refitted if no sum was chosen, because a group may need more
+        outputs before it shows anything.
         """
         shortlist, chosen = self._shortlist(objective), self.best(objective)
         read = {getattr(one.score, "feature", None) for one in shortlist}
         single = tuple(one for one in self.features.univariate if one in read)
-        promising = []  # the features of each sum or tree whose optimistic bound beats the current choice
+        promising = []  # the features of each sum whose optimistic bound beats the current choice
         for one in shortlist:
-            score = getattr(one.score, "feature", None)
-            parts = score.terms if isinstance(score, Additive) else score.features if isinstance(score, Tree) else ()
-            if parts and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted:
-                promising.append({getattr(part, "feature", part) for part in parts})
+            learnt = getattr(one.score, "feature", None)
+            if isinstance(learnt, Additive) and best_of([one], objective, OPTIMISTIC_SD).predicted > chosen.predicted:
+                promising.append({term.feature for term in learnt.terms})
 
         def refit(number: int, group: Sequence[object]) -> bool:
             overlaps = any({*group} <= one or one <= {*group} for one in promising)

@@ -90,8 +90,6 @@ class Features:
     notes: tuple[str, ...] = ()
     rare_tables: tuple[Feature, ...] = ()
     n_scanned: int = 1
-    learnt_trees: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Cache of `epsaudit.search.boosted_trees`: learning the same trees from the same outputs again would take long."""
 
 
 @dataclass

@@ -165,7 +165,7 @@ class Scaled(NumberTransform):
 
 @dataclass(frozen=True)
 class FilledForTrees(NumberTransform):
-    """Another feature in a form that trees in single precision can compare.
+    """Another feature in the form in which a stored `epsaudit.witnesses.learnt.Tree` compares it.
 
     NaN becomes -2e30, and numbers are limited to [-1e30, 1e30].
     """

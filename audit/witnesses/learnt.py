@@ -85,6 +85,8 @@ class Additive:
 class Tree:
     """A binary decision tree. Its value is that of the leaf into which an output falls.
 
+    The search does not learn trees, but stored results of earlier versions contain some.
+
     Node i sends outputs with ``features[columns[i]] <= thresholds[i]`` to node ``left[i]``, and all others, including
     NaN, to node ``right[i]``. Leaves have the column -1; their values are in ``values``.
     """

@@ -12,7 +12,6 @@ import fastjsonschema  # noqa: F401  # pytester forgets what is imported inside
 import hypothesis
 import pytest
 import scipy.stats  # noqa: F401
-import sklearn.ensemble  # noqa: F401
 
 import epsaudit.audits.fixed  # noqa: F401
 from epsaudit.audits.verify import load

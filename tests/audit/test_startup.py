@@ -23,7 +23,7 @@ def test_every_public_name_can_be_imported():
 
 
 def test_a_step_imports_only_what_it_needs():
-    # scipy.stats takes 1.2 seconds, scikit-learn 1.7: help is to take 0.3, a list or a small audit 1
+    # scipy.stats takes 1.2 seconds, and studies alone need scikit-learn: help is to take 0.3, a list or a small audit 1
     told = (
         "import sys, json\n"
         f"for step, spared in {STEPS}:\n"

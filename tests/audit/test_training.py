@@ -108,7 +108,7 @@ class TestRareOutputs:
         def law(data, size, rng):
             return rng.normal(size=(size, *np.shape(shift))) + data * np.array(shift)
 
-        families = [Classifiers(trees=False), LikelihoodRatio()]
+        families = [Classifiers(), LikelihoodRatio()]
         law = vectorized(law, claim=PureDP(1.0))
         return chosen([DatasetPair(0, 1)], 1, law, WithStray, trials=200_000, witnesses=families)
 

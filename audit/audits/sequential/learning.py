@@ -33,7 +33,6 @@ from epsaudit.search import (
     encode,
 )
 from epsaudit.search.candidate import DEFAULT_SD
-from epsaudit.search.classifiers import learn_interactions
 from epsaudit.search.difference_tests import select_most_different
 from epsaudit.search.family import TableFamily
 from epsaudit.search.field_pairs import MAX_COORDINATES_ALL_PAIRS
@@ -138,7 +137,7 @@ WEAKER_CLAIMS, N_PROMISING = (0.0, 0.25, 0.5, 0.75, 1.0), 3
 """[measured] At each of these shares of a claim, this many candidates are examined closely. Compared with examining all
 candidates, 26 refuted claims take as many runs (4 to 8 seeds); of 19 claims that pass, 17 have the same bounds and the
 others bounds within 0.3 %."""
-SUMS = Classifiers(trees=False, curves=24)
+SUMS = Classifiers(curves=24)
 """The learnt sums, for long vectors with few curves, because a fit takes the cube of their number."""
 
 
@@ -231,16 +230,8 @@ class Learner:
         if table is not None:
             candidates: list[CandidateScore] = []
             for family in self.families:
-                if type(family) is not Classifiers:  # a subclass may propose other scores
-                    candidates += candidate_scores([family], *table.sides, table)
-                    continue
-                candidates += sums
-                few = length_of(outputs) <= MAX_COORDINATES_ALL_PAIRS
-                if family.trees and few and fastest(candidates := promising(candidates, claim), claim) is not None:
-                    # Boosting takes most of the time, and some of the many sums of long vectors are promising by luck.
-                    # The sum is judged by the outputs that it was fitted to, so trees have to be a little better.
-                    odds = table.numbers(sums[0].score.feature)[table.row] if sums else None  # type: ignore[attr-defined]  # `Monotone`
-                    candidates += learn_interactions(table, odds=odds)
+                learnt = type(family) is Classifiers  # a subclass may propose other scores
+                candidates += sums if learnt else candidate_scores([family], *table.sides, table)
             candidates = promising(candidates, claim)
             witness = fastest(candidates, claim)
             if witness is None:

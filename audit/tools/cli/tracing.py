@@ -1,9 +1,14 @@
-"""The command ``epsaudit trace``, which names the line of a function that leaks."""
+"""The command ``epsaudit trace``, which names the line of a function that leaks, or bounds its loss from above."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import click
+from click.core import ParameterSource
+
+from epsaudit.audits.spec import check_trials
+from epsaudit.errors import AuditError
 from epsaudit.running.served import Served
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, print_json, printer, read_json
 from epsaudit.tools.cli.targets import Pairs, read_function, read_pairs, required_claim
@@ -18,23 +23,41 @@ def trace_function(
     fresh: bool,
     bits: bool,
     certify: bool,
-    trials: float,
+    trials: float | None,
     confidence: float,
     timeout: float,
     seed: int,
     as_json: bool,
     quiet: bool,
     numbers: dict[str, float],
+    bounding: dict[str, Any],
 ) -> int:
-    """Trace a function on each pair and print the traces.
+    """Trace a function on each pair and print the traces, or print upper bounds.
 
-    Returns 1 if a trace is suspicious, or its audit refutes the claim.
+    Returns 1 if a trace is suspicious, if its audit refutes the claim, or if an upper bound is not within the claim.
+    ``bounding`` contains the options of upper bounds.
     """
+    if bounding.pop("above"):
+        from epsaudit.tools.cli import bounding as upper
+
+        typed = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
+        for option in [name for name, given in (("bits", bits), ("certify", certify), ("timeout", typed)) if given]:
+            raise AuditError(f"--{option} has no meaning for an upper bound; leave it out, or leave out --above.")
+        claim = required_claim(numbers, "An upper bound")
+        mechanism = upper.mechanism_in_this_process(words, parameters, fresh)
+        settings: Any = {"claim": claim, "confidence": confidence, "seed": seed}
+        settings["runs"] = 10_000 if trials is None else check_trials(trials, "--trials")
+        return upper.bound_and_print(mechanism, data, pair, settings, as_json=as_json, quiet=quiet, **bounding)
+    for option in bounding:
+        raise AuditError(f"--{option.replace('_', '-')} is for upper bounds; add --above.")
+    if not pair:
+        raise AuditError("A trace needs two neighbouring datasets, for instance --pair '[1]' '[1, 2]'.")
     from epsaudit.tools.tracing import trace
 
     python, function = read_function(words, "trace")
     how: Any = {"claim": required_claim(numbers, "A trace") if numbers or certify else None, "seed": seed}
-    how |= {"bits": bits, "certify": certify, "trials": trials, "confidence": confidence, "timeout": timeout}
+    how |= {"bits": bits, "certify": certify, "confidence": confidence, "timeout": timeout}
+    how["trials"] = 100_000 if trials is None else trials
     served = Served(function, python, data, timeout, fresh)(read_json(parameters or "{}", "--parameters"))
     found = [trace(served, one, **how) for one in read_pairs(pair)]
     print_json(as_json, [one.to_dict() for one in found])

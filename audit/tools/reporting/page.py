@@ -120,6 +120,7 @@ def _card_values(result: Result, file: str) -> dict[str, Any]:
         "result": result,
         "kind": privacy_definition(result),
         "symbol": SYMBOLS[result.claim.symbol],
+        "interval": getattr(result, "interval", None),
         "share": result.lower_bound / result.proven if result.proven > 0.0 else None,
         "places": {
             name: round(STRIP_WIDTH * min(value / greatest, 1.0), 1)

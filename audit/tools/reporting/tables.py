@@ -135,7 +135,8 @@ def to_csv(rows: Sequence[Row]) -> str:
 BOUNDS = Column("exact", "exact", "number"), Column("certified", "certified", "lower")
 VERDICT = Column("verdict", "verdict")
 NAME = Column("mechanism", "mechanism", "code", width="4.2cm")
-RESULT_COLUMNS = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, VERDICT)
+INTERVAL = Column("interval", "interval")
+RESULT_COLUMNS = (NAME, Column("claim", "proven", "formula", width="2.8cm"), *BOUNDS, INTERVAL, VERDICT)
 DRIFT_COLUMNS = (
     Column("name", "name"),
     Column("old", "old bound", "lower"),
@@ -154,6 +155,7 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
             "claim": str(result.claim),
             "exact": result.exact,
             "certified": result.lower_bound,
+            "interval": getattr(result, "interval", None),
             "verdict": result.verdict + (" (!)" if result.surprising else ""),
             "style": "bold red" if result.surprising else "yellow" if result.violates_claim else None,
         }
@@ -200,6 +202,10 @@ def caption(results: Sequence[Result], family_confidence: float) -> str:
     ]
     if any(result.exact is not None for result in results):
         sentences.append("'exact' is the true value for the audited pair, where both output laws are known.")
+    if any(getattr(result, "interval", None) is not None for result in results):
+        sentences.append(
+            "An interval ends at an upper bound for the audited pair, which an alignment of the noise shows."
+        )
     if limited := sum(result.limits is not None for result in results):
         sentences.append(f"{limited} could not have refuted their claim at this budget; their results say what would.")
     if surprises := [result.mechanism for result in results if result.surprising]:

@@ -1,4 +1,4 @@
-"""The pytest fixture ``privacy_audit``, which runs sequential audits, frozen tests and traces inside a test.
+"""The pytest fixture ``privacy_audit``, which runs audits, frozen tests, traces and upper bounds inside a test.
 
 A check fails the test with an explanation, or it passes and the terminal reports what it would have caught.
 """
@@ -30,6 +30,7 @@ from epsaudit.tools.testing.plugin import ALARM, CERTIFIED, CURRENT_TEST, PROPER
 
 if TYPE_CHECKING:
     from epsaudit.tools.tracing import Trace
+    from epsaudit.tools.tracing.alignment.bound import UpperBound
 from epsaudit.tools.testing.outcomes import audit_outcome, frozen_outcome
 from epsaudit.tools.testing.terms import derive_seed, resolve_terms, strip_group
 
@@ -138,6 +139,62 @@ class PrivacyAudit:
         __tracebackhide__ = True
         return self._run_trace(True, function, pairs, **asked)
 
+    def bound_above(
+        self,
+        function: Mechanism | Callable[..., Any],
+        pairs: Pairs | None = None,
+        *,
+        adjacency: Relation | None = None,
+        runs: int = 10_000,
+        confidence: float = 0.95,
+        max_delta: float = 1e-3,
+        **claimed: Any,
+    ) -> list[UpperBound]:
+        """Fail the test unless the function has an upper bound within its claim on each pair.
+
+        The bounds are those of `epsaudit.bound_above`. If all of them are certain, they hold for every run of the
+        function, the result is the same in every session, and there are no false alarms. Without an upper bound the
+        function may still be private, because there may be an alignment of its noise that was not found.
+
+        Parameters
+        ----------
+        function, pairs, adjacency
+            As in `epsaudit.audit_sequentially`.
+        runs, confidence : optional
+            Number of runs on each dataset, and confidence, for functions whose bound is not certain.
+        max_delta : float
+            Largest probability that a bound may leave out. The default is 0.001: with a confidence of 95 % a bound from
+            10,000 runs leaves out 0.0004, and a bound from fewer than 3,700 runs leaves out more than 0.001.
+        **claimed
+            ``claim``, or ``epsilon`` and ``delta``.
+
+        Returns
+        -------
+        list of UpperBound
+            The bound of each pair.
+        """
+        from epsaudit.tools.tracing.alignment.bound import bound_each  # imported only if it is needed
+
+        __tracebackhide__ = True
+        current = self._config.stash[CURRENT_TEST]
+        try:
+            mechanism = mechanism_of(function, adjacency)
+            asked: Any = {"claim": claim_given(**{"claim": None, **claimed}), "runs": runs, "confidence": confidence}
+            asked["seed"] = derive_seed(current.item.nodeid, 0, int(option(self._config, "seed") or 0))
+            found = bound_each(mechanism, check_pairs(mechanism, pairs), **asked)
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
+        print("\n".join(f"{current.item.nodeid}: {one.sentence()}" for one in found))
+        above = [one for one in found if not one.within(max_delta)]
+        if above:
+            worst = max(above, key=lambda one: (one.upper_bound, one.delta))
+            lines = [("claim", str(worst.claim)), ("pair", str(worst.pair)), ("bound", worst.sentence())]
+            lines += [("at", where)] if (where := _line_of(mechanism, worst)) else []
+            lines += [("allowed", f"a bound may leave out a probability of {max_delta:g}")] * worst.within_claim
+            said = "\n".join(f"    {label:<10} {text}" for label, text in lines)
+            pytest.fail(f"{worst.name} has no upper bound within its claim.\n\n{said}", pytrace=False)
+        return found
+
     def _run_trace(
         self, must: bool, function: Any, pairs: Any, adjacency: Any = None, bits: bool = False, **claimed: Any
     ) -> list[Trace]:
@@ -213,3 +270,16 @@ class PrivacyAudit:
         if outcome.doubt and not must_fail:
             warnings.warn(outcome.doubt, PowerWarning, stacklevel=3)
         return outcome.result
+
+
+def _line_of(mechanism: Mechanism, found: UpperBound) -> str:
+    """Return the place that prevents a bound within the claim, or '' if it is not known.
+
+    It is the place that the bound names, or else the first suspicion of a trace.
+    """
+    from epsaudit.tools.tracing import traces
+
+    if found.file:
+        return f"{found.file}:{found.line}"
+    (traced,) = traces(mechanism, [found.pair], claim=found.claim, seed=0)
+    return "" if isinstance(traced, str) or not traced.suspicions else str(traced.suspicions[0])

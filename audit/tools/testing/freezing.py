@@ -74,7 +74,7 @@ def freeze(
         raise AuditError(f"{name} returns {value}; a frozen test needs numbers, or vectors of numbers of one length.")
     soon = Bound(claim, max(int(EXPECTED_SHARE * runs), 2), 1.0 - false_alarm)
     best = Choice(FALLBACK_WITNESS, MembershipGame(), 0.0, 0.0)
-    for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers(trees=False)), *outputs):
+    for one in candidate_scores((Tails(), LikelihoodRatio(), Classifiers()), *outputs):
         atoms = one.score.atoms if isinstance(one.score, PiecewiseRatio) else ()
         numbers = all(isinstance(atom, float) and atom == atom for atom in atoms)  # an interval cannot contain NaN
         in_terms = isinstance(one.score, Monotone | PiecewiseRatio) and numbers and _write_terms(one.score.feature)[1]

@@ -1,0 +1,84 @@
+"""Processes that share the pairs of datasets among them.
+
+They are forks in which samplers are replaced, so that the samplers of the parent process stay as they are. The module
+stands alone because it knows nothing of upper bounds: it calls a function with numbers.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from epsaudit.errors import AuditError
+from epsaudit.tools.tracing.replacement import replace_samplers
+
+Answer = TypeVar("Answer")
+_work: Any = None
+"""The function of a forked process."""
+
+
+def in_processes(
+    work: Callable[[int], Answer], numbers: Sequence[int], *, n_jobs: int, name: str
+) -> Iterator[tuple[int, Answer]]:
+    """Yield each number with the answer of ``work`` to it, in the order in which the answers arrive.
+
+    If the iteration ends early, for example by Ctrl-C, the processes are ended at once.
+
+    Parameters
+    ----------
+    work : callable
+        The function. It is inherited by the forks and need not be picklable; its answers must be.
+    numbers : sequence of int
+        Its arguments.
+    n_jobs : int
+        Number of processes; -1 for all cores.
+    name : str
+        Name of the audited function, for messages.
+
+    Raises
+    ------
+    AuditError
+        If the system cannot fork, or if the audited function ends its process.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise AuditError("An upper bound needs a POSIX system: Linux, macOS, or WSL on Windows.")
+    if not numbers:
+        return
+    cores = multiprocessing.cpu_count() if n_jobs < 0 else n_jobs
+    context = multiprocessing.get_context("fork")  # arguments of a fork are inherited and not pickled
+    pool = ProcessPoolExecutor(min(cores, len(numbers)), context, initializer=_begin, initargs=(work,))
+    completed = False
+    try:
+        with warnings.catch_warnings():
+            # about forks beside threads, which the child does not need
+            warnings.simplefilter("ignore", DeprecationWarning)
+            waiting = {pool.submit(_answer, number): number for number in numbers}
+        for future in as_completed(waiting):
+            yield waiting.pop(future), future.result()
+        completed = True
+    except BrokenProcessPool as error:
+        raise AuditError(f"{name} ended its process while its draws were followed.") from error
+    finally:
+        if not completed:
+            for process in list((pool._processes or {}).values()):
+                process.kill()
+        pool.shutdown(cancel_futures=True)
+
+
+def _begin(work: Callable[[int], Any]) -> None:
+    """Prepare a forked process. It leaves Ctrl-C to the parent, which ends it."""
+    global _work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
+    replace_samplers()
+    _work = work
+
+
+def _answer(number: int) -> Any:
+    return _work(number)
