@@ -49,7 +49,7 @@ Sampler = Callable[[int, int, np.random.Generator], Floats]
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     """Measure errors and refusals of every estimator, audit the mechanisms, and write the results to ``out``."""
-    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 4)
+    dimensions, sizes, repetitions = ((2,), (100_000,), 1) if quick else ((1, 2, 5, 10), SIZES, 2)
     rows = errors(dimensions, sizes, repetitions, seed) + survey_errors(sizes[-2:], repetitions, seed)
     runs = 5_000 if quick else 1_000_000
     audits = on_all_cores(lambda mechanism: audit_mechanism(mechanism, runs, seed), AUDITED)

@@ -47,7 +47,7 @@ EACH, CANARIES, BLOCK = 250, 500, 50
 """Number of runs on each dataset for coverage; number of canaries of one run; number of sets in one job."""
 SLOW, FEWER = ("joint-Beta", "Gaussian-DP curve", "Gaussian fit of outputs"), 300
 """Estimators that give no bounds and take 0.02 seconds for each set, and the number of sets that they get."""
-POWER, LADDER = (10_000, 100_000, 1_000_000), [int(k * 10**n) for n in (2, 3, 4, 5) for k in (1, 3)] + [1_000_000]
+POWER, LADDER = (10_000, 100_000, 1_000_000), [int(k * 10**n) for n in (2, 3, 4, 5) for k in (1, 3)]
 ALPHAS, SECONDS = (0.05, 1e-6), (1.0, 10.0, 60.0)
 CASE_RUNS, SEQUENTIAL_RUNS, FITS = 50_000, 30_000, 5_000
 """Number of runs on both datasets together for a case and for a sequential test; number of fits of MST on each dataset.
@@ -105,7 +105,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     ]
     board = list(rank_estimators(covered, power, refuted))
     names = [name for some in groups.values() for name in some][:: 6 if quick else 1]
-    tasks = [(name, 3_000 if quick else CASE_RUNS, one) for name in names for one in seeds]
+    tasks = [(name, 3_000 if quick else CASE_RUNS, seed) for name in names]
     met = list(compare_cases(on_all_cores(bounds_at, tasks), {row["estimator"] for row in board if row["within"]}))
     generator = list(
         summarise_generator_audits(on_all_cores(audit_generator, range(seed, seed + (2 if quick else 20))))

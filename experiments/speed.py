@@ -178,9 +178,6 @@ def measure_case(case: Case, seed: int = 0, known: tuple[float, float] | None = 
 
     The first two times are not measured if they are ``known`` from another audit of the same function.
     """
-    if case.sequential:  # a sequential audit trains trees with some seeds only
-        import sklearn.ensemble  # noqa: F401  # takes one second, once per process
-
     case.audit(min(case.runs, WARM), seed)
     audited = shortest_seconds(lambda number: case.audit(case.runs, seed + number))
     most = peak_memory()
