@@ -299,7 +299,7 @@ class PairBound:
         if certain is not None and self._within(certain.value) and not certain.delta:
             return self._verified(certain)
         by_output = None if certain is None else self._certain_by_output()
-        candidates = [one for one in (exact, certain, by_output) if one is not None]
+        candidates = [one for one in (exact, certain, by_output) if one is not None and one.delta <= MAX_LEFT_OUT]
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
         if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
             return self._verified(best)

@@ -39,8 +39,12 @@ class Parted(BaseException):
     It is no `Exception`, so that the audited function does not catch it by ``except Exception``.
     """
 
+    count = 0
+    """Number of these exceptions in this process, by which one that the function caught is noticed."""
+
     def __init__(self, reason: str, event: int | None = None) -> None:
         super().__init__(reason)
+        Parted.count += 1
         self.reason, self.event = reason, event
 
 
@@ -384,11 +388,14 @@ def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: boo
     np.random.seed(seed % 2**32)  # noqa: NPY002  # the function may use the global generator
     rng, dataset = traced_generator(np.random.default_rng(seed)), pickle.loads(data)
     outer, Listener.current = Listener.current, run
-    AlignmentRun.active = run
+    AlignmentRun.active, before = run, Parted.count
     if look_for_samplers:
         sys.setprofile(lambda frame, what, _: replace_names(frame.f_globals) if what == "call" else None)
     try:
-        run.finish(streams_to_lists(call(dataset, rng, seed)))
+        output = streams_to_lists(call(dataset, rng, seed))
+        if Parted.count > before:
+            raise Parted("the function catches BaseException, by which a run ends that cannot follow")
+        run.finish(output)
     except (Exception, SystemExit) as error:
         run.output = run.form = "raises", serve.exception_name(error), str(error)[:100]
     finally:
