@@ -49,6 +49,8 @@ MAX_LEFT_OUT = 0.5
 SLACK = 1e-6
 """[formula] Relative amount by which a bound may exceed the claim and still count as within it; losses have rounding
 errors of 1e-9."""
+CHUNK = 1_000
+"""[time] Number of fresh runs that a process does at once; they take about 2 s."""
 MAX_DELTA = 1e-3
 """[chosen] Largest probability that a bound may leave out if nothing else is asked: 10,000 runs that all have an
 alignment leave out 4e-4 at a confidence of 95 %."""
@@ -234,12 +236,30 @@ def bounds(
 ) -> list[UpperBound]:
     """Return the bound of each pair, each with error probability ``alpha``."""
     call = call_of(asked)
+    each = [PairBound(call, asked.name, one, claim=claim, runs=runs, alpha=alpha, seed=seed) for one in pairs]
+    settings: dict[str, Any] = {"n_jobs": n_jobs, "name": asked.name}
+    found = dict(in_processes(lambda number: each[number].prepare(), range(len(each)), **settings))
+    prepared = {number: one for number, one in found.items() if isinstance(one, Sampling)}
+    # share fresh runs among all processes, also those of a single pair
+    chunks = [range(start, min(start + CHUNK, runs)) for start in range(0, runs, CHUNK)]
+    tasks = [(number, chunk) for number in sorted(prepared) for chunk in chunks]
 
-    def work(number: int) -> UpperBound:
-        return PairBound(call, asked.name, pairs[number], claim=claim, runs=runs, alpha=alpha, seed=seed).best()
+    def losses_of(task: int) -> list[list[float]]:
+        number, chunk = tasks[task]
+        return each[number].fresh_losses(prepared[number], chunk)
 
-    found = dict(in_processes(work, range(len(pairs)), n_jobs=n_jobs, name=asked.name))
-    return [found[number] for number in range(len(pairs))]
+    parts = dict(in_processes(losses_of, range(len(tasks)), **settings))
+
+    def conclude(place: int) -> UpperBound:
+        number = sorted(prepared)[place]
+        some = [parts[task] for task, (one, _) in enumerate(tasks) if one == number]
+        return each[number].conclude(
+            prepared[number], [[loss for one in some for loss in one[side]] for side in (0, 1)]
+        )
+
+    concluded = dict(in_processes(conclude, range(len(prepared)), **settings))
+    found.update({number: concluded[place] for place, number in enumerate(sorted(prepared))})
+    return [one for _, one in sorted(found.items()) if isinstance(one, UpperBound)]
 
 
 def call_of(asked: Mechanism) -> Call:
@@ -268,6 +288,15 @@ class Plan:
     epsilon: float
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """What is known of a pair before its fresh runs."""
+
+    plan: Plan
+    certain: CertainBound | None
+    """A bound without confidence that is above the claim, or that leaves out draws."""
+
+
 @dataclass
 class PairBound:
     """The steps to the bound of one pair, in a process in which samplers are replaced."""
@@ -288,6 +317,13 @@ class PairBound:
 
     def best(self) -> UpperBound:
         """Return the best bound: exact, certain, or from runs."""
+        prepared = self.prepare()
+        if isinstance(prepared, UpperBound):
+            return prepared
+        return self.conclude(prepared, self.fresh_losses(prepared, range(self.runs)))
+
+    def prepare(self) -> UpperBound | Sampling:
+        """Return an exact or a certain bound, or what fresh runs are to certify."""
         try:
             self._check_repeats()
         except Parted as parted:
@@ -303,10 +339,27 @@ class PairBound:
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
         if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
             return self._verified(best)
-        sampled = self._sampled()
-        if best is not None and best.value < math.inf and best.value <= sampled.upper_bound:
-            return self._verified(best)
-        return sampled
+        plan = first = self._trained([AllKept(), AllKept()])
+        if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
+            plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
+        if plan.epsilon < math.inf:
+            return Sampling(plan, best)
+        return (
+            self._verified(best) if best is not None and best.value < math.inf else self._without_bound(first.samples)
+        )
+
+    def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
+        """Return the losses of fresh runs with these numbers, in both directions."""
+        seeds = range(self.seed + 2_000_000 + numbers.start, self.seed + 2_000_000 + numbers.stop)
+        strategies = zip(prepared.plan.strategies, self.directions, strict=True)
+        return [sample(strategy, run, run_prime, seeds).losses for strategy, (run, run_prime) in strategies]
+
+    def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
+        """Return the bound that fresh runs certify, or a certain bound that is better."""
+        sampled = self._sampled(prepared.plan, losses)
+        best = prepared.certain
+        better = best is not None and best.value < math.inf and best.value <= sampled.upper_bound
+        return self._verified(best) if best is not None and better else sampled
 
     def _verified(self, one: CertainBound) -> UpperBound:
         """Return a certain bound, after sampled runs have followed enumerated paths."""
@@ -366,19 +419,10 @@ class PairBound:
             samples.append(sample(strategy, run, run_prime, seeds))
         return Plan(strategies, samples, *self._planned(samples))
 
-    def _sampled(self) -> UpperBound:
-        """Return the bound from fresh runs with the better strategy, which training runs choose."""
-        plan = first = self._trained([AllKept(), AllKept()])
-        if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
-            plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
+    def _sampled(self, plan: Plan, losses: Sequence[Sequence[float]]) -> UpperBound:
+        """Return the bound that fresh runs certify with the strategy that training runs chose."""
         epsilon = plan.epsilon
-        if epsilon == math.inf:
-            return self._without_bound(first.samples)
-        fresh = range(self.seed + 2_000_000, self.seed + 2_000_000 + self.runs)
-        deltas = []
-        for strategy, (run, run_prime) in zip(plan.strategies, self.directions, strict=True):
-            losses = np.array(sample(strategy, run, run_prime, fresh).losses)
-            deltas.append(upper_mean(excess(losses, epsilon), self.alpha / 2.0))
+        deltas = [upper_mean(excess(np.array(one), epsilon), self.alpha / 2.0) for one in losses]
         delta = max(deltas)
         if delta > MAX_LEFT_OUT:
             return self._without_bound(plan.samples)
