@@ -318,7 +318,8 @@ class PairBound:
                 require_enumerated_paths(run, range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS))
         except Parted as parted:
             return self._none(parted.reason)
-        return self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
+        found = self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
+        return found if one.value < math.inf else replace(found, reason="an output is possible on one dataset only")
 
     def _within(self, value: float) -> bool:
         return value <= self.claim.parameter * (1.0 + SLACK)
