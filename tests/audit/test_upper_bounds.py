@@ -1,5 +1,6 @@
 """Upper bounds by alignments: they are never below the truth, and reach it where an alignment can."""
 
+import json
 import math
 import random
 
@@ -162,6 +163,11 @@ class TestCertainBounds:
         assert (found.certain, found.delta) == (True, 0.0)
         assert found.upper_bound == pytest.approx(1.0, rel=1e-9)
 
+    def test_an_output_of_one_dataset_alone_is_the_reason(self):
+        found = upper(lambda d, rng: d * int(rng.integers(2)), 0, 1)
+        assert (found.upper_bound, found.certain) == (math.inf, True)
+        assert found.sentence() == "no upper bound: an output is possible on one dataset only"
+
     def test_draws_of_one_dataset_are_paid_for(self):
         """A stable histogram: the key that x lacks shows with probability 1/200 at most, which is delta."""
 
@@ -223,7 +229,76 @@ def catches_all(data, rng):
         return True
 
 
+def raises_with_objects(data, rng):
+    coin = int(rng.integers(2))
+    return json.dumps([data + rng.laplace(), coin])
+
+
+def catches_the_exception(data, rng):
+    coin = int(rng.integers(2))
+    try:
+        return json.dumps([data + rng.laplace(scale=0.01), coin])
+    except TypeError:
+        return "none"
+
+
+def shows_data_beside_floats(data, rng):
+    number = data + rng.laplace()
+    return data if isinstance(number, float) else 0
+
+
+def beside_a_coin(data, rng):
+    return shows_data_beside_floats(data, rng) + 2 * int(rng.integers(2))
+
+
+def beside_a_whole_number(data, rng):
+    return [shows_data_beside_floats(data, rng), rng.geometric(0.5)]
+
+
+def beside_a_choice(data, rng):
+    return [shows_data_beside_floats(data, rng), rng.choice([1, 2])]
+
+
+def beside_a_permutation(data, rng):
+    order = [1, 2, 3]
+    rng.shuffle(order)
+    return [shows_data_beside_floats(data, rng), *order, *rng.permutation([1, 2])]
+
+
 class TestCheats:
+    @pytest.mark.parametrize(
+        "function",
+        [
+            *(raises_with_objects, catches_the_exception, shows_data_beside_floats, beside_a_coin),
+            *(beside_a_whole_number, beside_a_choice, beside_a_permutation),
+        ],
+        ids=lambda one: one.__name__,
+    )
+    def test_a_function_that_works_with_floats_only_gets_no_bound(self, function):
+        """Runs with ordinary numbers are repeated with tracked ones, whatever kinds of draws they make."""
+        found = upper(function, 0, 1)
+        assert found.upper_bound == math.inf, found
+        assert "ordinary numbers" in found.reason or "raises TypeError" in found.reason
+
+    def test_discrete_draws_of_all_kinds_are_repeated(self):
+        def sound(data, rng):
+            order = [1, 2, 3]
+            rng.shuffle(order)
+            chosen = rng.choice(["a", "b"], p=[0.25, 0.75]), rng.permutation(3).tolist(), random.sample(range(9), 2)
+            counts = rng.geometric(0.5), rng.binomial(3, 0.5), rng.integers(0, 5, size=2).tolist(), rng.poisson(1.0)
+            return [order, *chosen, *counts, data + rng.laplace(), f"{rng.normal():.3f}"]
+
+        found = upper(sound, 0, 1)
+        assert found.upper_bound == pytest.approx(1.0, rel=1e-5), found
+
+    def test_exceptions_of_the_function_itself_are_outputs(self):
+        def stops(data, rng):
+            if data + rng.laplace() > 2.0:
+                raise ValueError("too large")
+            return 0
+
+        assert upper(stops, 0, 1).upper_bound == pytest.approx(1.0)
+
     @pytest.mark.parametrize(
         "function",
         [twice, by_a_hair, scaled_by_data, beside, number_of_draws, sorts, keeps_noise, catches_all],

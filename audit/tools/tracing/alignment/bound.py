@@ -30,6 +30,7 @@ from epsaudit.tools.tracing.alignment.checks import (
     GENUINE_RUNS,
     SAMPLED_RUNS,
     GenuineRun,
+    exceptions_of,
     require_enumerated_paths,
     require_random_draws,
     require_same_output,
@@ -295,6 +296,8 @@ class Sampling:
     plan: Plan
     certain: CertainBound | None
     """A bound without confidence that is above the claim, or that leaves out draws."""
+    known_exceptions: frozenset[str]
+    """Names of the exceptions that the function raises with ordinary numbers."""
 
 
 @dataclass
@@ -311,8 +314,10 @@ class PairBound:
 
     def __post_init__(self) -> None:
         both = self.pair.x, self.pair.x_prime
-        self.watched = [runner(self.call, one, self.seed, look_for_samplers=True) for one in both]
-        self.sides: list[Runner] = [runner(self.call, one, self.seed) for one in both]
+        self.known_exceptions: set[str] = set()
+        settings: dict[str, Any] = {"seed": self.seed, "known_exceptions": self.known_exceptions}
+        self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
+        self.sides: list[Runner] = [runner(self.call, one, **settings) for one in both]
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
 
     def best(self) -> UpperBound:
@@ -343,19 +348,21 @@ class PairBound:
         if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
             plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
         if plan.epsilon < math.inf:
-            return Sampling(plan, best)
+            return Sampling(plan, best, frozenset(self.known_exceptions))
         return (
             self._verified(best) if best is not None and best.value < math.inf else self._without_bound(first.samples)
         )
 
     def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
         """Return the losses of fresh runs with these numbers, in both directions."""
+        self.known_exceptions |= prepared.known_exceptions
         seeds = range(self.seed + 2_000_000 + numbers.start, self.seed + 2_000_000 + numbers.stop)
         strategies = zip(prepared.plan.strategies, self.directions, strict=True)
         return [sample(strategy, run, run_prime, seeds).losses for strategy, (run, run_prime) in strategies]
 
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the bound that fresh runs certify, or a certain bound that is better."""
+        self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
         best = prepared.certain
         better = best is not None and best.value < math.inf and best.value <= sampled.upper_bound
@@ -368,7 +375,8 @@ class PairBound:
                 require_enumerated_paths(run, range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS))
         except Parted as parted:
             return self._none(parted.reason)
-        return self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
+        found = self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
+        return found if one.value < math.inf else replace(found, reason="an output is possible on one dataset only")
 
     def _within(self, value: float) -> bool:
         return value <= self.claim.parameter * (1.0 + SLACK)
@@ -376,8 +384,10 @@ class PairBound:
     def _check_repeats(self) -> None:
         """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
         for side, dataset in zip(self.watched, (self.pair.x, self.pair.x_prime), strict=True):
-            genuine = [runner(self.call, dataset, self.seed + number)(GenuineRun()) for number in range(GENUINE_RUNS)]
+            seeds = range(self.seed, self.seed + GENUINE_RUNS)
+            genuine = [runner(self.call, dataset, seed)(GenuineRun(seed)) for seed in seeds]
             require_random_draws(genuine)
+            self.known_exceptions |= exceptions_of(genuine)
             for number in range(CHECKED_REPEATS):
                 first = side(AlignmentRun(self.seed + number))
                 again = runner(self.call, dataset, self.seed + 1 + number)(
@@ -386,7 +396,7 @@ class PairBound:
                 same = [one[:4] for one in first.events] == [one[:4] for one in again.events]
                 if not same or first.form != again.form:
                     raise Parted("equal draws gave another output: not all randomness is recorded")
-            for one in genuine[:CHECKED_REPEATS]:
+            for one in genuine:
                 require_same_output(one, side)
 
     def _certain_by_paths(self) -> CertainBound | None:

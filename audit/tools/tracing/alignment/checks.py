@@ -7,14 +7,15 @@ tracked run with the draws of a genuine run must return what the genuine run ret
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from epsaudit.tools.tracing.alignment.discrete import discrete_law
+from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
 from epsaudit.tools.tracing.alignment.paths import paths
-from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Parted, Runner, noise_law
+from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Parted, Runner, copied, noise_law
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.listening import Listener, paused
 
@@ -27,21 +28,34 @@ SAMPLED_RUNS = 200
 missed with probability 0.13 in one side's runs, and 0.02 in those of both."""
 SAME_NUMBER = 1e-9
 """[formula] Relative difference of two results of the same arithmetic in another order."""
+NUMBER_IN_TEXT = re.compile(r"[0-9]*\.?[0-9]+(?:e[-+]?[0-9]+)?")
+"""A decimal number without its sign."""
 
 
 class GenuineRun(Listener):
-    """A run in which samplers answer as usual; it stores what they answered."""
+    """A run in which samplers answer as usual; it stores what they answered.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the positions that are chosen from populations. All other draws are those of the original samplers.
+    """
 
     profiles = False
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__()
+        self.rng = np.random.default_rng(seed)
         self.continuous: list[float] = []
         """Numbers with a density, without their centres, in the order of draws."""
         self.discrete: list[tuple[str, str, float]] = []
         """For each other draw its name, its outcome as text, and its log probability."""
-        self.replayable = True
-        """Whether a tracked run can be given these draws."""
+        self.values: list[float] = []
+        """Values with which a tracked run has the same noise: those of `continuous`, and of whole numbers."""
+        self.outcomes: list[Any] = []
+        """Outcomes of the discrete draws of a tracked run."""
+        self.answers: list[Any] = []
+        """Answers of mechanisms."""
         self.output: Any = None
 
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
@@ -50,30 +64,40 @@ class GenuineRun(Listener):
         with paused():
             answer = make()
             law, _, centre = noise_law(name, states["law"], 0.0 if centre is None else centre, fixed)
-            if law is None or law == "geometric":
-                known = discrete_law(name, make, fixed) if law is None else None
-                log_probability = known.log_probability(answer) if known is not None and known.known else 0.0
+            if law is None:
+                known = discrete_law(name, make, fixed)
+                log_probability = known.log_probability(answer) if known.known else 0.0
                 self.discrete.append((name, repr(answer), log_probability))
-                self.replayable = False
-                return answer
+                self.outcomes.append(answer)
+                return copied(answer)
             numbers = np.asarray(answer, float) - np.asarray(centre, float)
+            if law == "geometric":
+                self.discrete.append((name, repr(answer), 0.0))
+                self.values += np.ravel(numbers).tolist()
+                return answer
             if {"low", "high"} & {*fixed}:
                 low, high = fixed.get("low", 0.0), fixed.get("high", 1.0)
                 numbers = (numbers - low) / (high - low)
             self.continuous += np.ravel(numbers).tolist()
+            self.values += np.ravel(numbers).tolist()
             return answer
 
     def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
-        """Call a sampler that chooses from a population, or another recorded function."""
-        self.replayable = self.replayable and kind != "sample"
-        with paused():
+        """Choose positions from a population, or call another recorded function."""
+        if kind != "sample":
             return make()
+        with paused():
+            law, take = index_law(name, make)
+            self.outcomes.append(law.draw(self.rng))
+            return take(copied(self.outcomes[-1]))
 
     def mechanism(self, name: str, make: Any, stated: Any) -> Any:
         """Call a mechanism of a library."""
-        self.replayable = False
-        with paused():
+        if stated.norm == "event":
             return make()
+        with paused():
+            self.answers.append(make())
+            return self.answers[-1]
 
     def finish(self, output: Any) -> None:
         """Store the output."""
@@ -97,15 +121,18 @@ def require_random_draws(runs: Sequence[GenuineRun]) -> None:
 
 def require_same_output(genuine: GenuineRun, run: Runner) -> None:
     """Raise `Parted` if a tracked run with the same draws returns something else than the genuine run."""
-    if not genuine.replayable:
-        return
-    tracked = run(AlignmentRun(0, values=genuine.continuous))
-    if not same_values(genuine.output, tracked.output):
+    given: dict[str, Any] = {"values": genuine.values, "outcomes": genuine.outcomes, "answers": genuine.answers}
+    if not same_values(genuine.output, run(AlignmentRun(0, **given)).output):
         raise Parted("the function treats recorded draws differently from ordinary numbers")
 
 
+def exceptions_of(runs: Iterable[GenuineRun]) -> set[str]:
+    """Return the names of the exceptions that genuine runs raised."""
+    return {one.output[1] for one in runs if type(one.output) is tuple and one.output[:1] == ("raises",)}
+
+
 def same_values(one: Any, other: Any) -> bool:
-    """Return whether two outputs are equal, where numbers may differ by rounding."""
+    """Return whether two outputs are equal, where numbers may differ by rounding, also within texts."""
     if isinstance(other, TrackedNumber):
         other = other.value
     if isinstance(one, (list, tuple, np.ndarray)) and np.ndim(np.empty(np.shape(one) if hasattr(one, "shape") else 1)):
@@ -114,10 +141,25 @@ def same_values(one: Any, other: Any) -> bool:
         return all(map(same_values, one, other))
     if isinstance(one, dict):
         return isinstance(other, dict) and list(one) == list(other) and all(same_values(one[k], other[k]) for k in one)
+    if isinstance(one, str):
+        return isinstance(other, str) and same_texts(one, other)
     try:
         return bool(one == other) or math.isclose(float(one), float(other), rel_tol=SAME_NUMBER, abs_tol=SAME_NUMBER)
     except (TypeError, ValueError):
         return type(one) is type(other)
+
+
+def same_texts(one: str, other: str) -> bool:
+    """Return whether two texts are equal, where the numbers in them may differ by rounding.
+
+    Examples
+    --------
+    >>> same_texts("sum: 0.30000000000000004", "sum: 0.3"), same_texts("sum: 0.3", "none")
+    (True, False)
+    """
+    parts, other_parts = NUMBER_IN_TEXT.split(one), NUMBER_IN_TEXT.split(other)
+    numbers, other_numbers = NUMBER_IN_TEXT.findall(one), NUMBER_IN_TEXT.findall(other)
+    return parts == other_parts and all(map(same_values, map(float, numbers), map(float, other_numbers)))
 
 
 def require_enumerated_paths(run: Runner, seeds: Iterable[int]) -> None:

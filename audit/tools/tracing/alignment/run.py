@@ -97,6 +97,10 @@ class AlignmentRun(Listener):
         The recorded run that this run follows. Discrete draws and mechanisms get the recorded outcomes.
     values : sequence of float, optional
         Values of the draws, instead of those of the recorded run.
+    outcomes : sequence, optional
+        Outcomes of the discrete draws, instead of new ones.
+    answers : sequence, optional
+        Answers of mechanisms of libraries, instead of new ones.
     forced : 'all' or collection of int
         The comparisons that are answered as recorded, by their position among all events.
     flip : bool
@@ -117,11 +121,14 @@ class AlignmentRun(Listener):
         forced: str | Collection[int] = (),
         flip: bool = False,
         sites: bool = False,
+        outcomes: Sequence[Any] | None = None,
+        answers: Sequence[Any] | None = None,
     ) -> None:
         super().__init__()
         self.rng = np.random.default_rng(seed)
         self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
+        self.outcomes, self.answers = outcomes, answers
         self.draws: list[Draw] = []
         self.events: list[Event] = []
         self.choices: list[Choice] = []
@@ -234,6 +241,10 @@ class AlignmentRun(Listener):
                 raise Parted("the parameters of a discrete draw depend on the data")
             if not law.log_probability(outcome) > -math.inf:
                 raise Parted("a discrete draw has other possible outcomes")
+        elif self.outcomes is not None:
+            if number >= len(self.outcomes):
+                raise Parted("the number of discrete draws differs from that with ordinary numbers")
+            outcome = self.outcomes[number]
         else:
             with paused():  # samplers that are written in Python call one another
                 outcome = law.draw(self.rng)
@@ -251,7 +262,7 @@ class AlignmentRun(Listener):
             if "filled" in states:
                 raise Parted(f"{name} fills an array of its own")
             if law is None:
-                return self._answer_of(self.choose(discrete_law(name, make, fixed)))
+                return copied(self.choose(discrete_law(name, make, fixed)))
         shape = shape_of(fixed.get("size"), centre, scale)
         if shape is None:
             return self.tracked(law, released_scale(scale), centre)
@@ -264,17 +275,12 @@ class AlignmentRun(Listener):
             cells = cells * (high - low) + low
         return track(cells)
 
-    @staticmethod
-    def _answer_of(outcome: Any) -> Any:
-        """Return a discrete outcome as the function gets it; a recorded array is copied."""
-        return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
-
     def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
         """Answer a call that is no sampler of numbers: a choice from a population, or a counting function."""
         if kind == "sample":
             with paused():
                 law, take = index_law(name, make)
-            return take(self._answer_of(self.choose(law)))
+            return take(copied(self.choose(law)))
         return make()
 
     def mechanism(self, name: str, make: Any, stated: Any) -> Any:
@@ -288,6 +294,10 @@ class AlignmentRun(Listener):
                 if number >= len(self.first.steps) or len(self.first.steps[number].numbers) != len(step.numbers):
                     raise Parted("the calls of mechanisms depend on the data")
                 answer = self.first.steps[number].answer
+            elif self.answers is not None:
+                if number >= len(self.answers):
+                    raise Parted("the number of mechanisms differs from that with ordinary numbers")
+                answer = self.answers[number]
             else:
                 answer = make()
         self.steps.append(step._replace(answer=answer))
@@ -314,6 +324,11 @@ class AlignmentRun(Listener):
             return type(value).__name__, repr(serve.encode_value(value))
         except Exception as error:
             raise Parted(f"the output has an object of type {type(value).__name__}, which cannot be read") from error
+
+
+def copied(outcome: Any) -> Any:
+    """Return a discrete outcome as the function gets it: a recorded array is copied, as the function may change it."""
+    return outcome.copy() if isinstance(outcome, np.ndarray) else outcome
 
 
 def ordered(terms: Terms) -> tuple[tuple[int, float], ...]:
@@ -368,7 +383,14 @@ def _step_of(name: str, stated: Any) -> Step:
     raise Parted(f"{name} does not state a loss in the L1 norm")
 
 
-def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: bool = False) -> Any:
+def execute(
+    call: Call,
+    data: bytes,
+    run: Any,
+    seed: int,
+    look_for_samplers: bool = False,
+    known_exceptions: Collection[str] | None = None,
+) -> Any:
     """Run the audited function once under a run, and return the run.
 
     Parameters
@@ -383,6 +405,9 @@ def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: boo
         Seed of the generators, for randomness that no sampler of the tables draws.
     look_for_samplers : bool
         Whether to watch function calls for modules that refer to samplers by names of their own.
+    known_exceptions : collection of str, optional
+        Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, as
+        the function raises it because it cannot use tracked numbers.
     """
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002  # the function may use the global generator
@@ -397,7 +422,10 @@ def execute(call: Call, data: bytes, run: Any, seed: int, look_for_samplers: boo
             raise Parted("the function catches BaseException, by which a run ends that cannot follow")
         run.finish(output)
     except (Exception, SystemExit) as error:
-        run.output = run.form = "raises", serve.exception_name(error), str(error)[:100]
+        name = serve.exception_name(error)
+        if known_exceptions is not None and name not in known_exceptions:
+            raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
+        run.output = run.form = "raises", name, str(error)[:100]
     finally:
         if look_for_samplers:
             sys.setprofile(None)
@@ -409,7 +437,13 @@ Runner = Callable[[Any], Any]
 """Runs the function on one side: called with an `AlignmentRun`, it returns it."""
 
 
-def runner(call: Call, dataset: Any, seed: int = 0, look_for_samplers: bool = False) -> Runner:
-    """Return a function that executes runs on one dataset."""
+def runner(
+    call: Call,
+    dataset: Any,
+    seed: int = 0,
+    look_for_samplers: bool = False,
+    known_exceptions: Collection[str] | None = None,
+) -> Runner:
+    """Return a function that executes runs on one dataset, with the settings of `execute`."""
     data = pickle.dumps(dataset, -1)
-    return lambda run: execute(call, data, run, seed, look_for_samplers)
+    return lambda run: execute(call, data, run, seed, look_for_samplers, known_exceptions)

@@ -254,11 +254,14 @@ class TrackedArray(np.ndarray):
                 return track(getattr(ufunc, method)(*cells, **into, **settings))
             except TypeError:  # settings for which numpy has no loop on objects, such as a dtype
                 pass
-        answer = getattr(ufunc, method)(*map(released, inputs), **settings)
         if out is None:
-            return answer
-        _view(out[0])[...] = answer
-        return out[0]
+            return getattr(ufunc, method)(*map(released, inputs), **settings)
+        filled = [released(one) if isinstance(one, TrackedArray) else one for one in out]
+        getattr(ufunc, method)(*map(released, inputs), out=tuple(filled), **settings)
+        for one, values in zip(out, filled, strict=True):
+            if isinstance(one, TrackedArray):
+                _view(one)[...] = values
+        return out[0] if len(out) == 1 else out
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, keywords: Any) -> Any:
         if function not in RELEASING_FUNCTIONS:
@@ -273,6 +276,15 @@ class TrackedArray(np.ndarray):
 
     def __reduce__(self) -> Any:
         return np.array, (released(self),)
+
+    def __repr__(self) -> str:
+        return repr(released(self))
+
+    def __str__(self) -> str:
+        return str(released(self))
+
+    def __format__(self, specification: str) -> str:
+        return format(released(self), specification)
 
 
 RELEASING_FUNCTIONS = {
@@ -301,6 +313,8 @@ def released(value: Any) -> Any:
         and any(isinstance(v, TrackedNumber) for v in value.flat)
     ):
         return np.array([released(one) for one in value.flat], dtype=float).reshape(value.shape)
+    if isinstance(value, TrackedArray):  # it has no tracked number, such as the result of releasing every number
+        return np.array(value.tolist()).reshape(value.shape)
     if type(value) in (list, tuple):
         return type(value)(map(released, value))
     return value
