@@ -65,7 +65,8 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_data(out, rows, seed=seed, records=records, epsilon=EPSILON, delta=DELTA, beta=BETA)
     caption = (
         f"Errors in Mahalanobis distance of private means of {records:,} normal records at ({EPSILON:g}, {DELTA:g}): "
-        f"coverage of the promised error ({1.0 - LEVEL:.0%} confidence, {COVERED_RECORDS:,} records), and root mean squared errors."
+        f"coverage of the promised error ({1.0 - LEVEL:.0%} confidence, {COVERED_RECORDS:,} records), and root mean "
+        "squared errors."
     )
     write_table(out, rows, COLUMNS, caption)
     return answer(rows)

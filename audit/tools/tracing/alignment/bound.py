@@ -372,7 +372,8 @@ class PairBound:
         """Return a certain bound, after sampled runs have followed enumerated paths."""
         try:
             for run in self.sides:
-                require_enumerated_paths(run, range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS))
+                seeds = range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS)
+                require_enumerated_paths(run, seeds, one.listed)
         except Parted as parted:
             return self._none(parted.reason)
         found = self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)

@@ -73,7 +73,8 @@ class CertainBound:
     value: float
     delta: float
     n_paths: int
-    worst: PathLoss | None = None
+    listed: bool = False
+    """Whether all draws are discrete, geometric draws among them, and their outcomes were listed."""
 
 
 def finite_laws(run: Runner) -> tuple[dict[Any, float], int, bool] | None:
@@ -117,13 +118,13 @@ def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | 
         ]
         if not isinstance(claim, PureDP):
             return None
-        return CertainBound(max(map(abs, ratios)), rest, max(count, count_prime))
+        return CertainBound(max(map(abs, ratios)), rest, max(count, count_prime), True)
     if rest and isinstance(claim, ApproxDP):
         if claim.delta <= rest:
             return None
         claim = ApproxDP(claim.epsilon, claim.delta - rest)
     value = finite_parameter(claim, [[one.get(key, 0.0) for key in outputs] for one in (law, law_prime)])
-    return None if value is None else CertainBound(value, 0.0, max(count, count_prime))
+    return None if value is None else CertainBound(value, 0.0, max(count, count_prime), True)
 
 
 def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | None:

@@ -162,11 +162,11 @@ def same_texts(one: str, other: str) -> bool:
     return parts == other_parts and all(map(same_values, map(float, numbers), map(float, other_numbers)))
 
 
-def require_enumerated_paths(run: Runner, seeds: Iterable[int]) -> None:
+def require_enumerated_paths(run: Runner, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
     """Raise `Parted` if a sampled run follows a path that the enumeration does not have."""
-    known = {_key(one) for one in paths(run)}
+    known = {_key(one) for one in paths(run, list_whole_numbers=list_whole_numbers)}
     for seed in seeds:
-        if _key(run(AlignmentRun(seed))) not in known:
+        if _key(run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:
             reason = (
                 "a sampled run followed a path that was not enumerated: it depends on earlier runs, or on something"
             )

@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy import stats
 
-from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, geometric_law
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Draw, Parted, Runner, ordered
 from epsaudit.tools.tracing.alignment.tracked import Terms
@@ -32,8 +32,7 @@ class PathRun(AlignmentRun):
     """A run that follows given decisions, and then the first possible outcome of every further decision."""
 
     def __init__(self, decisions: tuple[Any, ...], list_whole_numbers: bool = False) -> None:
-        super().__init__(0)
-        self.list_whole_numbers = list_whole_numbers
+        super().__init__(0, list_whole_numbers=list_whole_numbers)
         self.decisions = decisions
         self.taken: list[tuple[Any, tuple[Any, ...]]] = []
         """For each decision its outcome and the other possible outcomes."""
@@ -55,11 +54,6 @@ class PathRun(AlignmentRun):
         elif not LAWS[law].two_sided and law != "gumbel":
             self.intervals[one] = (0.0, math.inf)
         return 0.0
-
-    def tracked(self, law: str, scale: float, centre: Any) -> Any:
-        if law == "geometric" and self.list_whole_numbers:
-            return self.choose(geometric_law(scale)) + centre
-        return super().tracked(law, scale, centre)
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
         self._require_active()

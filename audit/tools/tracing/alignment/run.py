@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from epsaudit import serve
-from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, index_law
+from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import HERE, Listener, paused
@@ -107,6 +107,8 @@ class AlignmentRun(Listener):
         Whether the other recorded comparisons get the opposite of their recorded outcome, instead of their natural one.
     sites : bool
         Whether to store file and line of events.
+    list_whole_numbers : bool
+        Whether geometric draws are discrete draws with a list of outcomes, and not noise that may be shifted.
     """
 
     profiles = False
@@ -123,12 +125,13 @@ class AlignmentRun(Listener):
         sites: bool = False,
         outcomes: Sequence[Any] | None = None,
         answers: Sequence[Any] | None = None,
+        list_whole_numbers: bool = False,
     ) -> None:
         super().__init__()
         self.rng = np.random.default_rng(seed)
         self.first, self.forced, self.flip, self.sites = first, forced, flip, sites
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
-        self.outcomes, self.answers = outcomes, answers
+        self.outcomes, self.answers, self.list_whole_numbers = outcomes, answers, list_whole_numbers
         self.draws: list[Draw] = []
         self.events: list[Event] = []
         self.choices: list[Choice] = []
@@ -164,6 +167,8 @@ class AlignmentRun(Listener):
 
     def tracked(self, law: str, scale: float, centre: Any) -> Any:
         """Return the next draw as a tracked number around a centre, which may be tracked as well."""
+        if law == "geometric" and self.list_whole_numbers:
+            return self.choose(geometric_law(scale)) + int(centre)
         value = self.draw(law, scale)
         number = TrackedNumber(self, {len(self.draws) - 1: 1.0}, 0.0, value)
         return number if type(centre) is float and centre == 0.0 else number.plus(centre)
