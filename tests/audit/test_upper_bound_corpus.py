@@ -7,12 +7,12 @@ from upper_bound_cases import CASES, CHEATS
 
 from epsaudit import bound_above
 
-DAILY = {one.name for one in (*CASES[::5], *CHEATS[::3])}
+DAILY = {one.name for one in (*CASES[::6], *CHEATS[::8])}
 """Cases of the daily tests; the others run once a week."""
 LOOSE = {
     # the alignment pays for one comparison at a time, and the exact loss is that of all of them together
     "noisy max of counts", "noisy max, Gumbel", "top two, Gumbel", "median, Gumbel", "median, exponential",
-    "sparse vector 1", "sparse vector 2", "sparse vector, exact threshold", "above threshold with gap",
+    "sparse vector 1", "sparse vector 2", "above threshold with gap",
     # only part of what is aligned shows in the output
     "count exceeds 3.5", "parity of a rounded count", "Gaussian threshold", "np.where", "early exit", "np.median",
     "statistics.median", "fractional part", "hash of a rounded number", "sorted with key", "max with key", "heapq",
@@ -21,7 +21,7 @@ LOOSE = {
     "mixture of two scales", "sampled count", "sampled count, numpy", "sampled without replacement",
     "scale drawn and hidden", "scale by a hidden count",
     # no alignment is found
-    "Cauchy noise", "Laplace noise by inversion", "sign of a draw times data",
+    "Cauchy noise", "Laplace noise by inversion", "sign of a draw times data", "rejection sampler",
 }  # fmt: skip
 """Sound cases whose bound exceeds the exact loss by more than 2 %."""
 
@@ -31,7 +31,7 @@ def parameters():
         yield pytest.param(one, id=one.name, marks=() if one.name in DAILY else pytest.mark.slow)
 
 
-@pytest.mark.parametrize("case", parameters())
+@pytest.mark.parametrize("case", [*parameters()])
 def test_the_bound_is_not_below_the_loss(case):
     found = bound_above(case.function, (case.x, case.x_prime), claim=case.claim, runs=300, seed=1, n_jobs=1)
     if found.delta < 1e-8:  # a larger delta leaves out draws on which the loss may be larger

@@ -74,8 +74,7 @@ class AllKept:
             return Aligned(math.inf, None, parted.reason, parted.event)
         shift = stretch_or_shift(first.events, second.events, first.draws, second.draws, self.known)
         if shift is None:
-            at = hardest_event(first, second)
-            return Aligned(math.inf, None, NO_SHIFT, at)
+            return Aligned(math.inf, None, NO_SHIFT)
         return verified(first, shift, run_prime, whole_path=True)
 
 
@@ -221,11 +220,20 @@ def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
 
 
 def hardest_event(first: AlignmentRun, second: AlignmentRun) -> int | None:
-    """Return the position of the first event without which the other events could be kept, or None."""
+    """Return the position of the first event that cannot be kept together with those before it, or None.
+
+    More events have fewer shifts, so the position is found by bisection.
+    """
     known: dict[Any, Any] = {}
-    for number in range(len(first.events)):
-        rest = [at for at in range(len(first.events)) if at <= number]
-        events = [first.events[at] for at in rest], [second.events[at] for at in rest]
-        if stretch_or_shift(*events, first.draws, second.draws, known) is None:
-            return number
-    return None
+
+    def is_possible(count: int) -> bool:
+        events = first.events[:count], second.events[:count]
+        return stretch_or_shift(*events, first.draws, second.draws, known) is not None
+
+    low, high = 0, len(first.events)
+    if is_possible(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_possible(middle) else (low, middle)
+    return high - 1

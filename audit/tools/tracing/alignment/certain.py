@@ -21,7 +21,6 @@ from epsaudit.tools.tracing.alignment.aligned import (
     NO_SHIFT,
     NO_SINGLE_SHIFT,
     ByOutput,
-    hardest_event,
     other_losses,
     require_same_path,
     signature,
@@ -36,6 +35,9 @@ from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
 MAX_PAIRS_OF_PATHS = 20_000
 """[time] Largest number of pairs of paths that are compared for shifts that depend on the output alone; most pairs
 contradict each other in one comparison, and the others take 2 ms each."""
+MAX_LEARNING = 200_000
+"""[time] Largest number of comparisons in all runs that search which comparisons the outputs need; they take some
+10 s."""
 MAX_EXTRA_POSITIONS = 64
 """[time] Largest number of positions at which draws of one dataset alone are searched."""
 ROUNDING_OF_SUMS = 1e-12
@@ -146,7 +148,7 @@ def path_losses(run: Runner, run_prime: Runner) -> list[PathLoss]:
             require_same_path(path, second)
             shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known)
             if shift is None:
-                raise Parted(NO_SHIFT, hardest_event(path, second))
+                raise Parted(NO_SHIFT)
             found.append(_loss_of(path, shift, second.draws, other_losses(path, second)))
         except Parted as parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, parted.reason, parted.event, path))
@@ -197,6 +199,8 @@ def path_losses_by_output(run: Runner, run_prime: Runner) -> list[PathLoss]:
     mine, theirs = list(paths(run)), list(paths(run_prime))
     if len(mine) * len(theirs) > MAX_PAIRS_OF_PATHS:
         raise Parted("there are too many paths")
+    if sum(len(path.events) ** 2 for path in mine) > MAX_LEARNING:
+        raise Parted("there are too many comparisons")
     learnt, found = ByOutput(), list[PathLoss]()
     for path in mine:
         learnt.learn(path, run_prime)

@@ -20,6 +20,8 @@ from epsaudit.tools.tracing.alignment.tracked import Terms
 
 MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""
+MAX_WORK = 50_000
+"""[time] Largest number of draws and comparisons on all paths together; they take some seconds."""
 MAX_EVENTS = 2_000
 """[time] Largest number of comparisons on one path. A loop that ends with probability 1 has paths of every length."""
 LEAST_LOG_PROBABILITY = math.log(1e-16)
@@ -149,16 +151,17 @@ def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False)
     With ``list_whole_numbers``, geometric draws are discrete draws with a list of outcomes.
     """
     pending: list[tuple[Any, ...]] = [()]
-    count = 0
+    count = work = 0
     while pending:
-        if count >= limit:
-            raise Parted(f"there are more than {limit:,} paths")
+        if count >= limit or work > MAX_WORK:
+            raise Parted(f"there are more than {limit:,} paths, or they are too long")
         count += 1
         path = PathRun(pending.pop(), list_whole_numbers)
         try:
             run(path)
         except TooRare:
             path.form = None
+        work += len(path.events) + len(path.draws)
         known = len(path.decisions)
         outcomes = tuple(outcome for outcome, _ in path.taken)
         for number in range(known, len(path.taken)):
