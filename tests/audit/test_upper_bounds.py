@@ -330,7 +330,25 @@ class TestCheats:
         assert upper(either_side, 0.0, 0.5).upper_bound >= exact * (1.0 - 1e-9)
 
 
+def makes_its_generator(data, seed):
+    return data + np.random.default_rng(seed).laplace(scale=0.1)
+
+
+def raises_always(data, rng):
+    raise ValueError("nothing works")
+
+
 class TestRuns:
+    def test_a_function_with_a_seed_is_called_as_by_an_audit(self):
+        found = upper(makes_its_generator, 0, 1)
+        assert found.certain
+        assert found.upper_bound == pytest.approx(10.0)
+
+    def test_a_function_that_always_raises_has_no_bound(self):
+        found = upper(raises_always, 0, 1)
+        assert found.upper_bound == math.inf
+        assert found.reason == "the function raises ValueError in every run"
+
     def test_a_number_that_is_released_is_bounded_by_runs(self):
         found = upper(lambda d, rng: round(d + rng.laplace(), 1), 0, 1)
         assert not found.certain

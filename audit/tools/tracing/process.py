@@ -126,7 +126,7 @@ def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, an
     gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
     try:
         if not isinstance(asked, CommandMechanism):
-            traced_process.trace_all(answers, _call_of(asked), [(one.x, one.x_prime) for one in pairs], **settings)
+            traced_process.trace_all(answers, call_of(asked), [(one.x, one.x_prime) for one in pairs], **settings)
             return
         python, *words = asked.program.words
         words = words[words.index(serve.__file__) + 1 :]
@@ -145,8 +145,8 @@ def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, an
         os._exit(0)  # without the exit handlers of the parent, which this fork has inherited
 
 
-def _call_of(asked: Mechanism) -> Call:
-    """Return a function that calls the mechanism once."""
+def call_of(asked: Mechanism) -> Call:
+    """Return a function that calls the mechanism once with a dataset, a generator and a seed."""
     if not isinstance(asked, FunctionMechanism):
         return lambda data, rng, seed: asked(data).sample(1, rng)[0]
 

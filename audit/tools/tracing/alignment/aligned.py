@@ -34,7 +34,7 @@ from epsaudit.tools.tracing.alignment.shifts import (
 NO_SHIFT = "no shift of the noise keeps all comparisons and released numbers"
 NO_SINGLE_SHIFT = "no single shift of the noise keeps this output"
 MAX_EVENTS_TO_REDUCE = 256
-"""[time] Largest number of comparisons among which those that the output needs are searched; each costs one run."""
+"""[time] Largest number of comparisons of a run. Each costs one run to find whether the output needs it."""
 
 
 class Aligned(NamedTuple):
@@ -44,16 +44,12 @@ class Aligned(NamedTuple):
     """The log ratio of the densities; infinite without an alignment."""
     shift: Shift | None = None
     reason: str = ""
-    event: int | None = None
-    """The position of the event that cannot be kept, if it is known."""
 
 
 class Strategy(Protocol):
     """A way to choose the shift of a run."""
 
-    name: str
-
-    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+    def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
         """Return the alignment of a recorded run on x, and verify it by a run on x'."""
         ...
 
@@ -64,14 +60,13 @@ class AllKept:
 
     known: dict[Any, Any] = field(default_factory=dict)
     """Solved problems."""
-    name: str = "all comparisons"
 
-    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+    def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
         try:
             second = run_prime(AlignmentRun(0, first, forced="all"))
             require_same_path(first, second)
         except Parted as parted:
-            return Aligned(math.inf, None, parted.reason, parted.event)
+            return Aligned(math.inf, None, parted.reason)
         shift = stretch_or_shift(first.events, second.events, first.draws, second.draws, self.known)
         if shift is None:
             return Aligned(math.inf, None, NO_SHIFT)
@@ -88,9 +83,8 @@ class ByOutput:
 
     conditions: dict[Any, dict[Condition, None]] = field(default_factory=dict)
     shifts: dict[Any, tuple[float, ...] | None] = field(default_factory=dict)
-    name: str = "the output alone"
 
-    def align(self, first: AlignmentRun, run: Runner, run_prime: Runner) -> Aligned:
+    def align(self, first: AlignmentRun, run_prime: Runner) -> Aligned:
         amounts = self.shifts.get(signature(first))
         if amounts is None:
             return Aligned(math.inf, None, NO_SINGLE_SHIFT)
@@ -187,7 +181,7 @@ def verified(first: AlignmentRun, shift: Shift, run_prime: Runner, whole_path: b
             if one.kind != COMPARE and not _same_number(one, other, shift):
                 raise Parted("a released number differs with the shifted noise")
     except Parted as parted:
-        return Aligned(math.inf, shift, parted.reason, parted.event)
+        return Aligned(math.inf, shift, parted.reason)
     loss = loss_at(shift, first.draws, third.draws) + other_losses(first, third)
     return Aligned(loss, shift)
 

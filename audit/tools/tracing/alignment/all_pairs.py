@@ -16,9 +16,10 @@ from epsaudit.running.functions import mechanism_of
 from epsaudit.running.identity import digest, fingerprint
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
-from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, PairBound, UpperBound, call_of
+from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, PairBound, UpperBound
 from epsaudit.tools.tracing.alignment.exhaustive import neighbouring_pairs
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
+from epsaudit.tools.tracing.process import call_of
 
 IDENTITY_OF_PAIR = "name", "pair", "claim"
 """Fields of an `UpperBound` that a checkpoint does not store for each pair."""

@@ -14,7 +14,7 @@ import numpy as np
 from epsaudit.claims.definitions import ApproxDP, Claim, PureDP
 from epsaudit.data.neighbours import DatasetPair, Relation, pair_of
 from epsaudit.errors import AuditError, fraction, whole_at_least
-from epsaudit.running.functions import FunctionMechanism, mechanism_of
+from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
 from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy, hardest_event
@@ -23,6 +23,7 @@ from epsaudit.tools.tracing.alignment.certain import (
     PathLoss,
     combined,
     exact_bound,
+    from_pure,
     path_losses,
     path_losses_by_output,
 )
@@ -39,6 +40,8 @@ from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.return_line import return_line
 from epsaudit.tools.tracing.alignment.run import RETURN, AlignmentRun, Parted, Runner, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
+from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
+from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call
 
 TRAINING_RUNS = 200
@@ -47,9 +50,6 @@ CHECKED_REPEATS = 2
 """[formula] Runs that are repeated with the same draws and another seed, to see randomness that is not recorded."""
 MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
-SLACK = 1e-6
-"""[formula] Relative amount by which a bound may exceed the claim and still count as within it; losses have rounding
-errors of 1e-9."""
 CHUNK = 1_000
 """[time] Number of fresh runs that a process does at once; they take about 2 s."""
 MAX_DELTA = 1e-3
@@ -85,8 +85,6 @@ class UpperBound:
     """File of the comparison or of the released number that cannot be kept; empty if it is unknown."""
     line: int = 0
     """Line in this file."""
-    cheapest: float = math.inf
-    """Loss of the cheapest alignment that was found, in the claim's parameter, if it exceeds the claim."""
 
     ASSUMED = (
         "all randomness comes from recorded draws (equal draws gave equal outputs, twice); floating-point numbers are "
@@ -96,7 +94,7 @@ class UpperBound:
     @property
     def within_claim(self) -> bool:
         """Whether the bound is at most the claimed value."""
-        return self.upper_bound <= self.claim.parameter * (1.0 + SLACK)
+        return not exceeds(self.claim, self.upper_bound)
 
     def within(self, max_delta: float) -> bool:
         """Return whether the bound is at most the claimed value, and leaves out at most this probability."""
@@ -126,11 +124,9 @@ class UpperBound:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in values that JSON can represent."""
-        attributes = "name upper_bound delta certain paths runs confidence reason file line cheapest"
+        attributes = "name upper_bound delta certain paths runs confidence reason file line"
         content: dict[str, Any] = {name: getattr(self, name) for name in attributes.split()}
-        content["upper_bound"], content["cheapest"] = (
-            None if value == math.inf else value for value in (self.upper_bound, self.cheapest)
-        )
+        content["upper_bound"] = None if self.upper_bound == math.inf else self.upper_bound
         return {
             **content,
             "pair": str(self.pair),
@@ -263,19 +259,6 @@ def bounds(
     return [one for _, one in sorted(found.items()) if isinstance(one, UpperBound)]
 
 
-def call_of(asked: Mechanism) -> Call:
-    """Return a function that calls the mechanism once with a dataset, a generator and a seed."""
-    if not isinstance(asked, FunctionMechanism):
-        return lambda data, rng, seed: asked(data).sample(1, rng)[0]
-
-    def call(data: Any, rng: Any, seed: int) -> Any:
-        takes, size = asked.takes, [1] * (not asked.one_by_one)
-        source = seed if takes.what == "seed" else rng
-        return takes.of(asked.function() if asked.fresh else asked.function)(data, *size, *[source] * bool(takes.what))
-
-    return call
-
-
 @dataclass(frozen=True)
 class Plan:
     """What training runs say of a strategy: the epsilon that fresh runs are to certify, and what it leaves out."""
@@ -380,7 +363,7 @@ class PairBound:
         return found if one.value < math.inf else replace(found, reason="an output is possible on one dataset only")
 
     def _within(self, value: float) -> bool:
-        return value <= self.claim.parameter * (1.0 + SLACK)
+        return not exceeds(self.claim, value)
 
     def _check_repeats(self) -> None:
         """Raise `Parted` if draws are not random, or if anything but draws decides what a run does."""
@@ -458,12 +441,12 @@ class PairBound:
             return 1.0, math.inf
         point = self.claim.claimed_point
         claimed = point[0] if point is not None else math.inf
-        largest = max(0.0, float(finite.max()))
-        allowed = max(self.claim.delta if isinstance(self.claim, ApproxDP) else 0.0, float(np.mean(losses == math.inf)))
-        if float(np.mean(excess(losses, claimed))) <= allowed * (1.0 + SLACK) or largest <= claimed * (1.0 + SLACK):
-            epsilon = min(largest, claimed) if isinstance(self.claim, PureDP) else claimed
-            return float(np.mean(losses == math.inf)), epsilon * (1.0 + SLACK)
-        return float(np.mean(losses == math.inf)), largest * (1.0 + SLACK)
+        largest, slack = max(0.0, float(finite.max())), 1.0 + EXCESS_TOLERANCE
+        left_out = float(np.mean(losses == math.inf))
+        allowed = max(self.claim.delta if isinstance(self.claim, ApproxDP) else 0.0, left_out)
+        if float(np.mean(excess(losses, claimed))) <= allowed * slack or largest <= claimed * slack:
+            return left_out, (min(largest, claimed) if isinstance(self.claim, PureDP) else claimed) * slack
+        return left_out, largest * slack
 
     def _without_bound(self, samples: Sequence[Sample]) -> UpperBound:
         """Return a result that says which comparison or released number cannot be kept."""
@@ -502,6 +485,4 @@ class PairBound:
 
 def _in_parameter(claim: Claim, epsilon: float) -> float:
     """Return the largest value of the claim's parameter under epsilon-DP, or epsilon for a claim about a point."""
-    if isinstance(claim, PureDP | ApproxDP) or not epsilon < math.inf:
-        return epsilon
-    return combined(claim, [PathLoss(epsilon, 1.0, None)])[0]
+    return epsilon if isinstance(claim, ApproxDP) else from_pure(claim, epsilon)

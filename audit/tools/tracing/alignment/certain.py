@@ -19,7 +19,6 @@ from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP, RenyiDP
 from epsaudit.mechanisms.known_laws import exact_parameter
 from epsaudit.tools.tracing.alignment.aligned import (
     NO_SHIFT,
-    NO_SINGLE_SHIFT,
     ByOutput,
     other_losses,
     require_same_path,
@@ -59,10 +58,6 @@ class PathLoss:
     """An upper bound on the probability of the path."""
     shifts: tuple[tuple[str, float, float], ...] | None
     """Law, scale and shift of each draw that moves; None if another loss belongs to the path."""
-    reason: str = ""
-    """Why there is no alignment."""
-    event: int | None = None
-    """Position of the event that cannot be kept."""
     path: PathRun | None = None
     amounts: tuple[float, ...] = ()
     """The shift of every draw of the path."""
@@ -150,8 +145,8 @@ def path_losses(run: Runner, run_prime: Runner) -> list[PathLoss]:
             if shift is None:
                 raise Parted(NO_SHIFT)
             found.append(_loss_of(path, shift, second.draws, other_losses(path, second)))
-        except Parted as parted:
-            found.append(PathLoss(math.inf, path.largest_probability, None, parted.reason, parted.event, path))
+        except Parted:
+            found.append(PathLoss(math.inf, path.largest_probability, None, path))
     if any(one.loss == math.inf and one.shifts is None for one in found):
         return with_extra_draws(found, run_prime)
     return found
@@ -169,9 +164,7 @@ def with_extra_draws(found: Sequence[PathLoss], run_prime: Runner) -> list[PathL
         extra, losses = ExtraDraws(theirs, start), list[PathLoss]()
         for one in found:
             aligned = extra.align(one.path) if one.path is not None and one.loss == math.inf else None
-            losses.append(
-                one if aligned is None else PathLoss(aligned[0], one.probability, None, "", None, one.path, aligned[1])
-            )
+            losses.append(one if aligned is None else PathLoss(aligned[0], one.probability, None, one.path, aligned[1]))
         best = min(best, losses, key=_cost)
     return best
 
@@ -187,7 +180,7 @@ def _loss_of(path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: f
     same_scales = all(one.scale == other.scale for one, other in zip(path.draws, draws_prime, strict=True))
     plain = not shift.stretches and others == 0.0 and same_scales
     moves = tuple((one.law, one.scale, amount) for one, amount in zip(path.draws, shift.amounts, strict=True) if amount)
-    return PathLoss(loss, path.largest_probability, moves if plain else None, "", None, path, shift.amounts)
+    return PathLoss(loss, path.largest_probability, moves if plain else None, path, shift.amounts)
 
 
 def path_losses_by_output(run: Runner, run_prime: Runner) -> list[PathLoss]:
@@ -208,11 +201,11 @@ def path_losses_by_output(run: Runner, run_prime: Runner) -> list[PathLoss]:
         amounts = learnt.shifts.get(signature(path))
         whole = all(one.law != "geometric" for one in path.draws)
         if amounts is None or not whole or not all(keeps_output(path, other, amounts) for other in theirs):
-            found.append(PathLoss(math.inf, path.largest_probability, None, NO_SINGLE_SHIFT, None, path))
+            found.append(PathLoss(math.inf, path.largest_probability, None, path))
             continue
         same = next((other for other in theirs if signature(other) == signature(path)), None)
         if same is None:
-            found.append(PathLoss(math.inf, path.largest_probability, None, NO_SINGLE_SHIFT, None, path))
+            found.append(PathLoss(math.inf, path.largest_probability, None, path))
         else:
             found.append(_loss_of(path, Shift(amounts, {}), same.draws, other_losses(path, same)))
     return found
@@ -276,7 +269,7 @@ def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:
     if isinstance(claim, ApproxDP):
         best, missing = _approximate(claim, losses), 0.0
     else:
-        best, missing = _from_pure(claim, max(one.loss for one in aligned)), delta
+        best, missing = from_pure(claim, max(one.loss for one in aligned)), delta
     by_shift = _from_shifts(claim, aligned) if missing == delta or not delta else None
     if by_shift is not None and by_shift < best:
         return by_shift, delta
@@ -305,7 +298,7 @@ def _approximate(claim: ApproxDP, losses: Sequence[PathLoss]) -> float:
     return high
 
 
-def _from_pure(claim: Claim, epsilon: float) -> float:
+def from_pure(claim: Claim, epsilon: float) -> float:
     """Return the largest value of the claim's parameter under epsilon-DP."""
     if isinstance(claim, PureDP) or not epsilon < math.inf:
         return max(0.0, epsilon)

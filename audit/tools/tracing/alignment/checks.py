@@ -126,9 +126,12 @@ def require_same_output(genuine: GenuineRun, run: Runner) -> None:
         raise Parted("the function treats recorded draws differently from ordinary numbers")
 
 
-def exceptions_of(runs: Iterable[GenuineRun]) -> set[str]:
-    """Return the names of the exceptions that genuine runs raised."""
-    return {one.output[1] for one in runs if type(one.output) is tuple and one.output[:1] == ("raises",)}
+def exceptions_of(runs: Sequence[GenuineRun]) -> set[str]:
+    """Return the names of the exceptions that genuine runs raised; raise `Parted` if every run raised one."""
+    raised = [one.output[1] for one in runs if type(one.output) is tuple and one.output[:1] == ("raises",)]
+    if len(raised) == len(runs):
+        raise Parted(f"the function raises {raised[0]} in every run")
+    return set(raised)
 
 
 def same_values(one: Any, other: Any) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from epsaudit.tools.tracing.alignment.noise_laws import UNIFORM
-from epsaudit.tools.tracing.alignment.paths import DISTRIBUTIONS, PathRun
+from epsaudit.tools.tracing.alignment.paths import DISTRIBUTIONS, PathRun, interval_probability
 from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 
@@ -71,7 +71,7 @@ def _renumbered_form(form: Any, renumber: Any) -> Any:
 
 
 def _log_probability(path: PathRun, removed: range) -> float:
-    """Return the log probability of the intervals of draws of a path, each of which is compared with numbers alone."""
+    """Return the log probability of the intervals of draws of a path; -inf if a draw is compared with another one."""
     total = 0.0
     for key, (low, high) in path.intervals.items():
         draw = key[0][0]
@@ -83,8 +83,7 @@ def _log_probability(path: PathRun, removed: range) -> float:
         if law == UNIFORM:
             share = high - low
         elif law in DISTRIBUTIONS:
-            known = DISTRIBUTIONS[law](scale=scale)
-            share = max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
+            share = interval_probability(law, scale, low, high)
         else:
             return -math.inf
         total += math.log(share) if share > 0.0 else -math.inf

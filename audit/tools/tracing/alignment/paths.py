@@ -126,8 +126,7 @@ class PathRun(AlignmentRun):
         for key, (low, high) in self.intervals.items():
             law, scale, _ = self.draws[key[0][0]]
             if len(key) == 1 and law in DISTRIBUTIONS:
-                known = DISTRIBUTIONS[law](scale=scale)
-                total *= max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
+                total *= interval_probability(law, scale, low, high)
         return total
 
 
@@ -143,6 +142,12 @@ DISTRIBUTIONS: dict[str, Any] = {
     "logistic": stats.logistic,
 }
 """Distributions of the noise with a density."""
+
+
+def interval_probability(law: str, scale: float, low: float, high: float) -> float:
+    """Return the probability that noise with a density lies in an interval, without cancellation in either tail."""
+    known = DISTRIBUTIONS[law](scale=scale)
+    return max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
 
 
 def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False) -> Iterator[PathRun]:

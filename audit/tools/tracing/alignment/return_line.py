@@ -20,6 +20,9 @@ def return_line(run: Runner, seed: int) -> tuple[str, int] | None:
         if what == "return" and is_audited(frame.f_code.co_filename):
             found[:] = [(frame.f_code.co_filename, frame.f_lineno)]
 
-    sys.setprofile(profile)  # the run removes it
-    run(AlignmentRun(seed))
+    sys.setprofile(profile)
+    try:
+        run(AlignmentRun(seed))
+    finally:
+        sys.setprofile(None)
     return found[0] if found else None

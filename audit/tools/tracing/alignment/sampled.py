@@ -39,9 +39,9 @@ def sample(strategy: Strategy, run: Runner, run_prime: Runner, seeds: Iterable[i
     for seed in seeds:
         try:
             first = run(AlignmentRun(seed))
-            found.add(seed, strategy.align(first, run, run_prime))
+            found.add(seed, strategy.align(first, run_prime))
         except Parted as parted:
-            found.add(seed, Aligned(math.inf, None, parted.reason, parted.event))
+            found.add(seed, Aligned(math.inf, None, parted.reason))
     return found
 
 
