@@ -839,7 +839,16 @@ def faults_of_case(name):
     return faults(*CASES[name], compare_with_floats=not is_different(name))
 
 
-@pytest.mark.parametrize("name", CASES)
+DAILY = frozenset(list(CASES)[::4])
+"""Functions of the daily tests, of all kinds. The others run once a week."""
+
+
+def parameters():
+    for name in CASES:
+        yield pytest.param(name, marks=() if name in DAILY else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", [*parameters()])
 def test_no_noise_is_lost_silently(child, name):
     if name.startswith("pandas") and pd is None:
         pytest.skip("pandas is not installed")
