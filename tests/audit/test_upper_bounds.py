@@ -404,13 +404,40 @@ def _events():
 
 def test_bounds_of_many_pairs_run_in_several_processes():
     pairs = [([0] * n, [0] * n + [1]) for n in range(20)]
-    found = bound.bounds(
-        bound.mechanism_of(lambda d, rng: sum(d) + rng.laplace()),
-        [bound.pair_of(one) for one in pairs],
-        ONE,
-        runs=100,
-        alpha=0.05,
-        seed=1,
-        n_jobs=2,
-    )
+    asked = bound.mechanism_of(lambda d, rng: sum(d) + rng.laplace())
+    listed = [bound.pair_of(one) for one in pairs]
+    found = bound.bound_each(asked, listed, ONE, runs=100, confidence=0.95, seed=1, n_jobs=2)
     assert [one.upper_bound for one in found] == [pytest.approx(1.0)] * 20
+
+
+def response(data, rng):
+    return data if rng.random() < 0.75 else 1 - data
+
+
+class TestPathsAreListedOnce:
+    """The paths of each dataset are enumerated once, and every part of a bound reads the same list."""
+
+    def test_noise_with_a_density(self):
+        counted, _ = in_child(_enumerations, sparse_vector, LOW, HIGH)
+        assert sorted(counted) == [False, False, True, True], "lists with whole numbers end at the first draw"
+
+    def test_discrete_draws(self):
+        counted, upper_bound = in_child(_enumerations, response, 0, 1)
+        assert counted == [True, True]
+        assert upper_bound == pytest.approx(math.log(3.0))
+
+
+def _enumerations(function, x, x_prime):
+    """Return, for each enumeration of paths, whether whole numbers are listed; and the bound."""
+    from epsaudit.tools.tracing.alignment import paths
+
+    counted, enumerate_paths = [], paths.paths
+
+    def counting(run, limit=paths.MAX_PATHS, list_whole_numbers=False):
+        counted.append(list_whole_numbers)
+        return enumerate_paths(run, limit, list_whole_numbers)
+
+    paths.paths = counting
+    settings = {"claim": PureDP(0.1), "runs": 100, "alpha": 0.05, "seed": 1}
+    found = bound.PairBound(call(function), "function", bound.pair_of((x, x_prime)), **settings).best()
+    return counted, found.upper_bound

@@ -66,7 +66,7 @@ def bound_and_print(
     the confidence and the seed. Returns 1 if a bound is not within the claim, or leaves out more than ``max_delta``.
     """
     form: Callable[[Any], Any] = serve.DATASET_FORMS[data]
-    how: Any = {**settings, "n_jobs": check_n_jobs(jobs, "--jobs") or -1}
+    how: dict[str, Any] = {**settings, "n_jobs": check_n_jobs(jobs, "--jobs") or -1}
     if exhaustive is not None:
         if pair or domain is None:
             raise AuditError("--exhaustive needs --domain with the possible records, and takes no --pair.")

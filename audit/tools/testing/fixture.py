@@ -179,9 +179,10 @@ class PrivacyAudit:
         current = self._config.stash[CURRENT_TEST]
         try:
             mechanism = mechanism_of(function, adjacency)
-            asked: Any = {"claim": claim_given(**{"claim": None, **claimed}), "runs": runs, "confidence": confidence}
+            claim = claim_given(**{"claim": None, **claimed})
+            asked: Any = {"runs": runs, "confidence": confidence, "n_jobs": -1}
             asked["seed"] = derive_seed(current.item.nodeid, 0, int(option(self._config, "seed") or 0))
-            found = bound_each(mechanism, check_pairs(mechanism, pairs), **asked)
+            found = bound_each(mechanism, check_pairs(mechanism, pairs), claim, **asked)
         except AuditError as error:
             raise without_internals(error) from error.__cause__
         print("\n".join(f"{current.item.nodeid}: {one.sentence()}" for one in found))

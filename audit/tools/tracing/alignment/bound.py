@@ -37,8 +37,9 @@ from epsaudit.tools.tracing.alignment.checks import (
     require_same_output,
 )
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
+from epsaudit.tools.tracing.alignment.paths import Side
 from epsaudit.tools.tracing.alignment.return_line import return_line
-from epsaudit.tools.tracing.alignment.run import RETURN, AlignmentRun, Parted, Runner, runner
+from epsaudit.tools.tracing.alignment.run import RETURN, AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
 from epsaudit.tools.tracing.process import call_of
@@ -194,46 +195,36 @@ def bound_above(
     >>> print(bound_above(count, (["a"], ["a", "b"]), claim=PureDP(1.0)))
     count: at most epsilon 1.000, certain (1 path)
     """
-    listed = pairs if isinstance(pairs, list) else [pair_of(pairs)]
-    how: Any = {"claim": claim, "adjacency": adjacency, "runs": runs, "confidence": confidence}
-    return max(
-        bound_each(function, listed, **how, seed=seed, n_jobs=n_jobs), key=lambda one: (one.upper_bound, one.delta)
-    )
+    listed = [pair_of(one) for one in (pairs if isinstance(pairs, list) else [pairs])]
+    asked = mechanism_of(function, adjacency)
+    found = bound_each(asked, listed, claim, runs=runs, confidence=confidence, seed=seed, n_jobs=n_jobs)
+    return max(found, key=lambda one: (one.upper_bound, one.delta))
 
 
 def bound_each(
-    function: Mechanism | Callable[..., Any],
-    pairs: Sequence[Any],
+    asked: Mechanism,
+    pairs: Sequence[DatasetPair],
+    claim: Claim | None,
     *,
-    claim: Claim | None = None,
-    adjacency: Relation | None = None,
-    runs: int = 10_000,
-    confidence: float = 0.95,
-    seed: int | None = 0,
-    n_jobs: int = -1,
+    runs: int,
+    confidence: float,
+    seed: int | None,
+    n_jobs: int,
 ) -> list[UpperBound]:
-    """Return the upper bound of each pair of a list; all of them hold together with the confidence.
+    """Return the upper bound of each pair; all of them hold together with the confidence.
 
-    The parameters are those of `bound_above`.
+    Raises `AuditError` if there are no pairs, if neither the caller nor the mechanism states a claim, or if the
+    function cannot be called.
     """
-    asked = mechanism_of(function, adjacency)
     claim = claim if claim is not None else asked.claim
     is_claim(claim, "the function")
     assert claim is not None
-    listed = [pair_of(one) for one in pairs]
-    if not listed:
+    if not pairs:
         raise AuditError("There are no pairs; give at least one.")
-    runs, alpha = whole_at_least(runs, 10, "runs"), 1.0 - fraction(confidence, "confidence")
-    found = bounds(asked, listed, claim, runs=runs, alpha=alpha / len(listed), seed=entropy(seed), n_jobs=n_jobs)
-    return [replace(one, confidence=confidence) for one in found]
-
-
-def bounds(
-    asked: Mechanism, pairs: Sequence[DatasetPair], claim: Claim, *, runs: int, alpha: float, seed: int, n_jobs: int
-) -> list[UpperBound]:
-    """Return the bound of each pair, each with error probability ``alpha``."""
+    runs, alpha = whole_at_least(runs, 10, "runs"), (1.0 - fraction(confidence, "confidence")) / len(pairs)
     call = call_of(asked)
-    each = [PairBound(call, asked.name, one, claim=claim, runs=runs, alpha=alpha, seed=seed) for one in pairs]
+    how: dict[str, Any] = {"claim": claim, "runs": runs, "alpha": alpha, "seed": entropy(seed)}
+    each = [PairBound(call, asked.name, one, **how) for one in pairs]
     settings: dict[str, Any] = {"n_jobs": n_jobs, "name": asked.name}
     found = dict(in_processes(lambda number: each[number].prepare(), range(len(each)), **settings))
     prepared = {number: one for number, one in found.items() if isinstance(one, Sampling)}
@@ -256,7 +247,8 @@ def bounds(
 
     concluded = dict(in_processes(conclude, range(len(prepared)), **settings))
     found.update({number: concluded[place] for place, number in enumerate(sorted(prepared))})
-    return [one for _, one in sorted(found.items()) if isinstance(one, UpperBound)]
+    bounds = [one for _, one in sorted(found.items()) if isinstance(one, UpperBound)]
+    return [replace(one, confidence=confidence) for one in bounds]
 
 
 @dataclass(frozen=True)
@@ -277,7 +269,7 @@ class Sampling:
     """What is known of a pair before its fresh runs."""
 
     plan: Plan
-    certain: CertainBound | None
+    certain: UpperBound | None
     """A bound without confidence that is above the claim, or that leaves out draws."""
     known_exceptions: frozenset[str]
     """Names of the exceptions that the function raises with ordinary numbers."""
@@ -300,7 +292,7 @@ class PairBound:
         self.known_exceptions: set[str] = set()
         settings: dict[str, Any] = {"seed": self.seed, "known_exceptions": self.known_exceptions}
         self.watched = [runner(self.call, one, look_for_samplers=True, **settings) for one in both]
-        self.sides: list[Runner] = [runner(self.call, one, **settings) for one in both]
+        self.sides = [Side(runner(self.call, one, **settings)) for one in both]
         self.directions = [(self.sides[0], self.sides[1]), (self.sides[1], self.sides[0])]
 
     def best(self) -> UpperBound:
@@ -319,44 +311,42 @@ class PairBound:
         exact = exact_bound(self.claim, *self.sides)
         if exact is not None and not exact.delta:
             return self._verified(exact)
-        certain = self._certain_by_paths()
-        if certain is not None and self._within(certain.value) and not certain.delta:
-            return self._verified(certain)
-        by_output = None if certain is None else self._certain_by_output()
-        candidates = [one for one in (exact, certain, by_output) if one is not None and one.delta <= MAX_LEFT_OUT]
+        by_paths = self._certain_by_paths()
+        if by_paths is not None and self._within(by_paths.value) and not by_paths.delta:
+            return self._verified(by_paths)
+        by_output = None if by_paths is None else self._certain_by_output()
+        candidates = [one for one in (exact, by_paths, by_output) if one is not None and one.delta <= MAX_LEFT_OUT]
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
-        if best is not None and (self._within(best.value) or (best.value < math.inf and not best.delta)):
-            return self._verified(best)
+        certain = None if best is None or best.value == math.inf else self._verified(best)
+        if certain is not None and (certain.reason or certain.within_claim or not certain.delta):
+            return certain
         plan = first = self._trained([AllKept(), AllKept()])
         if plan.left_out or not self._within(_in_parameter(self.claim, plan.epsilon)):
             plan = min(plan, self._trained([ByOutput(), ByOutput()]), key=lambda one: (one.left_out, one.epsilon))
         if plan.epsilon < math.inf:
-            return Sampling(plan, best, frozenset(self.known_exceptions))
-        return (
-            self._verified(best) if best is not None and best.value < math.inf else self._without_bound(first.samples)
-        )
+            return Sampling(plan, certain, frozenset(self.known_exceptions))
+        return certain if certain is not None else self._without_bound(first.samples)
 
     def fresh_losses(self, prepared: Sampling, numbers: range) -> list[list[float]]:
         """Return the losses of fresh runs with these numbers, in both directions."""
         self.known_exceptions |= prepared.known_exceptions
         seeds = range(self.seed + 2_000_000 + numbers.start, self.seed + 2_000_000 + numbers.stop)
         strategies = zip(prepared.plan.strategies, self.directions, strict=True)
-        return [sample(strategy, run, run_prime, seeds).losses for strategy, (run, run_prime) in strategies]
+        return [sample(strategy, side.run, other.run, seeds).losses for strategy, (side, other) in strategies]
 
     def conclude(self, prepared: Sampling, losses: Sequence[Sequence[float]]) -> UpperBound:
         """Return the bound that fresh runs certify, or a certain bound that is better."""
         self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
-        best = prepared.certain
-        better = best is not None and best.value < math.inf and best.value <= sampled.upper_bound
-        return self._verified(best) if best is not None and better else sampled
+        certain = prepared.certain
+        return certain if certain is not None and certain.upper_bound <= sampled.upper_bound else sampled
 
     def _verified(self, one: CertainBound) -> UpperBound:
         """Return a certain bound, after sampled runs have followed enumerated paths."""
         try:
-            for run in self.sides:
+            for side in self.sides:
                 seeds = range(self.seed + 3_000_000, self.seed + 3_000_000 + SAMPLED_RUNS)
-                require_enumerated_paths(run, seeds, one.listed)
+                require_enumerated_paths(side, seeds, one.listed)
         except Parted as parted:
             return self._none(parted.reason)
         found = self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
@@ -405,12 +395,12 @@ class PairBound:
         """Train a strategy in both directions, and plan the bound that fresh runs are to certify."""
         n, samples = min(TRAINING_RUNS, max(1, self.runs // 5)), list[Sample]()
         seeds = range(self.seed + 1_000_000, self.seed + 1_000_000 + n)
-        for strategy, (run, run_prime) in zip(strategies, self.directions, strict=True):
+        for strategy, (side, other) in zip(strategies, self.directions, strict=True):
             if isinstance(strategy, ByOutput):
                 for seed in seeds:
                     with contextlib.suppress(Parted):
-                        strategy.learn(run(AlignmentRun(seed)), run_prime)
-            samples.append(sample(strategy, run, run_prime, seeds))
+                        strategy.learn(side.run(AlignmentRun(seed)), other.run)
+            samples.append(sample(strategy, side.run, other.run, seeds))
         return Plan(strategies, samples, *self._planned(samples))
 
     def _sampled(self, plan: Plan, losses: Sequence[Sequence[float]]) -> UpperBound:
@@ -460,7 +450,7 @@ class PairBound:
 
     def _site(self, direction: int, seed: int) -> tuple[str, int] | None:
         """Return file and line of the event that the run with this seed cannot keep."""
-        run, run_prime = self.directions[direction]
+        run, run_prime = (one.run for one in self.directions[direction])
         try:
             first = run(AlignmentRun(seed, sites=True))
         except Parted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,8 @@ from epsaudit.tools.tracing.alignment.aligned import (
     signature,
 )
 from epsaudit.tools.tracing.alignment.extra_draws import ExtraDraws
-from epsaudit.tools.tracing.alignment.noise_laws import UNIFORM
-from epsaudit.tools.tracing.alignment.paths import PathRun, paths
-from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, Runner, equal_sums
+from epsaudit.tools.tracing.alignment.paths import PathRun, Side
+from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, equal_sums
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
 
@@ -74,33 +73,24 @@ class CertainBound:
     """Whether all draws are discrete, geometric draws among them, and their outcomes were listed."""
 
 
-def finite_laws(run: Runner) -> tuple[dict[Any, float], int, bool] | None:
-    """Return the probability of each output if all draws are discrete, the number of paths, and whether some are rare.
+def output_law(paths: Iterable[PathRun]) -> dict[Any, float]:
+    """Return the probability of each output of a function whose draws are all discrete."""
+    law = defaultdict[Any, float](float)
+    for path in paths:
+        law[path.form] += math.exp(path.log_probability)
+    return dict(law)
 
-    The result is None if other draws occur.
-    """
-    law, count, truncated = defaultdict[Any, float](float), 0, False
+
+def exact_bound(claim: Claim, side: Side, side_prime: Side) -> CertainBound | None:
+    """Return the exact value of the claim's parameter if all draws are discrete and few; else None."""
     try:
-        for path in paths(run, list_whole_numbers=True):
-            count, truncated = count + 1, truncated or path.truncated
-            if any(one.law != UNIFORM for one in path.draws) or any(len(key) > 1 for key in path.intervals):
-                return None
-            if any(one.kind != COMPARE for one in path.events):
-                return None
-            law[path.form] += math.exp(path.log_probability)
+        both = [one.discrete_paths() for one in (side, side_prime)]
     except Parted:
         return None
-    return dict(law), count, truncated
-
-
-def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | None:
-    """Return the exact value of the claim's parameter if all draws are discrete and few; else None."""
-    sides = [finite_laws(one) for one in (run, run_prime)]
-    if sides[0] is None or sides[1] is None:
-        return None
-    (law, count, truncated), (law_prime, count_prime, truncated_prime) = sides[0], sides[1]
+    law, law_prime = map(output_law, both)
+    count, n_paths = len(both[0]), max(map(len, both))
     rest = max(0.0, 1.0 - math.fsum(law.values()), 1.0 - math.fsum(law_prime.values()))
-    if truncated or truncated_prime:
+    if any(path.truncated for paths in both for path in paths):
         rest = max(rest, ROUNDING_OF_SUMS)
     elif rest < count * ROUNDING_OF_SUMS:
         rest = 0.0
@@ -115,13 +105,13 @@ def exact_bound(claim: Claim, run: Runner, run_prime: Runner) -> CertainBound | 
         ]
         if not isinstance(claim, PureDP):
             return None
-        return CertainBound(max(map(abs, ratios)), rest, max(count, count_prime), True)
+        return CertainBound(max(map(abs, ratios)), rest, n_paths, True)
     if rest and isinstance(claim, ApproxDP):
         if claim.delta <= rest:
             return None
         claim = ApproxDP(claim.epsilon, claim.delta - rest)
     value = finite_parameter(claim, [[one.get(key, 0.0) for key in outputs] for one in (law, law_prime)])
-    return None if value is None else CertainBound(value, 0.0, max(count, count_prime), True)
+    return None if value is None else CertainBound(value, 0.0, n_paths, True)
 
 
 def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | None:
@@ -134,12 +124,12 @@ def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | 
     return found
 
 
-def path_losses(run: Runner, run_prime: Runner) -> list[PathLoss]:
+def path_losses(side: Side, side_prime: Side) -> list[PathLoss]:
     """Return the loss of every path of x if all comparisons are kept; raise `Parted` if there are too many paths."""
     found, known = list[PathLoss](), dict[Any, Any]()
-    for path in paths(run):
+    for path in side.paths():
         try:
-            second = run_prime(AlignmentRun(0, path, forced="all"))
+            second = side_prime.run(AlignmentRun(0, path, forced="all"))
             require_same_path(path, second)
             shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known)
             if shift is None:
@@ -148,16 +138,15 @@ def path_losses(run: Runner, run_prime: Runner) -> list[PathLoss]:
         except Parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
     if any(one.loss == math.inf and one.shifts is None for one in found):
-        return with_extra_draws(found, run_prime)
+        return with_extra_draws(found, side_prime.paths())
     return found
 
 
-def with_extra_draws(found: Sequence[PathLoss], run_prime: Runner) -> list[PathLoss]:
+def with_extra_draws(found: Sequence[PathLoss], theirs: Sequence[PathRun]) -> list[PathLoss]:
     """Return the losses of paths, where paths without an alignment may have draws that only one dataset makes.
 
     The position of these draws is the same on all paths; the position that leaves out the least probability is taken.
     """
-    theirs = list(paths(run_prime))
     most = max(len(one.draws) for one in [*theirs, *(one.path for one in found if one.path is not None)])
     best = list(found)
     for start in range(min(most, MAX_EXTRA_POSITIONS)):
@@ -183,20 +172,20 @@ def _loss_of(path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: f
     return PathLoss(loss, path.largest_probability, moves if plain else None, path, shift.amounts)
 
 
-def path_losses_by_output(run: Runner, run_prime: Runner) -> list[PathLoss]:
+def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
     """Return the loss of every path of x for shifts that depend on the output alone.
 
     A shift is accepted if, on all draws of the path, the function on x' gives the same output with shifted draws: the
     shifted path may then only meet paths of x' with the same signature and the same returned numbers.
     """
-    mine, theirs = list(paths(run)), list(paths(run_prime))
+    mine, theirs = side.paths(), side_prime.paths()
     if len(mine) * len(theirs) > MAX_PAIRS_OF_PATHS:
         raise Parted("there are too many paths")
     if sum(len(path.events) ** 2 for path in mine) > MAX_LEARNING:
         raise Parted("there are too many comparisons")
     learnt, found = ByOutput(), list[PathLoss]()
     for path in mine:
-        learnt.learn(path, run_prime)
+        learnt.learn(path, side_prime.run)
     for path in mine:
         amounts = learnt.shifts.get(signature(path))
         whole = all(one.law != "geometric" for one in path.draws)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
-from epsaudit.tools.tracing.alignment.paths import paths
+from epsaudit.tools.tracing.alignment.paths import Side
 from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Parted, Runner, copied, noise_law
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.listening import Listener, paused
@@ -165,11 +165,11 @@ def same_texts(one: str, other: str) -> bool:
     return parts == other_parts and all(map(same_values, map(float, numbers), map(float, other_numbers)))
 
 
-def require_enumerated_paths(run: Runner, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
+def require_enumerated_paths(side: Side, seeds: Iterable[int], list_whole_numbers: bool = False) -> None:
     """Raise `Parted` if a sampled run follows a path that the enumeration does not have."""
-    known = {_key(one) for one in paths(run, list_whole_numbers=list_whole_numbers)}
+    known = set(map(_key, side.discrete_paths() if list_whole_numbers else side.paths()))
     for seed in seeds:
-        if _key(run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:
+        if _key(side.run(AlignmentRun(seed, list_whole_numbers=list_whole_numbers))) not in known:
             reason = (
                 "a sampled run followed a path that was not enumerated: it depends on earlier runs, or on something"
             )

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from scipy import stats
 
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
-from epsaudit.tools.tracing.alignment.run import AlignmentRun, Draw, Parted, Runner, ordered
+from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, Runner, ordered
 from epsaudit.tools.tracing.alignment.tracked import Terms
 
 MAX_PATHS = 4096
@@ -74,7 +76,7 @@ class PathRun(AlignmentRun):
             self.log_probability += math.log((halves[outcome][1] - halves[outcome][0]) / (high - low))
             self._require_likely()
         self.intervals[key] = halves[outcome]
-        self._record("compare", terms, constant, outcome)
+        self._record(COMPARE, terms, constant, outcome)
         return bool(outcome)
 
     def _is_possible(self, key: tuple[tuple[int, float], ...], start: float, end: float) -> bool:
@@ -173,3 +175,61 @@ def paths(run: Runner, limit: int = MAX_PATHS, list_whole_numbers: bool = False)
             pending.extend((*outcomes[:number], other) for other in path.taken[number][1])
         if path.form is not None:
             yield path
+
+
+@dataclass
+class Side:
+    """One dataset of a pair: what runs the function on it, and its paths, which are enumerated once."""
+
+    run: Runner
+
+    def paths(self) -> list[PathRun]:
+        """Return all paths; raise `Parted` if they cannot be enumerated."""
+        return _list_or_raise(self._paths)
+
+    def discrete_paths(self) -> list[PathRun]:
+        """Return all paths of a function whose draws are all discrete, with lists of whole numbers.
+
+        Raise `Parted` if other draws occur, or if the paths cannot be enumerated.
+        """
+        return _list_or_raise(self._discrete_paths)
+
+    @cached_property
+    def _discrete_paths(self) -> list[PathRun] | str:
+        """The paths, or the reason why there is no list."""
+        found: list[PathRun] = []
+        try:
+            for path in paths(self.run, list_whole_numbers=True):
+                found.append(path)
+                if not _is_discrete(path):
+                    return "a draw has a density"
+        except Parted as parted:
+            return parted.reason
+        return found
+
+    @cached_property
+    def _paths(self) -> list[PathRun] | str:
+        listed = self._discrete_paths
+        if not isinstance(listed, str) and not any(
+            one.law.name == "geometric" for path in listed for one in path.choices
+        ):
+            return listed
+        try:
+            return list(paths(self.run))
+        except Parted as parted:
+            return parted.reason
+
+
+def _list_or_raise(found: list[PathRun] | str) -> list[PathRun]:
+    if isinstance(found, str):
+        raise Parted(found)
+    return found
+
+
+def _is_discrete(path: PathRun) -> bool:
+    """Return whether all draws are discrete, or uniform and only compared with numbers."""
+    return (
+        all(one.law == UNIFORM for one in path.draws)
+        and all(len(key) == 1 for key in path.intervals)
+        and all(one.kind == COMPARE for one in path.events)
+    )
