@@ -84,6 +84,8 @@ def bound_and_print(
     show = printer(quiet or as_json)
     for one in found:
         show(f"{one.name}{f' on {one.pair}' * (len(found) > 1)}: {one.sentence()}")
+        if one.explanation():
+            show(f"  {one.explanation()}")
     return AS_EXPECTED if all(one.within(max_delta) for one in found) else SURPRISED
 
 
@@ -117,5 +119,8 @@ def _print_all(
             print(f"epsaudit: interrupted; {nothing if checkpoint is None else kept}.", file=sys.stderr)
             return INTERRUPTED
     print_json(as_json, found.to_dict())
-    printer(quiet or as_json)(str(found))
+    show = printer(quiet or as_json)
+    show(str(found))
+    if found.worst.explanation():
+        show(f"  {found.worst.explanation()}")
     return AS_EXPECTED if found.within_claim else SURPRISED

@@ -190,7 +190,8 @@ class PrivacyAudit:
         if above:
             worst = max(above, key=lambda one: (one.upper_bound, one.delta))
             lines = [("claim", str(worst.claim)), ("pair", str(worst.pair)), ("bound", worst.sentence())]
-            lines += [("at", where)] if (where := _line_of(mechanism, worst)) else []
+            lines += [("at", f"{worst.file}:{worst.line}")] if worst.file else []
+            lines += [("because", why)] if (why := worst.explanation()) else []
             lines += [("allowed", f"a bound may leave out a probability of {max_delta:g}")] * worst.within_claim
             said = "\n".join(f"    {label:<10} {text}" for label, text in lines)
             pytest.fail(f"{worst.name} has no upper bound within its claim.\n\n{said}", pytrace=False)
@@ -271,16 +272,3 @@ class PrivacyAudit:
         if outcome.doubt and not must_fail:
             warnings.warn(outcome.doubt, PowerWarning, stacklevel=3)
         return outcome.result
-
-
-def _line_of(mechanism: Mechanism, found: UpperBound) -> str:
-    """Return the place that prevents a bound within the claim, or '' if it is not known.
-
-    It is the place that the bound names, or else the first suspicion of a trace.
-    """
-    from epsaudit.tools.tracing import traces
-
-    if found.file:
-        return f"{found.file}:{found.line}"
-    (traced,) = traces(mechanism, [found.pair], claim=found.claim, seed=0)
-    return "" if isinstance(traced, str) or not traced.suspicions else str(traced.suspicions[0])

@@ -25,6 +25,8 @@ class Listener:
 
     current: Listener | None = None
     """The recorder that calls are reported to, or None."""
+    sites = False
+    """Whether the recorder of an alignment stores the places of draws and events."""
 
     def __init__(self) -> None:
         self.unseen: list[str] = []

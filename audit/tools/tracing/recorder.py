@@ -23,8 +23,8 @@ STANDARD_LIBRARY = os.path.dirname(os.__file__)
 """The folder of Python's standard library."""
 SAMPLER_PACKAGES = ("numpy", "scipy", "torch", "jax", "jaxlib", "random", "secrets", "copy", "importlib")
 """Packages whose own lines are not reported as the place of a draw; the line that calls them is."""
-RUN_FUNCTION = "run_once"
-"""Name of the function of `epsaudit.tools.tracing.runs` that calls the audited function; call stacks end there."""
+RUN_FUNCTIONS = ("run_once", "execute")
+"""Names of the functions of this package that call the audited function; call stacks end there."""
 RANDOM_KINDS = ("draw", "sample", "mechanism")
 """Kinds of events whose answers are random."""
 REPLAYED_KINDS = (*RANDOM_KINDS, "add", "compare")
@@ -195,7 +195,7 @@ def call_stack() -> list[tuple[str, int, str]]:
     frame: Any = sys._getframe(2)
     while frame is not None:
         file, function = frame.f_code.co_filename, frame.f_code.co_name
-        if function == RUN_FUNCTION and file.startswith(HERE):
+        if function in RUN_FUNCTIONS and file.startswith(HERE):
             break
         in_sampler = not found and frame.f_globals.get("__name__", "").partition(".")[0] in SAMPLER_PACKAGES
         if not in_sampler and not file.startswith((HERE, "<")):

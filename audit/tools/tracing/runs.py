@@ -48,35 +48,65 @@ def run_once(call: Call, data: bytes, recorder: Recorder, seed: int, to_parts: A
         "at" is the line that returned or raised, as a list of (file, line, function). If the function returned,
         "unread" lists the types of objects in the output that cannot be read; if it raised, "says" is the message.
     """
+    dataset = pickle.loads(data)
+    with running(recorder, seed, recorder.profiles) as (rng, returned):
+        try:
+            output = streams_to_lists(call(dataset, rng, seed))
+        except (Exception, SystemExit) as error:
+            at = [list(place) for place in places_of(error)]
+            return {"leaves": {RAISES: serve.exception_name(error)}, "says": str(error)[:200], "at": at}
+    parts = (to_parts or output_to_json)(output)
+    leaves = {RAISES: None, **dict(named_leaves(parts))}
+    return {"leaves": leaves, "at": [list(place) for place in returned], "unread": sorted({*unread_types(parts)})}
+
+
+@contextlib.contextmanager
+def running(listener: Listener, seed: int, watches: bool) -> Iterator[tuple[Any, list[tuple[str, int, str]]]]:
+    """Seed all generators that a function may use, and report what it does to a listener until the end of the block.
+
+    Parameters
+    ----------
+    listener : Listener
+        The recorder to which samplers and noisy numbers report.
+    seed : int
+        The seed.
+    watches : bool
+        Whether to watch all function calls: to replace samplers to which modules refer by names of their own, and to
+        note the place at which audited code last returned.
+
+    Yields
+    ------
+    rng : Generator or None
+        The generator for the function; None without numpy.
+    returned : list
+        The place at which audited code last returned, as a list with one (file, line, function).
+    """
     random.seed(seed)
     rng = None
     if np is not None:
         np.random.seed(seed % 2**32)
         rng = traced_generator(np.random.default_rng(seed))
-    dataset = pickle.loads(data)
-    returned: list[Any] = []
+    returned: list[tuple[str, int, str]] = []
 
     def profile(frame: Any, what: str, value: Any) -> None:
         if what == "call":
             replace_names(frame.f_globals)
         elif what == "return" and is_audited(frame.f_code.co_filename):
-            # each return overwrites the one before, so that the last line at which audited code returned remains
-            returned[:] = [[frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name]]
+            returned[:] = [(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)]
 
-    Listener.current = recorder
-    sys.setprofile(profile if recorder.profiles else None)
+    outer, Listener.current = Listener.current, listener
+    sys.setprofile(profile if watches else None)
     try:
-        output = streams_to_lists(call(dataset, rng, seed))
-    except (Exception, SystemExit) as error:
-        raised = reversed(traceback.extract_tb(error.__traceback__))
-        at = [[one.filename, one.lineno, one.name] for one in raised if not one.filename.startswith(HERE)]
-        return {"leaves": {RAISES: serve.exception_name(error)}, "says": str(error)[:200], "at": at}
+        yield rng, returned
     finally:
         sys.setprofile(None)
-        Listener.current = None
-    parts = (to_parts or output_to_json)(output)
-    leaves = {RAISES: None, **dict(named_leaves(parts))}
-    return {"leaves": leaves, "at": returned, "unread": sorted({*unread_types(parts)})}
+        Listener.current = outer
+
+
+def places_of(error: BaseException) -> list[tuple[str, int, str]]:
+    """Return file, line and function of the calls that led to an exception, the innermost first, without our own."""
+    frames = reversed(traceback.extract_tb(error.__traceback__))
+    return [(one.filename, one.lineno or 0, one.name) for one in frames if not one.filename.startswith(HERE)]
 
 
 def streams_to_lists(value: Any) -> Any:

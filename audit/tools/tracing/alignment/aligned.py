@@ -157,12 +157,11 @@ def require_same_path(first: AlignmentRun, second: AlignmentRun) -> None:
         raise Parted("the number or the kind of draws depends on the data")
     if len(second.choices) != len(first.choices) or len(second.steps) != len(first.steps):
         raise Parted("the number of discrete draws or of mechanisms depends on the data")
-    for number, (one, other) in enumerate(zip(first.events, second.events, strict=False)):
+    for one, other in zip(first.events, second.events, strict=False):
         if one.kind != other.kind or one.terms != other.terms:
-            raise Parted("another comparison, or another released number, follows", number)
+            raise Parted("another comparison, or another released number, follows")
     if len(second.events) != len(first.events):
-        number = min(len(first.events), len(second.events))
-        raise Parted("the number of comparisons and released numbers depends on the data", number)
+        raise Parted("the number of comparisons and released numbers depends on the data")
     if first.form != second.form:
         raise Parted("a part of the output without noise depends on the data")
 
@@ -211,23 +210,3 @@ def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
         distance = sum(abs(a - b) for a, b in zip(step.numbers, their.numbers, strict=True))
         total += math.inf if step.loss_per_unit != their.loss_per_unit else distance * step.loss_per_unit
     return total
-
-
-def hardest_event(first: AlignmentRun, second: AlignmentRun) -> int | None:
-    """Return the position of the first event that cannot be kept together with those before it, or None.
-
-    More events have fewer shifts, so the position is found by bisection.
-    """
-    known: dict[Any, Any] = {}
-
-    def is_possible(count: int) -> bool:
-        events = first.events[:count], second.events[:count]
-        return stretch_or_shift(*events, first.draws, second.draws, known) is not None
-
-    low, high = 0, len(first.events)
-    if is_possible(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if is_possible(middle) else (low, middle)
-    return high - 1

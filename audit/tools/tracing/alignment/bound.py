@@ -17,7 +17,7 @@ from epsaudit.errors import AuditError, fraction, whole_at_least
 from epsaudit.running.functions import mechanism_of
 from epsaudit.running.protocols import Mechanism, is_claim
 from epsaudit.running.streams import entropy
-from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy, hardest_event
+from epsaudit.tools.tracing.alignment.aligned import AllKept, ByOutput, Strategy
 from epsaudit.tools.tracing.alignment.certain import (
     CertainBound,
     PathLoss,
@@ -36,10 +36,10 @@ from epsaudit.tools.tracing.alignment.checks import (
     require_random_draws,
     require_same_output,
 )
+from epsaudit.tools.tracing.alignment.explanation import EXPLAINED_RUNS, explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.paths import Side
-from epsaudit.tools.tracing.alignment.return_line import return_line
-from epsaudit.tools.tracing.alignment.run import RETURN, AlignmentRun, Parted, runner
+from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
 from epsaudit.tools.tracing.process import call_of
@@ -53,6 +53,8 @@ MAX_LEFT_OUT = 0.5
 """[chosen] Largest probability that a bound may leave out; beyond it there is no bound, and the reason is reported."""
 CHUNK = 1_000
 """[time] Number of fresh runs that a process does at once; they take about 2 s."""
+ABOVE = "the cheapest alignment costs more than the claim"
+ONE_SIDED = "an output is possible on one dataset only"
 MAX_DELTA = 1e-3
 """[chosen] Largest probability that a bound may leave out if nothing else is asked: 10,000 runs that all have an
 alignment leave out 4e-4 at a confidence of 95 %."""
@@ -83,9 +85,14 @@ class UpperBound:
     reason: str = ""
     """Why no bound within the claim was found; empty otherwise."""
     file: str = ""
-    """File of the comparison or of the released number that cannot be kept; empty if it is unknown."""
+    """File of the draw, the comparison or the released number for which no alignment is within the claim; empty if it
+    is unknown, or if the bound is within the claim."""
     line: int = 0
     """Line in this file."""
+    cheapest: float | None = None
+    """Cost, in the claim's parameter, of the cheapest alignment that was found for a run that has none within the
+    claim. If no alignment keeps the whole run, it is the cost of what comes before ``line``. None if the bound is
+    within the claim, or if no run could be compared."""
 
     ASSUMED = (
         "all randomness comes from recorded draws (equal draws gave equal outputs, twice); floating-point numbers are "
@@ -113,21 +120,33 @@ class UpperBound:
     def sentence(self) -> str:
         """Return the bound as one line."""
         if self.upper_bound == math.inf:
-            at = f" ({Path(self.file).name}:{self.line})" if self.file else ""
-            return f"no upper bound: {self.reason}{at}"
+            return f"no upper bound: {self.reason}{self._at()}"
         how = f"certain ({_counted(self.paths, 'path')})" if self.certain else (
             f"confidence {self.confidence:.0%} ({self.runs:,} runs)"
         )  # fmt: skip
         return f"{self.amount()}, {how}"
 
+    def explanation(self) -> str:
+        """Return what the cheapest alignment costs, and where, as one line; empty if the bound is within the claim."""
+        if self.cheapest is None:
+            return ""
+        cost = f"{self.claim.symbol} {self.cheapest:.3f}"
+        if self.upper_bound == math.inf:
+            return f"the cheapest alignment of what comes before costs {cost}"
+        return f"the cheapest alignment costs {cost}: {self.reason}{self._at()}"
+
+    def _at(self) -> str:
+        return f" ({Path(self.file).name}:{self.line})" if self.file else ""
+
     def __str__(self) -> str:
         return f"{self.name}: {self.sentence()}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result in values that JSON can represent."""
-        attributes = "name upper_bound delta certain paths runs confidence reason file line"
+        """Return the result in values that JSON can represent; infinite numbers become None."""
+        attributes = "name upper_bound delta certain paths runs confidence reason file line cheapest"
         content: dict[str, Any] = {name: getattr(self, name) for name in attributes.split()}
-        content["upper_bound"] = None if self.upper_bound == math.inf else self.upper_bound
+        for name in ("upper_bound", "cheapest"):
+            content[name] = None if content[name] == math.inf else content[name]
         return {
             **content,
             "pair": str(self.pair),
@@ -304,6 +323,11 @@ class PairBound:
 
     def prepare(self) -> UpperBound | Sampling:
         """Return an exact or a certain bound, or what fresh runs are to certify."""
+        prepared = self._prepared()
+        return self._explained(prepared) if isinstance(prepared, UpperBound) else prepared
+
+    def _prepared(self) -> UpperBound | Sampling:
+        """Return what `prepare` returns, without an explanation of bounds above the claim."""
         try:
             self._check_repeats()
         except Parted as parted:
@@ -339,7 +363,8 @@ class PairBound:
         self.known_exceptions |= prepared.known_exceptions
         sampled = self._sampled(prepared.plan, losses)
         certain = prepared.certain
-        return certain if certain is not None and certain.upper_bound <= sampled.upper_bound else sampled
+        better = certain is not None and certain.upper_bound <= sampled.upper_bound
+        return self._explained(certain if certain is not None and better else sampled)
 
     def _verified(self, one: CertainBound) -> UpperBound:
         """Return a certain bound, after sampled runs have followed enumerated paths."""
@@ -350,7 +375,7 @@ class PairBound:
         except Parted as parted:
             return self._none(parted.reason)
         found = self._result(one.value, one.delta, certain=True, n_paths=one.n_paths)
-        return found if one.value < math.inf else replace(found, reason="an output is possible on one dataset only")
+        return found if one.value < math.inf else replace(found, reason=ONE_SIDED)
 
     def _within(self, value: float) -> bool:
         return not exceeds(self.claim, value)
@@ -439,35 +464,31 @@ class PairBound:
         return left_out, largest * slack
 
     def _without_bound(self, samples: Sequence[Sample]) -> UpperBound:
-        """Return a result that says which comparison or released number cannot be kept."""
-        for direction, one in enumerate(samples):
-            if not one.reasons:
-                continue
-            reason = one.reasons.most_common(1)[0][0]
-            site = self._site(direction, one.failed[reason])
-            return self._none(reason, *(site or ("", 0)))
-        return self._none("the loss of the cheapest alignment has no finite bound in this claim's parameter")
+        """Return a result that says why there is no bound."""
+        failed = [(one.reasons.most_common(1)[0][0], one) for one in samples if one.reasons]
+        if not failed:
+            return self._none("the loss of the cheapest alignment has no finite bound in this claim's parameter")
+        reason, worst = failed[0]
+        return self._explained(self._none(""), [worst.failed[reason]], reason)
 
-    def _site(self, direction: int, seed: int) -> tuple[str, int] | None:
-        """Return file and line of the event that the run with this seed cannot keep."""
-        run, run_prime = (one.run for one in self.directions[direction])
-        try:
-            first = run(AlignmentRun(seed, sites=True))
-        except Parted:
-            return None
-        try:
-            second = run_prime(AlignmentRun(0, first, forced="all"))
-            at = hardest_event(first, second) if len(second.events) == len(first.events) else len(second.events)
-        except Parted as parted:
-            at = parted.event
-        if at is None or not first.events:
-            return None
-        event = first.events[min(at, len(first.events) - 1)]
-        site: tuple[str, int] | None = event.site
-        return return_line(run, seed) if event.kind == RETURN else site
+    def _explained(self, found: UpperBound, seeds: Sequence[int] = (), reason: str = ABOVE) -> UpperBound:
+        """Return a result that is above the claim with the place that costs too much, if a run shows one.
 
-    def _none(self, reason: str, file: str = "", line: int = 0) -> UpperBound:
-        return replace(self._result(math.inf, 1.0), reason=reason, file=file, line=line)
+        Runs with the given seeds are tried first. If no run shows the place, the given reason is reported. A reason
+        that the result has is kept.
+        """
+        if found.within_claim:
+            return found
+        tried = [*seeds, *range(self.seed, self.seed + EXPLAINED_RUNS)]
+        one = explained(self.claim, [(one.run, other.run) for one, other in self.directions], tried)
+        if one is None:
+            cheapest = found.upper_bound if found.upper_bound < math.inf else None
+            return replace(found, reason=found.reason or reason, cheapest=cheapest)
+        at: Any = {"file": one.stack[0][0], "line": one.stack[0][1]} if one.stack else {}
+        return replace(found, reason=found.reason or one.reason, cheapest=min(one.cheapest, found.upper_bound), **at)
+
+    def _none(self, reason: str) -> UpperBound:
+        return replace(self._result(math.inf, 1.0), reason=reason)
 
     def _result(self, value: float, delta: float, certain: bool = False, n_paths: int = 0, runs: int = 0) -> UpperBound:
         return UpperBound(self.name, self.pair, self.claim, value, delta, certain, n_paths, runs, 1.0 - self.alpha)

@@ -147,6 +147,8 @@ def same_values(one: Any, other: Any) -> bool:
     if isinstance(one, str):
         return isinstance(other, str) and same_texts(one, other)
     try:
+        if one != one and other != other:  # two NaN
+            return True
         return bool(one == other) or math.isclose(float(one), float(other), rel_tol=SAME_NUMBER, abs_tol=SAME_NUMBER)
     except (TypeError, ValueError):
         return type(one) is type(other)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 import pickle
-import random
-import sys
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Tuple  # noqa: UP035
 
 import numpy as np
 
@@ -19,13 +17,17 @@ from epsaudit import serve
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law
 from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
-from epsaudit.tools.tracing.listening import HERE, Listener, paused
-from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
-from epsaudit.tools.tracing.replacement import replace_names, traced_generator
-from epsaudit.tools.tracing.runs import Call, streams_to_lists
+from epsaudit.tools.tracing.listening import Listener, paused
+from epsaudit.tools.tracing.recorder import call_stack, is_audited
+from epsaudit.tools.tracing.runs import Call, places_of, running, streams_to_lists
 
+StackFrame = Tuple[str, int, str]  # noqa: UP006
+Stack = Tuple[StackFrame, ...]  # noqa: UP006  # Python 3.8 evaluates it
+"""File, line and function of the calls that led to a place, the innermost first; empty if the place is unknown."""
 COMPARE, RELEASE, RETURN = "compare", "release", "return"
 """Kinds of events: a comparison, a number that is used otherwise, and a number in the output."""
+RAISES = "raises"
+"""First part of the form of an output if an exception was raised."""
 ROUNDING = 2.0**-40
 """[formula] Relative tolerance for two sums of data to count as equal: they are sums of a few hundred numbers at most,
 each with a rounding error of 2^-53."""
@@ -42,10 +44,10 @@ class Parted(BaseException):
     count = 0
     """Number of these exceptions in this process, by which one that the function caught is noticed."""
 
-    def __init__(self, reason: str, event: int | None = None) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(reason)
         Parted.count += 1
-        self.reason, self.event = reason, event
+        self.reason = reason
 
 
 class Draw(NamedTuple):
@@ -65,8 +67,8 @@ class Event(NamedTuple):
     constant: float
     outcome: Any
     """Whether the number is positive, for a comparison; its value otherwise."""
-    site: tuple[str, int] | None = None
-    """File and line, if they were asked for."""
+    site: Stack = ()
+    """The place of the event, if places were asked for."""
 
 
 class Choice(NamedTuple):
@@ -84,6 +86,15 @@ class Step(NamedTuple):
     loss_per_unit: float
     """Loss for an input that moves by one unit in the L1 norm."""
     answer: Any
+
+
+class Count(NamedTuple):
+    """A call of a counting function of numpy, such as ``np.unique``: later draws often have this size."""
+
+    name: str
+    values: int
+    """Number of values that it found."""
+    site: Stack
 
 
 class AlignmentRun(Listener):
@@ -106,7 +117,7 @@ class AlignmentRun(Listener):
     flip : bool
         Whether the other recorded comparisons get the opposite of their recorded outcome, instead of their natural one.
     sites : bool
-        Whether to store file and line of events.
+        Whether to store the places of draws and events: the calls that led to them.
     list_whole_numbers : bool
         Whether geometric draws are discrete draws with a list of outcomes, and not noise that may be shifted.
     """
@@ -133,23 +144,26 @@ class AlignmentRun(Listener):
         self.values = values if values is not None or first is None else [one.value for one in first.draws]
         self.outcomes, self.answers, self.list_whole_numbers = outcomes, answers, list_whole_numbers
         self.draws: list[Draw] = []
+        self.draw_sites: list[Stack] = []
+        """The place of each draw, if places were asked for."""
         self.events: list[Event] = []
         self.choices: list[Choice] = []
+        self.counts: list[Count] = []
+        """Calls of counting functions, if places were asked for."""
         self.steps: list[Step] = []
+        self.step_sites: list[Stack] = []
+        """The place of each call of a mechanism, if places were asked for."""
         self.output: Any = None
+        self.returned: Stack = ()
+        """The place at which the function returned, if places were asked for, or raised an exception."""
         self.form: Any = None
         """The output with placeholders for tracked numbers."""
 
-    def site(self) -> tuple[str, int] | None:
-        """Return file and line of the audited code that is running."""
-        frame: Any = sys._getframe(1)
-        while frame is not None:
-            file = frame.f_code.co_filename
-            library = frame.f_globals.get("__name__", "").partition(".")[0] in SAMPLER_PACKAGES
-            if not file.startswith((HERE, "<")) and not library and is_audited(file):
-                return file, frame.f_lineno
-            frame = frame.f_back
-        return None
+    def site(self) -> Stack:
+        """Return the calls that led to the line of the audited code that is running, this line first."""
+        stack = call_stack()
+        audited = (place for place, (file, *_) in enumerate(stack) if is_audited(file))
+        return tuple(stack[next(audited, len(stack)) :])
 
     def draw(self, law: str, scale: float) -> float:
         """Return the value of the next draw, and record it."""
@@ -165,10 +179,16 @@ class AlignmentRun(Listener):
         self.draws.append(Draw(law, scale, value))
         return value
 
+    def _note_draw_site(self) -> None:
+        """Store the place of the next draw, also if the run ends because it cannot follow the recorded draws."""
+        if self.sites:
+            self.draw_sites.append(self.site())
+
     def tracked(self, law: str, scale: float, centre: Any) -> Any:
         """Return the next draw as a tracked number around a centre, which may be tracked as well."""
         if law == "geometric" and self.list_whole_numbers:
             return self.choose(geometric_law(scale)) + int(centre)
+        self._note_draw_site()
         value = self.draw(law, scale)
         number = TrackedNumber(self, {len(self.draws) - 1: 1.0}, 0.0, value)
         return number if type(centre) is float and centre == 0.0 else number.plus(centre)
@@ -193,7 +213,7 @@ class AlignmentRun(Listener):
         recorded = self.first.events[number] if number < len(self.first.events) else None
         if self.forced == "all":
             if recorded is None or recorded.kind != kind or recorded.terms != ordered(terms):
-                raise Parted("another comparison, or another released number, follows", number)
+                raise Parted("another comparison, or another released number, follows")
             return recorded.outcome
         if recorded is None or recorded.kind != kind:
             return natural
@@ -233,7 +253,7 @@ class AlignmentRun(Listener):
         return any(self.draws[one].law == UNIFORM or LAWS[self.draws[one].law].continuous for one in terms)
 
     def _record(self, kind: str, terms: Terms, constant: float, outcome: Any) -> None:
-        self.events.append(Event(kind, ordered(terms), constant, outcome, self.site() if self.sites else None))
+        self.events.append(Event(kind, ordered(terms), constant, outcome, self.site() if self.sites else ()))
 
     def choose(self, law: DiscreteLaw) -> Any:
         """Return the outcome of a discrete draw, as recorded if this run follows another one."""
@@ -280,8 +300,10 @@ class AlignmentRun(Listener):
             cells = cells * (high - low) + low
         return track(cells)
 
-    def answer(self, kind: str, name: str, make: Any, *_: Any, **__: Any) -> Any:
+    def answer(self, kind: str, name: str, make: Any, *_: Any, states: Any = None, **__: Any) -> Any:
         """Answer a call that is no sampler of numbers: a choice from a population, or a counting function."""
+        if kind == "count" and self.sites:
+            self.counts.append(Count(name, states["values"], self.site()))
         if kind == "sample":
             with paused():
                 law, take = index_law(name, make)
@@ -306,6 +328,8 @@ class AlignmentRun(Listener):
             else:
                 answer = make()
         self.steps.append(step._replace(answer=answer))
+        if self.sites:
+            self.step_sites.append(self.site())
         return answer
 
     def finish(self, output: Any) -> None:
@@ -414,27 +438,23 @@ def execute(
         Names of the exceptions that the function raises with ordinary numbers. Any other exception ends the run, as
         the function raises it because it cannot use tracked numbers.
     """
-    random.seed(seed)
-    np.random.seed(seed % 2**32)  # noqa: NPY002  # the function may use the global generator
-    rng, dataset = traced_generator(np.random.default_rng(seed)), pickle.loads(data)
-    outer, Listener.current = Listener.current, run
-    AlignmentRun.active, before = run, Parted.count
-    if look_for_samplers:
-        sys.setprofile(lambda frame, what, _: replace_names(frame.f_globals) if what == "call" else None)
+    dataset = pickle.loads(data)
+    before, AlignmentRun.active = Parted.count, run
     try:
-        output = streams_to_lists(call(dataset, rng, seed))
-        if Parted.count > before:
-            raise Parted("the function catches BaseException, by which a run ends that cannot follow")
-        run.finish(output)
+        with running(run, seed, look_for_samplers or run.sites) as (rng, returned):
+            output = streams_to_lists(call(dataset, rng, seed))
+            if Parted.count > before:
+                raise Parted("the function catches BaseException, by which a run ends that cannot follow")
+            run.returned = tuple(returned)
+            run.finish(output)
     except (Exception, SystemExit) as error:
         name = serve.exception_name(error)
         if known_exceptions is not None and name not in known_exceptions:
             raise Parted(f"the function raises {name} while its draws are followed: {str(error)[:100]}") from error
-        run.output = run.form = "raises", name, str(error)[:100]
+        run.returned = tuple(places_of(error))
+        run.output = run.form = RAISES, name, str(error)[:100]
     finally:
-        if look_for_samplers:
-            sys.setprofile(None)
-        Listener.current, AlignmentRun.active = outer, None
+        AlignmentRun.active = None
     return run
 
 
