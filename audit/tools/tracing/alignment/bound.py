@@ -29,16 +29,14 @@ from epsaudit.tools.tracing.alignment.certain import (
 )
 from epsaudit.tools.tracing.alignment.checks import (
     GENUINE_RUNS,
-    SAMPLED_RUNS,
     GenuineRun,
     exceptions_of,
-    require_enumerated_paths,
     require_random_draws,
     require_same_output,
 )
 from epsaudit.tools.tracing.alignment.explanation import EXPLAINED_RUNS, explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
-from epsaudit.tools.tracing.alignment.paths import Side
+from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds

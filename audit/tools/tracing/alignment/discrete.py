@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 MAX_OUTCOMES = 4096
 """[time] Largest number of outcomes of one draw that are listed."""
@@ -82,6 +81,8 @@ def table_law(name: str, first: int, logs: Any, draw: Any, key: Any, truncated: 
 @functools.lru_cache(256)
 def binomial_law(n: int, p: float) -> DiscreteLaw:
     """Return the binomial law."""
+    from scipy import stats  # missing in some environments of traced functions
+
     logs = stats.binom.logpmf(np.arange(n + 1), n, p)
     return table_law("binomial", 0, logs, lambda rng: int(rng.binomial(n, p)), (n, p), truncated=False)
 
@@ -89,6 +90,8 @@ def binomial_law(n: int, p: float) -> DiscreteLaw:
 @functools.lru_cache(256)
 def poisson_law(mean: float) -> DiscreteLaw:
     """Return the Poisson law, without its rarest outcomes."""
+    from scipy import stats
+
     last = int(stats.poisson.isf(LISTED_REST, mean))
     logs = stats.poisson.logpmf(np.arange(last + 1), mean)
     return table_law("poisson", 0, logs, lambda rng: int(rng.poisson(mean)), mean, truncated=True)
@@ -97,6 +100,8 @@ def poisson_law(mean: float) -> DiscreteLaw:
 @functools.lru_cache(256)
 def geometric_law(scale: float) -> DiscreteLaw:
     """Return the geometric law on 1, 2, ... with failure probability e^-(1/scale), without its rarest outcomes."""
+    from scipy import stats
+
     p = -math.expm1(-1.0 / scale)
     last = int(stats.geom.isf(LISTED_REST, p))
     logs = -np.arange(last) / scale + math.log(p)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Tuple  # noqa: UP035
+from collections.abc import Collection, Sequence
+from typing import Any, Callable, NamedTuple, Tuple  # noqa: UP035
 
 import numpy as np
 

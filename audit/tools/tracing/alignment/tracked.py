@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Dict, Protocol  # noqa: UP035  # Python 3.8 evaluates the alias below
 
 import numpy as np
 
-Terms = dict[int, float]
+Terms = Dict[int, float]  # noqa: UP006
 """The weight of each draw, by the position of the draw in the run."""
 UFUNC_NAMES = frozenset(name for name in dir(np) if isinstance(getattr(np, name), np.ufunc))
 """Names of numpy's element-wise functions. Numpy calls them as methods of the objects in an array."""
@@ -258,7 +258,7 @@ class TrackedArray(np.ndarray):
             return getattr(ufunc, method)(*map(released, inputs), **settings)
         filled = [released(one) if isinstance(one, TrackedArray) else one for one in out]
         getattr(ufunc, method)(*map(released, inputs), out=tuple(filled), **settings)
-        for one, values in zip(out, filled, strict=True):
+        for one, values in zip(out, filled):  # noqa: B905  # strict since 3.10
             if isinstance(one, TrackedArray):
                 _view(one)[...] = values
         return out[0] if len(out) == 1 else out
