@@ -1,4 +1,5 @@
 from .audits.fixed import audit as audit
+from .audits.holdout import HoldoutResult, audit_holdout
 from .audits.many_runs import ManyRunsResult
 from .audits.one_run import OneRunResult, audit_one_run
 from .audits.scores import audit_scores
@@ -25,6 +26,7 @@ __all__ = [
     "Claim",
     "DatasetPair",
     "GaussianDP",
+    "HoldoutResult",
     "ManyRunsResult",
     "MaxChange",
     "Mechanism",
@@ -39,6 +41,7 @@ __all__ = [
     "TradeOff",
     "UpperBound",
     "audit",
+    "audit_holdout",
     "audit_one_run",
     "audit_scores",
     "audit_sequentially",

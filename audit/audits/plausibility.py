@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epsaudit.audits.holdout import HoldoutResult
+from epsaudit.audits.holdout.pairs import number_opened
 from epsaudit.audits.many_runs import ManyRunsResult, tried_ranks
 from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.sequential import SequentialResult, refuse_if_irrefutable
@@ -23,7 +25,7 @@ from epsaudit.audits.spec import MIN_TRIALS
 from epsaudit.bounds.certificates import Box, MembershipGame
 from epsaudit.bounds.counts import Counts
 from epsaudit.bounds.one_run import GuessBound
-from epsaudit.claims.definitions import Claim
+from epsaudit.claims.definitions import Claim, PureDP
 from epsaudit.errors import AuditError, clipped, confidence_of
 from epsaudit.outputs.arrays import pack
 from epsaudit.results.result import AuditResult
@@ -112,9 +114,22 @@ def _check_one_run(result: OneRunResult) -> Iterator[str]:
         yield str(error)
         return
     yield from stored_counts.find_contradictions(result)
+    if isinstance(result, HoldoutResult):
+        yield from _check_pairs(result)
     for one in result.counts:
         were_in, were_out = int(one.counts.runs_x), int(one.counts.runs_x_prime)
         yield from _check_fair_coins(were_in, were_out, one.canaries - one.guesses, "guessed canaries were in", "out")
+
+
+def _check_pairs(result: HoldoutResult) -> Iterator[str]:
+    """Yield sentences about numbers of records and pairs that a split cannot have produced."""
+    pairs = result.pairs + result.opened
+    if result.opened != number_opened(pairs):
+        yield f"{result.opened:,} of {pairs:,} pairs are said to be opened; an audit opens {number_opened(pairs):,}."
+    if pairs > min(result.train, result.holdout):
+        yield f"{pairs:,} pairs cannot be made of {result.train:,} train and {result.holdout:,} holdout records."
+    if not result.claimed and result.claim != PureDP(0.0):
+        yield f"The result is said to have no claim, and has {result.claim}."
 
 
 def _check_many_runs(result: ManyRunsResult) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from epsaudit.audits.fixed import audit
+from epsaudit.audits.holdout import HoldoutResult
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult, stored_counts
 from epsaudit.audits.plausibility import StoredResult, find_impossible
@@ -40,6 +41,7 @@ DESCRIPTIONS = (
 UNCHECKED: dict[type, str] = {
     AuditResult: "that the seed gives these counts, and that the events were chosen before these runs",
     SequentialResult: "that the seed gives these counts, and that events and rates were learnt from earlier rounds",
+    HoldoutResult: "that the records were split at random, and that scores do not depend on the part of a record",
     OneRunResult: "that the coins were fair, that one run gave the scores, and that the rule was fixed before the run",
     ManyRunsResult: "that the runs, or the canaries declared independent, are independent, with these scores",
 }
@@ -70,9 +72,9 @@ class Verification:
 def rebuild(stored: dict[str, Any]) -> StoredResult:
     """Return the result of any kind of audit from its JSON object; raise `AuditError` if it is not a result."""
     kinds: dict[Any, type[StoredResult]] = {None: AuditResult, "sequential": SequentialResult, "one-run": OneRunResult}
-    kinds["many-runs"] = ManyRunsResult
+    kinds |= {"many-runs": ManyRunsResult, "holdout": HoldoutResult}
     if not isinstance(kind := stored.get("kind"), str | None) or kind not in kinds:
-        raise AuditError(f"kind is {kind!r}; it must be 'sequential', 'one-run' or 'many-runs', or absent.")
+        raise AuditError(f"kind is {kind!r}; it must be 'sequential', 'one-run', 'many-runs' or 'holdout', or absent.")
     return kinds[kind].from_dict(stored)
 
 

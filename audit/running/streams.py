@@ -12,7 +12,9 @@ import numpy as np
 
 from epsaudit.errors import whole_at_least
 
-Stage = Literal["training", "certification", "sequential", "validation", "one run", "same seeds", "look", "many runs"]
+Stage = Literal[
+    "training", "certification", "sequential", "validation", "one run", "same seeds", "look", "many runs", "holdout"
+]
 STAGES: dict[Stage, int] = {
     "training": 0,  # (pair + pairs * round of halving), then the chunk if there are several
     "certification": 1,  # (chunk); (0, block) in a frozen test
@@ -23,6 +25,7 @@ STAGES: dict[Stage, int] = {
     "same seeds": 5,  # (number of the seed, side), with the seed 0
     "look": 6,  # (0) the pace; (1, side, copy or process); (2, side) the function; (3, copy) constant functions
     "many runs": 7,  # the order of tied scores
+    "holdout": 8,  # (0) the matching, (1) the opened pairs, (2) the coins
 }
 """The first number of the spawn key of each stage; the comments give the numbers that follow it. No stream has a key of
 one number only, because generators that others spawn have such keys."""

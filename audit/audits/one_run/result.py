@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from epsaudit.audits.one_run.planning import ladder
 from epsaudit.audits.one_run.rules import GuessRule, Planned
@@ -43,7 +43,7 @@ class OneRunResult(Result):
     """Whether the user gave the coins and scores, from a run made elsewhere, to `epsaudit.audit_scores`."""
 
     _kind = "one-run"
-    _written = (
+    _written: ClassVar[tuple[str, ...]] = (
         *("mechanism", "claim", "canaries", "rule", "method", "counts", "confidence", "lower_bound", "delta_lower"),
         *("proven", "verdict", "seed", "given", "reproducible", "provenance"),
     )

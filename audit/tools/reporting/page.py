@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from epsaudit.audits.holdout import HoldoutResult
 from epsaudit.audits.many_runs import ManyRunsResult
 from epsaudit.audits.one_run import OneRunResult
 from epsaudit.audits.sequential import SequentialResult
@@ -90,7 +91,8 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         cards=[_card_values(result, file) for result in results],
         kinds=sorted({privacy_definition(result) for result in results}),
         caption=caption(results, family_confidence) if results else "There are no results.",
-        in_one_run=any(isinstance(result, OneRunResult) for result in results),
+        in_one_run=any(type(result) is OneRunResult for result in results),
+        with_holdout=any(isinstance(result, HoldoutResult) for result in results),
         version=version("epsaudit"),
         css=Markup(css),
         js=Markup(js),
@@ -160,8 +162,8 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
     learned = [any(isinstance(getattr(event, "feature", None), Additive | Tree) for event in both) for both in events]
     shares = {game.certificate.share for game in games if game.claim.claimed_point and game.point[1] > 0.0}
     others = [
-        [result for result in results if isinstance(result, kind)]
-        for kind in (SequentialResult, OneRunResult, ManyRunsResult)
+        [result for result in results if type(result) is kind]
+        for kind in (SequentialResult, OneRunResult, HoldoutResult, ManyRunsResult)
     ]
     text = environment.get_template("methods.tex").render(
         fixed=fixed,

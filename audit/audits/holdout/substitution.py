@@ -1,0 +1,67 @@
+"""What a claim for adding or removing a record implies for the substitution of a record (theorem 16)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from epsaudit.bounds.one_run import GuessBound, GuessSet
+from epsaudit.claims.conversions import bisected
+from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, GaussianDP, PureDP
+from epsaudit.errors import AuditError
+
+Adjacency = Literal["substitution", "add-remove"]
+"""The neighbouring relation of the claim about a release."""
+FACTORS: dict[type[Claim], float] = {PureDP: 2.0, ApproxDP: 2.0, GaussianDP: 2.0, ZCDP: 4.0}
+"""[formula] Factors between the parameter for substitution and the parameter for adding or removing a record."""
+
+
+def check_adjacency(adjacency: str, claim: Claim) -> Adjacency:
+    """Return the relation; raise `AuditError` if it is unknown, or if the claim cannot be converted."""
+    known = next((one for one in get_args(Adjacency) if one == adjacency), None)
+    if known is None:
+        raise AuditError(f"adjacency is {adjacency!r}; it must be 'substitution' or 'add-remove'.")
+    if known == "add-remove" and type(claim) not in FACTORS:
+        raise AuditError(
+            f"{claim} for adding or removing a record has no conversion to the substitution of a record here. Give "
+            "the claim for substitution, or claim.approximate(delta)."
+        )
+    return known  # type: ignore[no-any-return]
+
+
+def under_substitution(claim: Claim, adjacency: Adjacency) -> Claim:
+    """Return what a claim with this relation implies for the substitution of a record.
+
+    >>> under_substitution(ApproxDP(1.0, 1e-5), "add-remove").epsilon
+    2.0
+    """
+    if adjacency == "substitution":
+        return claim
+    converted = claim.with_parameter(FACTORS[type(claim)] * claim.parameter)
+    if isinstance(converted, ApproxDP):
+        converted = replace(converted, delta=min((1.0 + math.exp(claim.parameter)) * converted.delta, 1.0 - 1e-9))
+    return converted
+
+
+def add_remove_bound(claim: Claim, counts: GuessSet, bound: GuessBound) -> float:
+    """Return a lower bound on the parameter of a claim for adding or removing a record.
+
+    ``bound`` is the bound under substitution. A claim with a delta is tested at every epsilon with the delta that
+    this epsilon implies, from 0 to the first epsilon that is not rejected.
+    """
+    if not isinstance(claim, ApproxDP):
+        return bound.of(counts) / FACTORS[type(claim)]
+
+    def rejected(epsilon: float) -> bool:
+        tested = under_substitution(ApproxDP(epsilon, claim.delta), "add-remove")
+        return replace(bound, claim=tested).of(counts) > tested.parameter
+
+    high = replace(bound, claim=PureDP(0.0)).of(counts) / 2.0
+    if high <= 0.0 or not rejected(0.0):
+        return 0.0
+    # a larger epsilon implies more for the parameter and for delta, so the rejected ones are an interval from 0
+    low, _ = bisected(lambda epsilon: np.asarray(rejected(float(epsilon))), np.asarray(0.0), np.asarray(high), 45)
+    return float(low)

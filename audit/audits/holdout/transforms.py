@@ -1,0 +1,51 @@
+"""Transforms of score columns, so that a difference of two records shows what a column tells about membership.
+
+A transform sees the scores of all records together, and never to which part a record belongs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+MAX_ATOMS = 4
+"""[chosen] Largest number of repeated values of a column that have a transform of their own."""
+MIN_ATOM_COUNT = 3
+"""[chosen] Smallest number of records with the same score that make the score a repeated value."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transformed score column of all records, train records first."""
+
+    name: str
+    values: NDArray[np.float64]
+
+
+def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Transform]:
+    """Yield the transforms of each column of ``scores``, shape (records, columns).
+
+    A column is transformed to its values, if they are finite, to its ranks, to the logarithms of its ranks from below
+    and from above, which separate the extremes, and to indicators of the values that are repeated most often. An exact
+    copy in a release, for example, has the distance 0.
+    """
+    for name, column in zip(names, scores.T, strict=True):
+        values, counts = np.unique(column, return_counts=True)
+        if len(values) == 1:
+            continue
+        if np.all(np.isfinite(values)):
+            yield Transform(name, column)
+        if len(values) == 2:
+            if not np.all(np.isfinite(values)):
+                yield Transform(f"rank of {name}", (column == values[1]).astype(float))
+            continue
+        yield Transform(f"rank of {name}", rankdata(column) / len(column))
+        yield Transform(f"log rank of {name} from below", np.log(rankdata(column, "min")))
+        yield Transform(f"log rank of {name} from above", -np.log(rankdata(-column, "min")))
+        most = np.argsort(-counts, kind="stable")[:MAX_ATOMS]
+        for place in most[counts[most] >= MIN_ATOM_COUNT]:
+            yield Transform(f"whether {name} is {values[place]:g}", (column == values[place]).astype(float))
