@@ -131,7 +131,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     alarms.json.
     """
     known = cases()[:4] if quick else cases()
-    runs, limit, tries = (20_000, 20_000, 2) if quick else (500_000, 300_000, 6)
+    runs, limit, tries = (20_000, 20_000, 2) if quick else (300_000, 100_000, 4)
     # the shares of these mechanisms are in the rows of the benchmark
     others = {type(row.mechanism) for row in rows()[1:]}
     measured = on_all_cores(
@@ -144,7 +144,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_table(out, found, COLUMNS["shares"], caption)
     write_json(out / "refute.json", {"seed": seed, "confidence": STRICT, "rows": refuted})
 
-    runs, seeds = (20_000, 2) if quick else (BENCHMARK_RUNS, 3)
+    runs, seeds = (20_000, 2) if quick else (BENCHMARK_RUNS, 2)
     benchmark = list(benchmark_rows(rows()[:3] if quick else rows(), runs, range(seed + 1, seed + 1 + seeds)))
     write_json(out / "benchmark.json", {"seed": seed, "runs": runs, "confidence": CONFIDENCE, "rows": benchmark})
     caption = (
@@ -154,10 +154,10 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     write_table(out, benchmark, COLUMNS["benchmark"], caption, "benchmark")
 
     sizes = (1_000, 10_000) if quick else (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-    growing = list(by_runs(sizes, 5 if quick else 10, seed))
+    growing = list(by_runs(sizes, 5 if quick else 6, seed))
     write_json(out / "by-runs.json", {"seed": seed, "confidence": CONFIDENCE, "rows": growing})
     write_figure(out / "by-runs", draw_by_runs(growing))
-    wrong = alarms([case for case in known if not case.broken], 4 if quick else 300, 2_000 if quick else 4_000, seed)
+    wrong = alarms([case for case in known if not case.broken], 4 if quick else 200, 2_000 if quick else 4_000, seed)
     write_json(out / "alarms.json", {"seed": seed, "confidence": STRICT, "rows": [wrong]})
     return answer(found, benchmark, wrong)
 

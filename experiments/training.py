@@ -84,7 +84,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     theirs = list(compare_with_others(seed, quick))
     sizes = [(mu, number) for mu in (1.0, 2.0) for number in (50, 100, 200)]
     refuted = on_all_cores(
-        lambda size: count_refutations(*size, seed, 40 if quick else 400), sizes, cost=lambda size: size[1]
+        lambda size: count_refutations(*size, seed, 40 if quick else 200), sizes, cost=lambda size: size[1]
     )
     rows = [{"part": "training", **row} for row in trained] + [{"part": "others", **row} for row in theirs]
     rows += [{"part": "independence", **row} for row in refuted]
@@ -211,7 +211,7 @@ def compare_with_others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
 
     Each row also says why the two differ.
     """
-    seeds = range(seed, seed + (1 if quick else 5))
+    seeds = range(seed, seed + (1 if quick else 3))
     fewer = slice(0, 1 if quick else None)
     for shift, theirs in ((1.0, 1.133), (2.0, 2.312), (4.0, 4.396))[fewer]:
         here, best = quantiles(shift, curve=False)
@@ -231,7 +231,7 @@ def compare_with_others(seed: int, quick: bool) -> Iterator[dict[str, Any]]:
         why = f"the number of guesses is planned; the best of all numbers, expected and unpaid, gives {best:.2f}"
         yield row("Mahloujifar et al. 2025", f"sigma {sigma:g}, {number:,} canaries", theirs, here, why)
     for a_coordinate, theirs in ((1, 0.49), (8, 0.62)):
-        audits = range(seed, seed + (20 if quick else 200))
+        audits = range(seed, seed + (20 if quick else 100))
         bounds = on_all_cores(lambda one, width=a_coordinate: keinan(width, one), audits)
         spread = statistics.stdev(bounds) / math.sqrt(len(bounds))
         why = f"mean of {len(bounds)} audits, standard error {spread:.3f}; noise by privacy loss distributions"

@@ -48,4 +48,4 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
         yield Transform(f"log rank of {name} from above", -np.log(rankdata(-column, "min")))
         most = np.argsort(-counts, kind="stable")[:MAX_ATOMS]
         for place in most[counts[most] >= MIN_ATOM_COUNT]:
-            yield Transform(f"whether {name} is {values[place]:g}", (column == values[place]).astype(float))
+            yield Transform(f"whether {name} is {values[place] + 0.0:g}", (column == values[place]).astype(float))
