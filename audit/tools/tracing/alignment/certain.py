@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from epsaudit.claims.definitions import ZCDP, ApproxDP, Claim, PureDP, RenyiDP
 from epsaudit.mechanisms.known_laws import exact_parameter
@@ -26,6 +25,7 @@ from epsaudit.tools.tracing.alignment.aligned import (
 )
 from epsaudit.tools.tracing.alignment.extra_draws import ExtraDraws
 from epsaudit.tools.tracing.alignment.paths import PathRun, Side
+from epsaudit.tools.tracing.alignment.polyhedra import intersect
 from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, equal_sums
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
 from epsaudit.tools.tracing.losses import dominating_laws, exact_loss
@@ -43,8 +43,6 @@ ROUNDING_OF_SUMS = 1e-12
 RARE_OUTPUT = 1e-10
 """[chosen] Outputs that are less likely on both sides count as delta if some outcomes of draws are not listed: with a
 probability of 1e-15 that is not listed, the ratio of the others is known to 1e-5."""
-EMPTY_MARGIN = 1e-9
-"""[formula] Width below which an intersection of paths counts as empty: ten times the tolerance of the solver."""
 
 
 @dataclass(frozen=True)
@@ -202,10 +200,14 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
 
 def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
     """Return whether no shifted draws of a path of x are draws of this path of x', or the output is the same there."""
-    if [one.outcome for one in path.choices] != [one.outcome for one in other.choices]:
+    if _has_same_output(path, other, amounts):
         return True
-    if not intersects(path, other, amounts):
-        return True
+    different_choices = [one.outcome for one in path.choices] != [one.outcome for one in other.choices]
+    return different_choices or not intersect(path.intervals, amounts, other.intervals)
+
+
+def _has_same_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
+    """Return whether a path of x' has the scales and the output of a path of x whose draws are shifted."""
     if signature(path) != signature(other) or [one.scale for one in path.draws] != [one.scale for one in other.draws]:
         return False
     mine, their = ([one for one in side.events if one.kind != COMPARE] for side in (path, other))
@@ -215,35 +217,6 @@ def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> boo
         if not equal_sums(sum(moved) + its.constant, one.constant, size):
             return False
     return True
-
-
-def intersects(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:
-    """Return whether the draws of a path of x, when shifted, can be draws of a path of x'."""
-    shifted = {}
-    for key, (low, high) in path.intervals.items():
-        by = sum(weight * amounts[draw] for draw, weight in key if draw < len(amounts))
-        shifted[key] = low + by, high + by
-        start, end = other.intervals.get(key, (-math.inf, math.inf))
-        if min(high + by, end) - max(low + by, start) <= EMPTY_MARGIN:
-            return False
-    n = max(len(path.draws), len(other.draws))
-    rows, limits = [], []
-    for intervals in (shifted, other.intervals):
-        for key, (low, high) in intervals.items():
-            row = np.zeros(n + 1)
-            for draw, weight in key:
-                row[draw] = weight
-            for sign, end in ((1.0, high), (-1.0, -low)):
-                if math.isfinite(end):
-                    rows.append(np.concatenate([sign * row[:n], [1.0]]))
-                    limits.append(end)
-    if not rows:
-        return True
-    cost = np.zeros(n + 1)
-    cost[-1] = -1.0
-    bounds = [(None, None)] * n + [(None, 1.0)]
-    answer: Any = linprog(cost, A_ub=np.array(rows), b_ub=np.array(limits), bounds=bounds, method="highs")
-    return bool(answer.status != 0 or -answer.fun > EMPTY_MARGIN)
 
 
 def combined(claim: Claim, losses: Sequence[PathLoss]) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from scipy import stats
@@ -150,9 +150,10 @@ DISTRIBUTIONS: dict[str, Any] = {
 """Distributions of the noise with a density."""
 
 
+@lru_cache(4096)
 def interval_probability(law: str, scale: float, low: float, high: float) -> float:
     """Return the probability that noise with a density lies in an interval, without cancellation in either tail."""
-    known = DISTRIBUTIONS[law](scale=scale)
+    known, low, high = DISTRIBUTIONS[law], low / scale, high / scale
     return max(float(known.cdf(high) - known.cdf(low)), float(known.sf(low) - known.sf(high)))
 
 

@@ -1,0 +1,88 @@
+"""Whether the draws of one path can be those of another path: whether two polyhedra have interior points in common.
+
+A path is given by the intervals of linear combinations of its draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+Key = tuple[tuple[int, float], ...]
+Intervals = Mapping[Key, tuple[float, float]]
+"""The interval of each linear combination, whose first weight is 1."""
+EMPTY_MARGIN = 1e-9
+"""[formula] Width below which an intersection counts as empty: ten times the tolerance of the solver."""
+
+
+def intersect(intervals: Intervals, amounts: Sequence[float], others: Intervals) -> bool:
+    """Return whether the draws in some intervals, moved by ``amounts``, can lie in other intervals."""
+    shifted = {}
+    for key, (low, high) in intervals.items():
+        by = sum(weight * amounts[draw] for draw, weight in key if draw < len(amounts))
+        shifted[key] = low + by, high + by
+        start, end = others.get(key, (-math.inf, math.inf))
+        if min(high + by, end) - max(low + by, start) <= EMPTY_MARGIN:
+            return False
+    conditions = [*upper_bounds(shifted), *upper_bounds(others)]
+    if not conditions:
+        return True
+    if all(_is_difference(key) for key, _, _ in conditions):
+        return _has_interior_by_paths(conditions)
+    return _has_interior_by_program(conditions)
+
+
+Condition = tuple[Key, float, float]
+"""A linear combination, a sign and a number: the signed combination is at most the number."""
+
+
+def upper_bounds(intervals: Intervals) -> Iterable[Condition]:
+    """Yield the finite ends of intervals as upper bounds."""
+    for key, (low, high) in intervals.items():
+        if high < math.inf:
+            yield key, 1.0, high
+        if low > -math.inf:
+            yield key, -1.0, -low
+
+
+def _is_difference(key: Key) -> bool:
+    """Return whether a combination is one draw, or one draw minus another one."""
+    return len(key) == 1 or (len(key) == 2 and key[1][1] == -1.0)
+
+
+def _has_interior_by_paths(conditions: Sequence[Condition]) -> bool:
+    """Return whether differences of draws can satisfy upper bounds, by the shortest paths of Floyd and Warshall.
+
+    A bound on z_i - z_j is an edge from j to i; bounds can be satisfied unless a cycle has a negative length (Cormen,
+    Leiserson, Rivest and Stein, Theorem 24.9). The first node stands for the number 0.
+    """
+    n = 2 + max(draw for key, _, _ in conditions for draw, _ in key)
+    lengths = np.full((n, n), math.inf)
+    for key, sign, limit in conditions:
+        target, source = key[0][0] + 1, key[1][0] + 1 if len(key) == 2 else 0
+        if sign < 0.0:
+            target, source = source, target
+        lengths[source, target] = min(lengths[source, target], limit - EMPTY_MARGIN)
+    np.fill_diagonal(lengths, 0.0)
+    for middle in range(n):
+        np.minimum(lengths, lengths[:, middle, None] + lengths[None, middle], out=lengths)
+    return bool(np.all(np.diagonal(lengths) >= 0.0))
+
+
+def _has_interior_by_program(conditions: Sequence[Condition]) -> bool:
+    """Return whether draws can satisfy upper bounds with a margin, by a linear program for the largest margin."""
+    n = 1 + max(draw for key, _, _ in conditions for draw, _ in key)
+    rows = np.zeros((len(conditions), n + 1))
+    rows[:, -1] = 1.0
+    for row, (key, sign, _) in zip(rows, conditions, strict=True):
+        for draw, weight in key:
+            row[draw] = sign * weight
+    limits = np.array([limit for _, _, limit in conditions])
+    cost = np.zeros(n + 1)
+    cost[-1] = -1.0
+    answer: Any = linprog(cost, A_ub=rows, b_ub=limits, bounds=[(None, None)] * n + [(None, 1.0)], method="highs")
+    return bool(answer.status != 0 or -answer.fun > EMPTY_MARGIN)
