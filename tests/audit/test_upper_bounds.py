@@ -144,6 +144,23 @@ class TestCertainBounds:
         assert found.certain
         assert found.upper_bound == pytest.approx(math.sqrt(5.0), rel=1e-6)
 
+    @pytest.mark.parametrize(
+        ("claim", "bound"), [(GaussianDP(1.5), math.sqrt(2.0)), (ZCDP(1.0), 1.0), (RenyiDP(3.0, 3.0), 3.0)]
+    )
+    def test_comparisons_of_normal_numbers_are_bounded(self, claim, bound):
+        """Two noisy counts that are only compared lose at most what they lose if they are released.
+
+        The shift that keeps an outcome depends on this outcome, which comes after the draw. The shift that keeps the
+        compared number does not.
+        """
+
+        def both_exceed(d, rng):
+            return d + rng.normal() > 1.0 and d + rng.normal() > 2.0
+
+        found = upper(both_exceed, 0, 1, claim)
+        assert found.certain
+        assert found.upper_bound == pytest.approx(bound, rel=1e-6)
+
     def test_normal_shifts_that_depend_on_later_draws_are_no_gaussian_bound(self):
         """The largest of two normal numbers is not 1-GDP by the shift of its winner alone."""
 

@@ -336,8 +336,10 @@ class PairBound:
         by_paths = self._certain_by_paths()
         if by_paths is not None and self._within(by_paths.value) and not by_paths.delta:
             return self._verified(by_paths)
-        by_output = None if by_paths is None else self._certain_by_output()
-        candidates = [one for one in (exact, by_paths, by_output) if one is not None and one.delta <= MAX_LEFT_OUT]
+        others = [] if by_paths is None else [self._certain_by_output()]
+        if by_paths is not None and not isinstance(self.claim, PureDP):
+            others.append(self._certain_by_paths(equal=True))
+        candidates = [one for one in (exact, by_paths, *others) if one is not None and one.delta <= MAX_LEFT_OUT]
         best = min(candidates, key=lambda one: (one.value, one.delta), default=None)
         certain = None if best is None or best.value == math.inf else self._verified(best)
         if certain is not None and (certain.reason or certain.within_claim or not certain.delta):
@@ -396,9 +398,9 @@ class PairBound:
             for one in genuine:
                 require_same_output(one, side)
 
-    def _certain_by_paths(self) -> CertainBound | None:
+    def _certain_by_paths(self, equal: bool = False) -> CertainBound | None:
         try:
-            return self._combine([path_losses(*both) for both in self.directions])
+            return self._combine([path_losses(*both, equal) for both in self.directions])
         except Parted:
             return None
 

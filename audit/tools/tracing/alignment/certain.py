@@ -122,14 +122,18 @@ def finite_parameter(claim: Claim, sides: Sequence[Sequence[float]]) -> float | 
     return found
 
 
-def path_losses(side: Side, side_prime: Side) -> list[PathLoss]:
-    """Return the loss of every path of x if all comparisons are kept; raise `Parted` if there are too many paths."""
+def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathLoss]:
+    """Return the loss of every path of x if all comparisons are kept; raise `Parted` if there are too many paths.
+
+    With ``equal``, the compared numbers themselves are kept. This costs more on a path, but shifts then do not depend
+    on outcomes that come after the draw, as the loss of Gaussian noise requires (Theorem 14.4).
+    """
     found, known = list[PathLoss](), dict[Any, Any]()
     for path in side.paths():
         try:
             second = side_prime.run(AlignmentRun(0, path, forced="all"))
             require_same_path(path, second)
-            shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known)
+            shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known, equal)
             if shift is None:
                 raise Parted(NO_SHIFT)
             found.append(_loss_of(path, shift, second.draws, other_losses(path, second)))

@@ -63,10 +63,13 @@ class Shift(NamedTuple):
         ]
 
 
-def conditions_of(events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw]) -> list[Condition]:
+def conditions_of(
+    events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw], equal: bool = False
+) -> list[Condition]:
     """Return the conditions that keep events of x, given the same events on x' with the same draws.
 
-    Comparisons that only have uniform draws are left to `stretches_of`.
+    Comparisons that only have uniform draws are left to `stretches_of`. With ``equal``, numbers that are compared must
+    be the same on both sides, so that no shift depends on the outcome.
     """
     found: dict[Condition, None] = {}
     for one, other in zip(events, events_prime, strict=True):
@@ -76,7 +79,7 @@ def conditions_of(events: Sequence[Event], events_prime: Sequence[Event], draws:
         size = abs(one.constant) + abs(other.constant)
         if abs(bound) <= ROUNDING * size:
             bound = 0.0
-        sense = 0 if one.kind != COMPARE else 1 if one.outcome else -1
+        sense = 0 if equal or one.kind != COMPARE else 1 if one.outcome else -1
         found[normalized(one.terms, bound, sense)] = None
     return list(found)
 
@@ -266,13 +269,16 @@ def _least_squares(rows: Any, bounds: Any, senses: Any, laws: Sequence[tuple[str
 
 def stretch_or_shift(
     events: Sequence[Event], events_prime: Sequence[Event], draws: Sequence[Draw], draws_prime: Sequence[Draw],
-    known: dict[Any, Any],
+    known: dict[Any, Any], equal: bool = False,
 ) -> Shift | None:  # fmt: skip
-    """Return the cheapest shift that keeps all given events, or None; equal problems are solved once."""
+    """Return the cheapest shift that keeps all given events, or None; the same problem is solved once.
+
+    With ``equal``, compared numbers are kept, and not only the outcomes of comparisons.
+    """
     stretches = stretches_of(events, events_prime, draws)
     if stretches is None:
         return None
-    conditions = tuple(conditions_of(events, events_prime, draws))
+    conditions = tuple(conditions_of(events, events_prime, draws, equal))
     laws = tuple((one.law, one.scale) for one in draws_prime)
     key = conditions, laws
     if key not in known:
