@@ -43,6 +43,7 @@ STUDIES = (
     ("black-boxes", ["black_boxes"], "studies", ""),
     ("speed", ["speed"], "report", ""),
     ("trace", ["tracing"], "report", ""),
+    ("upper-bounds", ["upper_bounds"], "studies", ""),
     ("source-figures", ["source_figures"], "studies", ""),
     (
         "libraries",
