@@ -388,7 +388,7 @@ def cases() -> tuple[Case, ...]:
         (GAUSSIAN_SEARCH, lambda rng: rng.normal(scale=GAUSSIAN_SEARCH.sigma)),
     )
     by_laplace, by_gaussian = (binary_search(draw, one.tau) for one, draw in searches)
-    crowds, normal_crowds = (one.worst_pairs()[0] for one, _ in searches)
+    crowds, others = (one.worst_pairs()[0] for one, _ in searches)
     shifted, median = SHIFTED.worst_pairs()[0], MEDIAN.worst_pairs()[0]
     tested, stable = MEDIAN_TEST.worst_pairs()[0], STABLE.worst_pairs()
     mode = MODE.worst_pairs()[0]
@@ -414,7 +414,7 @@ def cases() -> tuple[Case, ...]:
         Case("shifted inverse", shifted_inverse, shifted.x, shifted.x_prime, ONE, SHIFTED),
         Case("inverse median", inverse_median, median.x, median.x_prime, ONE, MEDIAN),
         Case("binary search, Laplace", by_laplace, crowds.x, crowds.x_prime, ONE, LAPLACE_SEARCH),
-        Case("binary search, Gaussian", by_gaussian, normal_crowds.x, normal_crowds.x_prime, ZCDP(0.5), GAUSSIAN_SEARCH),
+        Case("binary search, Gaussian", by_gaussian, others.x, others.x_prime, ZCDP(0.5), GAUSSIAN_SEARCH),
         Case(
             "sparse vector 1", sparse_vector_1, *BELOW, ONE,
             lambda data: SparseVectorLaw(tuple(map(float, data)), 2.0, 4.0, 1),

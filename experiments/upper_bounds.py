@@ -1,8 +1,8 @@
-"""Upper bounds of sound mechanisms, written as plain functions, beside the exact loss on a pair on which they lose most.
+"""Upper bounds of sound mechanisms as plain functions, beside the exact loss on a pair on which they lose most.
 
 The functions are those of ``upper_bound_functions.py``. A bound is certain or comes from 10,000 runs on each dataset,
-and is *tight* if it is at most 1.02 times the exact loss. Expected: no bound is below the exact loss, and 22 of at least
-25 are tight. ``timings.json`` has the processor seconds of each bound and of one aligned run, and their medians. An
+and is *tight* if it is at most 1.02 times the exact loss. Expected: no bound is below the exact loss, and at least 22
+are tight. ``timings.json`` has the processor seconds of each bound and of one aligned run, and their medians. An
 aligned run is a run on x, the search of the shift, and two runs on x'; the smallest of three measurements is used.
 """
 
