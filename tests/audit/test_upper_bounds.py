@@ -1,5 +1,6 @@
 """Upper bounds by alignments: they are never below the truth, and reach it where an alignment can."""
 
+import functools
 import json
 import math
 import random
@@ -10,6 +11,7 @@ import pytest
 from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, bound_above
 from epsaudit.tools.tracing.alignment import bound
 from epsaudit.tools.tracing.alignment.aligned import AllKept
+from epsaudit.tools.tracing.alignment.discrete import index_law
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, runner
 from epsaudit.tools.tracing.alignment.sampled import excess, sample, upper_mean
 
@@ -179,6 +181,47 @@ class TestCertainBounds:
         found = upper(lambda d, rng: d if rng.random() < math.e / (1 + math.e) else 1 - d, 0, 1)
         assert (found.certain, found.delta) == (True, 0.0)
         assert found.upper_bound == pytest.approx(1.0, rel=1e-9)
+
+    @pytest.mark.parametrize(
+        "sample",
+        [
+            lambda d, rng: random.sample(d, 2),
+            lambda d, rng: rng.choice(d, 2, False).tolist(),
+            lambda d, rng: rng.choice(a=d, size=2, replace=False).tolist(),
+            lambda d, rng: rng.permutation(d)[:2].tolist(),
+        ],
+    )
+    def test_samples_without_replacement_are_enumerated(self, sample):
+        """Of 4 records 2 or 1 are ones: P[two ones] is 1/6 or 0, and P[no one] is 1/6 or 1/2."""
+        found = upper(lambda d, rng: sum(sample(d, rng)) == 0, [0, 0, 1, 1], [0, 0, 0, 1])
+        assert found.certain
+        assert found.upper_bound == pytest.approx(math.log(3.0), rel=1e-9)
+        assert upper(lambda d, rng: sum(sample(d, rng)), [0, 0, 1, 1], [0, 0, 0, 1]).upper_bound == math.inf
+
+    @pytest.mark.parametrize(
+        "sample",
+        [
+            lambda d, rng: random.choices(d, k=2),
+            lambda d, rng: random.choices(d, [1.0] * len(d), k=2),
+            lambda d, rng: rng.choice(d, size=2).tolist(),
+            lambda d, rng: [random.choice(d), rng.choice(d)],
+        ],
+    )
+    def test_samples_with_replacement_are_enumerated(self, sample):
+        found = upper(lambda d, rng: sum(sample(d, rng)), [0, 0, 1, 1], [0, 0, 0, 1])
+        assert found.certain
+        assert found.upper_bound == pytest.approx(math.log(4.0), rel=1e-9)
+
+    def test_the_key_of_jax_is_no_population(self):
+        law, take = index_law("jax.random.choice", functools.partial(None.__init__, np.array([7, 8, 9]), ["a", "b"]))
+        assert law.outcomes == (0, 1)
+        assert take(1) == "b"
+
+    def test_weights_of_samples_count(self):
+        def weighted(d, rng):
+            return rng.choice(["a", "b"], size=2, p=[0.25, 0.75] if d else [0.5, 0.5]).tolist()
+
+        assert upper(weighted, 0, 1).upper_bound == pytest.approx(math.log(4.0), rel=1e-9)
 
     def test_an_output_of_one_dataset_alone_is_the_reason(self):
         found = upper(lambda d, rng: d * int(rng.integers(2)), 0, 1)

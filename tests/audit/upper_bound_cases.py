@@ -723,6 +723,87 @@ def sampled_randomised_response(data, rng):
     return (rng.random() < 0.75) == bool(data)
 
 
+# Populations: randomness that chooses among the records themselves.
+
+
+def random_record(data, rng):
+    return random.choice(data)
+
+
+def random_record_numpy(data, rng):
+    return int(rng.choice(data))
+
+
+def first_of_a_permutation(data, rng):
+    return int(rng.permutation(data)[0])
+
+
+def shares_law(data):
+    return {value: data.count(value) / len(data) for value in data}
+
+
+def noisy_random_record(data, rng):
+    return random.choice(data) + rng.laplace(scale=1.0)
+
+
+def noisy_permutation(data, rng):
+    return rng.permutation(np.asarray(data, float) + rng.laplace(scale=1.0, size=len(data))).tolist()
+
+
+def sum_of_two_records(data, rng):
+    return sum(random.sample(data, 2)) + rng.laplace(scale=1.0)
+
+
+def largest_of_three(data, rng):
+    return max(random.choices(data, k=3))
+
+
+def largest_of_three_law(data):
+    below = [sum(one <= value for one in data) / len(data) for value in (0, 1)]
+    return {0: below[0] ** 3, 1: 1.0 - below[0] ** 3}
+
+
+def bootstrap_sum(data, rng):
+    return int(np.sum(rng.choice(data, size=3)))
+
+
+def random_record_and_size(data, rng):
+    return random.choice(data), len(data)
+
+
+def permuted_records(data, rng):
+    return rng.permutation(data).tolist()
+
+
+def sample_of_all_records(data, rng):
+    return sorted(random.sample(data, len(data)))
+
+
+def sampled_with_one_noise(data, rng):
+    noise = rng.laplace(scale=1.0)
+    return [one + noise for one in random.sample(data, 2)]
+
+
+# Functions with a seed.
+
+
+def count_with_seed(data, seed):
+    return len(data) + np.random.default_rng(seed).laplace(scale=1.0)
+
+
+def count_with_seed_half_noise(data, seed):
+    random.seed(seed)
+    return len(data) + (random.expovariate(1.0) - random.expovariate(1.0)) / 2.0
+
+
+def same_seed_for_both_answers(data, seed):
+    return [value + np.random.default_rng(seed).laplace(scale=2.0) for value in (len(data), sum(data))]
+
+
+def generator_ignores_the_seed(data, seed):
+    return len(data) + np.random.default_rng(0).laplace(scale=1.0)
+
+
 # Functions that try to cheat: draws that are used in several ways.
 
 
@@ -1384,6 +1465,33 @@ CASES = (
         "sampled without replacement", sampled_without_replacement, [1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0], ONE,
         without_replacement_loss(6, 3, 2, 3), "see without_replacement_loss",
     ),
+    # Populations and seeds.
+    Case("random record", random_record, [0, 0, 1], [0, 0, 1, 1], ONE, math.log(1.5), ENUMERATED),
+    Case("random record, numpy", random_record_numpy, [0, 0, 1], [0, 1, 1], ONE, math.log(2.0), ENUMERATED),
+    Case(
+        "first of a permutation", first_of_a_permutation, [0, 0, 0, 1], [0, 0, 1, 1], ONE, math.log(2.0), ENUMERATED,
+    ),
+    Case(
+        "noisy random record", noisy_random_record, [0, 1, 1], [1, 1, 1], ONE, math.log((math.e + 2.0) / 3.0),
+        "the greatest ratio is that below 0, where the record 0 is likelier by e",
+    ),
+    Case(
+        "noisy permutation", noisy_permutation, [1, 1], [1, 2], ONE, 1.0,
+        "all outputs below 1: each of both orders is likelier by e",
+    ),
+    Case(
+        "sum of two records", sum_of_two_records, [0, 0, 1, 1], [0, 0, 0, 1], ONE,
+        without_replacement_loss(4, 2, 2, 1), "see without_replacement_loss",
+    ),
+    Case(
+        "largest of three", largest_of_three, [0, 0, 0, 1], [0, 0, 1, 1], PureDP(2.0),
+        pure_loss(largest_of_three_law([0, 0, 0, 1]), largest_of_three_law([0, 0, 1, 1])), ENUMERATED,
+    ),
+    Case(
+        "bootstrap sum", bootstrap_sum, [0, 0, 1, 1], [0, 1, 1, 1], PureDP(3.0),
+        pure_loss(binomial_law(3, 0.5), binomial_law(3, 0.75)), ENUMERATED,
+    ),
+    Case("count with a seed", count_with_seed, THREE, FOUR, ONE, 1.0, SHIFT),
     Case(
         "sampled randomised response", sampled_randomised_response, 0, 1, ONE, math.log(5.0 / 3.0),
         "probabilities 5/8 and 3/8",
@@ -1391,6 +1499,21 @@ CASES = (
 )  # fmt: skip
 
 CHEATS = (
+    # Populations and seeds.
+    Case("random record and size", random_record_and_size, [0, 1], [0, 1, 1], ONE, math.inf, SUPPORTS),
+    Case("permuted records", permuted_records, [0, 0, 1], [0, 1, 1], ONE, math.inf, SUPPORTS),
+    Case("sample of all records", sample_of_all_records, [0, 0, 1], [0, 1, 1], ONE, math.inf, SUPPORTS),
+    Case("random record of a new value", random_record, [0, 1, 1], [0, 1, 2], ONE, math.inf, SUPPORTS),
+    Case("sampled records with one noise", sampled_with_one_noise, [0, 0, 1], [0, 1, 2], ONE, math.inf, SUPPORTS),
+    Case("half noise with a seed", count_with_seed_half_noise, THREE, FOUR, ONE, 2.0, SHIFT),
+    Case(
+        "one seed for both answers", same_seed_for_both_answers, [1, 1], [1, 1, 2], ONE, math.inf,
+        "the difference is private",
+    ),
+    Case(
+        "generator that ignores the seed", generator_ignores_the_seed, THREE, FOUR, ONE, math.inf,
+        "the output is fixed",
+    ),
     # Draws that are used in several ways.
     Case("one draw for all keys", one_draw_for_all_keys, KEYS, MORE_KEYS, ONE, math.inf, "the difference is private"),
     Case("noise subtracted again", noise_subtracted_again, THREE, FOUR, ONE, math.inf, SUPPORTS),

@@ -134,7 +134,8 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
     """
     short, arguments, keywords = name.rpartition(".")[2], list(make.args), dict(make.keywords)
     places: list[tuple[Any, Any]] = [(keywords, key) for key in ("a", "x", "seq", "population") if key in keywords]
-    places += [(arguments, place) for place, one in enumerate(arguments) if is_population(one)]
+    first = name.startswith("jax")  # whose first argument is a key
+    places += [(arguments, place) for place, one in enumerate(arguments) if place >= first and is_population(one)]
     if not places:
         raise TypeError(f"{name} has no population")
     owner, at = places[0]
@@ -152,15 +153,12 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
         if short == "shuffle":
             return law, lambda order: _reorder(population, order)
         return law, lambda order: np.asarray(whole)[list(order)]
-    if short == "choices" and n:
-        weights = keywords.get("weights", next((one for one in arguments if one is not population), None))
-        if keywords.get("k", 1) == 1 and "cum_weights" not in keywords and len(arguments) <= 2:
-            law = choice_law(name, n, None if weights is None else np.asarray(weights, float) / np.sum(weights))
-            return law, lambda one: [whole[one]]
+    after = arguments[at + 1 :] if owner is arguments else arguments[1:]
+    asked = {**dict(zip(SAMPLE_ARGUMENTS.get(short, ()), after, strict=False)), **keywords}
+    sample = sample_law(name, n, asked)
+    if sample is not None:
+        return sample, lambda drawn: _members(name, whole, drawn)
     others = [one for place, one in enumerate(arguments) if (owner is not arguments or place != at) and place]
-    weights = keywords.get("p")
-    if short == "choice" and n and not others and not {*keywords} - {"p", "a", "seq"}:
-        return choice_law(name, n, weights), lambda one: whole[one]
     # another choice: call the sampler with positions in place of the population
     owner[at] = range(n) if name.startswith("random") else np.arange(n)
     law = DiscreteLaw(
@@ -174,9 +172,55 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
     return law, lambda places: _take(whole, places)
 
 
-def choice_law(name: str, n: int, weights: Any) -> DiscreteLaw:
-    """Return the law of the position of one member, with given probabilities or equal ones."""
-    shares = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, float)
+SAMPLE_ARGUMENTS = {"choice": ("size", "replace", "p", "axis"), "choices": ("weights", "cum_weights"), "sample": ("k",)}
+"""The positional arguments after the population."""
+
+
+def sample_law(name: str, n: int, asked: dict[str, Any]) -> DiscreteLaw | None:
+    """Return the law of the positions of one member of a population or of several ones.
+
+    ``n`` is the size of the population and ``asked`` are the other arguments by name. The result is None for arguments
+    whose law is not known, such as weights without replacement.
+    """
+    short = name.rpartition(".")[2]
+    unknown = any(asked.get(one) for one in ("cum_weights", "counts", "axis")) or not asked.get("shuffle", True)
+    if short not in SAMPLE_ARGUMENTS or not n or unknown:
+        return None
+    weights = asked.get("weights" if short == "choices" else "p")
+    shares = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, float) / np.sum(weights)
+    k = asked.get("k", 1) if short == "choices" else asked.get("k") if short == "sample" else asked.get("size")
+    if k is None:
+        return choice_law(name, n, shares)
+    replace = short == "choices" or (short == "choice" and asked.get("replace", True))
+    if not isinstance(k, (int, np.integer)) or (not replace and (k > n or weights is not None)):
+        return None
+    return positions_law(name, shares, int(k), bool(replace))
+
+
+def positions_law(name: str, shares: Any, k: int, replace: bool) -> DiscreteLaw:
+    """Return the law of k positions, drawn with given probabilities and replacement, or without either."""
+    n = len(shares)
+    if not replace:
+        return uniform_law(
+            name,
+            lambda: itertools.permutations(range(n), k),
+            math.perm(n, k),
+            lambda rng: tuple(map(int, rng.choice(n, size=k, replace=False))),
+            lambda drawn: len(drawn) == k and all(one < n for one in drawn),
+        )
+    with np.errstate(divide="ignore"):
+        logs = np.log(shares).tolist()
+    return DiscreteLaw(
+        name,
+        lambda rng: tuple(map(int, rng.choice(n, size=k, p=shares))),
+        lambda drawn: sum(logs[one] if one < n else -math.inf for one in drawn) if len(drawn) == k else -math.inf,
+        tuple(itertools.product(range(n), repeat=k)) if n**k <= MAX_OUTCOMES else None,
+        (n, k, tuple(shares)),
+    )
+
+
+def choice_law(name: str, n: int, shares: Any) -> DiscreteLaw:
+    """Return the law of the position of one member, with given probabilities."""
     return DiscreteLaw(
         name,
         lambda rng: int(rng.choice(n, p=shares)),
@@ -199,6 +243,13 @@ def parameters_key(parameters: Any) -> Any:
         return pickle.dumps(parameters, -1)
     except Exception:
         return object()
+
+
+def _members(name: str, whole: Any, drawn: Any) -> Any:
+    """Return the members at the drawn positions: one member, an array of numpy, or a list of the module random."""
+    if not isinstance(drawn, tuple):
+        return whole[drawn]
+    return [whole[one] for one in drawn] if name.startswith("random") else np.asarray(whole)[list(drawn)]
 
 
 def _take(whole: Any, places: Any) -> Any:
