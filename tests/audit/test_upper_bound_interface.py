@@ -288,7 +288,7 @@ class TestCommand:
             (PAIR, "An upper bound needs a claim"),
             (["--epsilon", "1"], "An upper bound needs --pair X X_PRIME, or --exhaustive K with --domain"),
             ([*PAIR, "--epsilon", "1", "--certify"], "--certify has no meaning for an upper bound"),
-            ([*PAIR, "--epsilon", "1", "--timeout", "3"], "--timeout has no meaning for an upper bound"),
+            ([*PAIR, "--epsilon", "1", "--timeout", "0"], "timeout is 0.0; it must be above 0"),
             ([*PAIR, "--epsilon", "1", "--domain", "[1]"], "--domain is for all pairs of small datasets"),
             ([*PAIR, "--epsilon", "1", "--parameters", "[1]"], "--parameters is [1]; it must be a JSON object"),
             (["--epsilon", "1", "--exhaustive", "2"], "--exhaustive needs --domain"),

@@ -3,12 +3,14 @@
 import functools
 import json
 import math
+import os
 import random
+import time
 
 import numpy as np
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, bound_above
+from epsaudit import ZCDP, ApproxDP, AuditError, GaussianDP, PureDP, RenyiDP, bound_above, bound_above_all
 from epsaudit.tools.tracing.alignment import bound
 from epsaudit.tools.tracing.alignment.aligned import AllKept
 from epsaudit.tools.tracing.alignment.discrete import index_law
@@ -440,9 +442,46 @@ class TestRuns:
         assert "not all randomness is recorded" in found.reason
 
 
-def hidden_clock(data, rng):
-    import time
+def hangs(data, rng):
+    while data:
+        pass
+    return rng.laplace()
 
+
+def hangs_and_catches(data, rng):
+    noisy = data + rng.laplace()
+    try:
+        time.sleep(20.0 if data else 0.0)  # ended after 0.2 seconds
+    except BaseException:
+        hangs(data, rng)
+    return noisy
+
+
+class TestTimeout:
+    @pytest.mark.parametrize(("function", "lines"), [(hangs, (1, 2)), (hangs_and_catches, (3,))], ids=["loop", "sleep"])
+    def test_a_function_that_hangs_is_ended_and_its_line_is_named(self, function, lines):
+        numbers = "|".join(str(function.__code__.co_firstlineno + one) for one in lines)
+        place = f"test_upper_bounds.py:({numbers}) "
+        with pytest.raises(AuditError, match=rf"{function.__name__} took more than 0\.2 seconds .* at {place}"):
+            upper(function, 0, 1, timeout=0.2)
+
+    def test_the_limit_is_that_of_one_run(self):
+        def slow(data, rng):
+            time.sleep(0.002)
+            return data + rng.laplace()
+
+        assert upper(slow, 0, 1, timeout=0.3).certain, "all runs together take longer"
+
+    def test_a_function_that_ends_its_process_has_another_message(self):
+        with pytest.raises(AuditError, match="ended its process"):
+            upper(lambda data, rng: os._exit(3), 0, 1, timeout=0.2)
+
+    def test_all_pairs_have_the_limit(self):
+        with pytest.raises(AuditError, match="took more than"):
+            bound_above_all(hangs, [1], 1, claim=ONE, n_jobs=1, timeout=0.2)
+
+
+def hidden_clock(data, rng):
     return data + rng.laplace() + time.perf_counter()
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
 from epsaudit.audits.spec import check_trials
 from epsaudit.errors import AuditError
 from epsaudit.running.served import Served
@@ -40,12 +37,11 @@ def trace_function(
     if bounding.pop("above"):
         from epsaudit.tools.cli import bounding as upper
 
-        typed = click.get_current_context().get_parameter_source("timeout") is not ParameterSource.DEFAULT
-        for option in [name for name, given in (("bits", bits), ("certify", certify), ("timeout", typed)) if given]:
+        for option in [name for name, given in (("bits", bits), ("certify", certify)) if given]:
             raise AuditError(f"--{option} has no meaning for an upper bound; leave it out, or leave out --above.")
         claim = required_claim(numbers, "An upper bound")
         mechanism = upper.mechanism_in_this_process(words, parameters, fresh)
-        settings: Any = {"claim": claim, "confidence": confidence, "seed": seed}
+        settings: Any = {"claim": claim, "confidence": confidence, "seed": seed, "timeout": timeout}
         settings["runs"] = 10_000 if trials is None else check_trials(trials, "--trials")
         return upper.bound_and_print(mechanism, data, pair, settings, as_json=as_json, quiet=quiet, **bounding)
     for option in bounding:

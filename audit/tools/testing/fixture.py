@@ -148,6 +148,7 @@ class PrivacyAudit:
         runs: int = 10_000,
         confidence: float = 0.95,
         max_delta: float = 1e-3,
+        timeout: float = 300.0,
         **claimed: Any,
     ) -> list[UpperBound]:
         """Fail the test unless the function has an upper bound within its claim on each pair.
@@ -165,6 +166,8 @@ class PrivacyAudit:
         max_delta : float
             Largest probability that a bound may leave out. The default is 0.001: with a confidence of 95 % a bound from
             10,000 runs leaves out 0.0004, and a bound from fewer than 3,700 runs leaves out more than 0.001.
+        timeout : float
+            Largest number of seconds for one run of the function.
         **claimed
             ``claim``, or ``epsilon`` and ``delta``.
 
@@ -180,7 +183,7 @@ class PrivacyAudit:
         try:
             mechanism = mechanism_of(function, adjacency)
             claim = claim_given(**{"claim": None, **claimed})
-            asked: Any = {"runs": runs, "confidence": confidence, "n_jobs": -1}
+            asked: Any = {"runs": runs, "confidence": confidence, "n_jobs": -1, "timeout": timeout}
             asked["seed"] = derive_seed(current.item.nodeid, 0, int(option(self._config, "seed") or 0))
             found = bound_each(mechanism, check_pairs(mechanism, pairs), claim, **asked)
         except AuditError as error:

@@ -19,6 +19,7 @@ from epsaudit.running.streams import entropy
 from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, PairBound, UpperBound
 from epsaudit.tools.tracing.alignment.exhaustive import neighbouring_pairs
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
+from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.process import call_of
 
 IDENTITY_OF_PAIR = "name", "pair", "claim"
@@ -98,6 +99,7 @@ def bound_above_all(
     max_delta: float = MAX_DELTA,
     seed: int | None = 0,
     n_jobs: int = -1,
+    timeout: float = 300.0,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> AllPairsBound:
@@ -108,7 +110,7 @@ def bound_above_all(
 
     Parameters
     ----------
-    function, claim, runs, seed, n_jobs
+    function, claim, runs, seed, n_jobs, timeout
         As for `epsaudit.bound_above`.
     domain : sequence
         The possible records.
@@ -130,8 +132,8 @@ def bound_above_all(
     Raises
     ------
     AuditError
-        If there is no claim, if the function cannot be called, if there are too many pairs, or if the checkpoint
-        belongs to another function, claim or domain.
+        If there is no claim, if the function cannot be called or takes too long, if there are too many pairs, or if the
+        checkpoint belongs to another function, claim or domain.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def bound_above_all(
             record = stack.enter_context(Checkpoint(checkpoint, {asked.name: identity}, seed))
         settings: dict[str, Any] = {"claim": claim, "runs": runs, "alpha": alpha / len(pairs)}
         settings["seed"] = entropy(seed) if record is None else record.seed
-        call, summary = call_of(asked), _Summary(len(pairs), max_delta)
+        limit, summary = TimeLimit(timeout), _Summary(len(pairs), max_delta)
         finished: set[int] = set()
         for key, data in record.every(asked.name, "pair") if record is not None else ():
             try:
@@ -177,10 +179,12 @@ def bound_above_all(
             progress(len(finished), len(pairs))
         left = [number for number in range(len(pairs)) if number not in finished]
 
+        call = limit.of(call_of(asked))
+
         def work(number: int) -> UpperBound:
             return PairBound(call, asked.name, pairs[number], **settings).best()
 
-        for number, found in in_processes(work, left, n_jobs=n_jobs, name=asked.name):
+        for number, found in in_processes(work, left, n_jobs=n_jobs, name=asked.name, limit=limit):
             if record is not None:
                 names = [one.name for one in dataclasses.fields(found) if one.name not in IDENTITY_OF_PAIR]
                 record.write(asked.name, "pair", str(number), {name: getattr(found, name) for name in names})

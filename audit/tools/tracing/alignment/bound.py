@@ -39,6 +39,7 @@ from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
+from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
 from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call
@@ -168,6 +169,7 @@ def bound_above(
     confidence: float = 0.95,
     seed: int | None = 0,
     n_jobs: int = -1,
+    timeout: float = 300.0,
 ) -> UpperBound:
     """Bound the privacy loss of a function on pairs of datasets from above.
 
@@ -193,6 +195,8 @@ def bound_above(
         Seed of all runs.
     n_jobs : int
         Number of processes; -1 for all cores.
+    timeout : float
+        Largest number of seconds for one run of the function.
 
     Returns
     -------
@@ -202,7 +206,7 @@ def bound_above(
     Raises
     ------
     AuditError
-        If there is no claim, or the function cannot be called.
+        If there is no claim, if the function cannot be called, or if a run takes longer than ``timeout``.
 
     Examples
     --------
@@ -214,7 +218,8 @@ def bound_above(
     """
     listed = [pair_of(one) for one in (pairs if isinstance(pairs, list) else [pairs])]
     asked = mechanism_of(function, adjacency)
-    found = bound_each(asked, listed, claim, runs=runs, confidence=confidence, seed=seed, n_jobs=n_jobs)
+    how: dict[str, Any] = {"runs": runs, "confidence": confidence, "seed": seed, "n_jobs": n_jobs, "timeout": timeout}
+    found = bound_each(asked, listed, claim, **how)
     return max(found, key=lambda one: (one.upper_bound, one.delta))
 
 
@@ -227,11 +232,12 @@ def bound_each(
     confidence: float,
     seed: int | None,
     n_jobs: int,
+    timeout: float,
 ) -> list[UpperBound]:
     """Return the upper bound of each pair; all of them hold together with the confidence.
 
     Raises `AuditError` if there are no pairs, if neither the caller nor the mechanism states a claim, or if the
-    function cannot be called.
+    function cannot be called or takes too long.
     """
     claim = claim if claim is not None else asked.claim
     is_claim(claim, "the function")
@@ -239,10 +245,11 @@ def bound_each(
     if not pairs:
         raise AuditError("There are no pairs; give at least one.")
     runs, alpha = whole_at_least(runs, 10, "runs"), (1.0 - fraction(confidence, "confidence")) / len(pairs)
-    call = call_of(asked)
+    limit = TimeLimit(timeout)
+    call = limit.of(call_of(asked))
     how: dict[str, Any] = {"claim": claim, "runs": runs, "alpha": alpha, "seed": entropy(seed)}
     each = [PairBound(call, asked.name, one, **how) for one in pairs]
-    settings: dict[str, Any] = {"n_jobs": n_jobs, "name": asked.name}
+    settings: dict[str, Any] = {"n_jobs": n_jobs, "name": asked.name, "limit": limit}
     found = dict(in_processes(lambda number: each[number].prepare(), range(len(each)), **settings))
     prepared = {number: one for number, one in found.items() if isinstance(one, Sampling)}
     # share fresh runs among all processes, also those of a single pair

@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from epsaudit.errors import AuditError
+from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.replacement import replace_samplers
 
 Answer = TypeVar("Answer")
@@ -24,7 +25,7 @@ _work: Any = None
 
 
 def in_processes(
-    work: Callable[[int], Answer], numbers: Sequence[int], *, n_jobs: int, name: str
+    work: Callable[[int], Answer], numbers: Sequence[int], *, n_jobs: int, name: str, limit: TimeLimit | None = None
 ) -> Iterator[tuple[int, Answer]]:
     """Yield each number with the answer of ``work`` to it, in the order in which the answers arrive.
 
@@ -40,11 +41,13 @@ def in_processes(
         Number of processes; -1 for all cores.
     name : str
         Name of the audited function, for messages.
+    limit : TimeLimit, optional
+        The limit of the calls that ``work`` makes.
 
     Raises
     ------
     AuditError
-        If the system cannot fork, or if the audited function ends its process.
+        If the system cannot fork, or if the audited function ends its process or exceeds the limit.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise AuditError("An upper bound needs a POSIX system: Linux, macOS, or WSL on Windows.")
@@ -52,7 +55,7 @@ def in_processes(
         return
     cores = multiprocessing.cpu_count() if n_jobs < 0 else n_jobs
     context = multiprocessing.get_context("fork")  # arguments of a fork are inherited and not pickled
-    pool = ProcessPoolExecutor(min(cores, len(numbers)), context, initializer=_begin, initargs=(work,))
+    pool = ProcessPoolExecutor(min(cores, len(numbers)), context, initializer=_begin, initargs=(work, limit))
     completed = False
     try:
         with warnings.catch_warnings():
@@ -63,6 +66,9 @@ def in_processes(
             yield waiting.pop(future), future.result()
         completed = True
     except BrokenProcessPool as error:
+        if limit is not None and limit.was_exceeded(_exit_codes(pool)):
+            said = f"{name} took more than {limit.seconds:g} seconds for one run{limit.place()} while its draws were"
+            raise AuditError(f"{said} followed; raise the timeout, or give smaller datasets.") from error
         raise AuditError(f"{name} ended its process while its draws were followed.") from error
     finally:
         if not completed:
@@ -71,12 +77,22 @@ def in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(work: Callable[[int], Any]) -> None:
+def _exit_codes(pool: ProcessPoolExecutor) -> list[int | None]:
+    """Return the exit codes of the processes of a pool that is broken."""
+    processes = list((pool._processes or {}).values())
+    for process in processes:
+        process.join()  # the pool has ended all of them
+    return [process.exitcode for process in processes]
+
+
+def _begin(work: Callable[[int], Any], limit: TimeLimit | None) -> None:
     """Prepare a forked process. It leaves Ctrl-C to the parent, which ends it."""
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # a garbage collection would copy all memory that is shared with the parent
     replace_samplers()
+    if limit is not None:
+        limit.begin()
     _work = work
 
 
