@@ -505,7 +505,7 @@ def test_bounds_of_many_pairs_run_in_several_processes():
     pairs = [([0] * n, [0] * n + [1]) for n in range(20)]
     asked = bound.mechanism_of(lambda d, rng: sum(d) + rng.laplace())
     listed = [bound.pair_of(one) for one in pairs]
-    found = bound.bound_each(asked, listed, ONE, runs=100, confidence=0.95, seed=1, n_jobs=2)
+    found = bound.bound_each(asked, listed, ONE, runs=100, confidence=0.95, seed=1, n_jobs=2, timeout=60.0)
     assert [one.upper_bound for one in found] == [pytest.approx(1.0)] * 20
 
 
