@@ -184,6 +184,28 @@ class TestCertainBounds:
         assert (found.certain, found.delta) == (True, 0.0)
         assert found.upper_bound == pytest.approx(1.0, rel=1e-9)
 
+    def test_discrete_draws_beside_draws_of_one_dataset_are_paid_for(self):
+        """The choice has probabilities 0.9 and 0.1, whatever the histogram shows of the key that x lacks."""
+
+        def with_a_choice(d, rng):
+            chosen = int(rng.choice(2, p=[0.9, 0.1] if len(d) == 2 else [0.1, 0.9]))
+            noisy = {key: d.count(key) + rng.laplace() for key in sorted(set(d))}
+            return chosen, {key: one for key, one in noisy.items() if one > 6.0}
+
+        for claim in (PureDP(1.0), ApproxDP(1.0, 0.01)):
+            found = upper(with_a_choice, ["a", "a"], ["a", "a", "b"], claim)
+            assert found.upper_bound >= math.log(9.0) - 0.02, found
+
+    def test_probabilities_that_depend_on_a_hidden_comparison_are_paid_for(self):
+        """P[0] is 0.1 on x and 0.5 on x', but for a probability of 0.007; no shift of the noise is needed."""
+
+        def hidden(d, rng):
+            p = 0.5 if d + rng.laplace() > 0.0 else 0.1
+            return int(rng.choice(2, p=[p, 1.0 - p]))
+
+        exact = math.log((0.5 - 0.2 * math.exp(-5.0)) / (0.1 + 0.2 * math.exp(-5.0)))
+        assert upper(hidden, -5.0, 5.0, PureDP(0.5)).upper_bound >= exact
+
     @pytest.mark.parametrize(
         "sample",
         [

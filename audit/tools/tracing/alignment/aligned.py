@@ -202,7 +202,12 @@ def _same_number(one: Event, other: Event, shift: Shift) -> bool:
 
 
 def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
-    """Return the losses of discrete draws and of mechanisms that are private by themselves."""
+    """Return the losses of discrete draws and of mechanisms that are private by themselves.
+
+    The loss is infinite if the numbers of draws or of mechanisms differ.
+    """
+    if len(first.choices) != len(other.choices) or len(first.steps) != len(other.steps):
+        return math.inf
     total = 0.0
     for one, its in zip(first.choices, other.choices, strict=True):
         total += one.law.log_probability(one.outcome) - its.law.log_probability(its.outcome)

@@ -194,12 +194,23 @@ def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:
         if amounts is None or not whole or not all(keeps_output(path, other, amounts) for other in theirs):
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
             continue
-        same = next((other for other in theirs if signature(other) == signature(path)), None)
-        if same is None:
-            found.append(PathLoss(math.inf, path.largest_probability, None, path))
-        else:
-            found.append(_loss_of(path, Shift(amounts, {}), same.draws, other_losses(path, same)))
+        others = largest_of_other_losses(path, theirs, amounts)
+        # the paths of x' that the shifted draws can meet have the scales of this path
+        found.append(_loss_of(path, Shift(amounts, {}), path.draws, others))
     return found
+
+
+def largest_of_other_losses(path: PathRun, theirs: Sequence[PathRun], amounts: Sequence[float]) -> float:
+    """Return the largest loss of discrete draws and mechanisms over the paths of x' that the shifted draws can meet.
+
+    Their probabilities may depend on comparisons that the output does not show.
+    """
+    same = [other for other in theirs if signature(other) == signature(path)]
+    losses = [other_losses(path, other) for other in same]
+    if len(set(losses)) > 1:
+        met = [intersect(path.intervals, amounts, other.intervals) for other in same]
+        losses = [loss for loss, is_met in zip(losses, met, strict=True) if is_met]
+    return max(losses, default=math.inf)
 
 
 def keeps_output(path: PathRun, other: PathRun, amounts: Sequence[float]) -> bool:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from epsaudit.tools.tracing.alignment.aligned import other_losses
 from epsaudit.tools.tracing.alignment.noise_laws import UNIFORM
 from epsaudit.tools.tracing.alignment.paths import DISTRIBUTIONS, PathRun, interval_probability
 from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event
@@ -27,6 +28,8 @@ class Reduced(NamedTuple):
     draws: tuple[Draw, ...]
     log_probability: float
     """Log probability of the outcomes of the removed draws."""
+    path: PathRun
+    """The whole path."""
 
 
 def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
@@ -56,7 +59,7 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
         tuple(one.law for one in draws),
         tuple(map(repr, (one.outcome for one in path.choices))),
     )
-    return Reduced(key, tuple(events), draws, log_probability)
+    return Reduced(key, tuple(events), draws, log_probability, path)
 
 
 def _renumbered_form(form: Any, renumber: Any) -> Any:
@@ -134,6 +137,7 @@ class ExtraDraws:
             if shift is None or (count > 0 and not self._is_consistent(mine, shift)):
                 continue
             loss = largest_loss(shift, mine.draws, other.draws) - (other.log_probability if count < 0 else 0.0)
+            loss += other_losses(path, other.path)
             if best is None or loss < best[0]:
                 best = loss, shift.amounts
         return best

@@ -66,7 +66,7 @@ def in_processes(
             yield waiting.pop(future), future.result()
         completed = True
     except BrokenProcessPool as error:
-        if limit is not None and limit.was_exceeded(_exit_codes(pool)):
+        if limit is not None and limit.was_exceeded():
             said = f"{name} took more than {limit.seconds:g} seconds for one run{limit.place()} while its draws were"
             raise AuditError(f"{said} followed; raise the timeout, or give smaller datasets.") from error
         raise AuditError(f"{name} ended its process while its draws were followed.") from error
@@ -75,14 +75,6 @@ def in_processes(
             for process in list((pool._processes or {}).values()):
                 process.kill()
         pool.shutdown(cancel_futures=True)
-
-
-def _exit_codes(pool: ProcessPoolExecutor) -> list[int | None]:
-    """Return the exit codes of the processes of a pool that is broken."""
-    processes = list((pool._processes or {}).values())
-    for process in processes:
-        process.join()  # the pool has ended all of them
-    return [process.exitcode for process in processes]
 
 
 def _begin(work: Callable[[int], Any], limit: TimeLimit | None) -> None:

@@ -48,13 +48,16 @@ class TimeLimit:
 
         return call_within_the_limit
 
-    def was_exceeded(self, exit_codes: list[int | None]) -> bool:
-        """Return whether a process with one of these exit codes was ended by the alarm."""
-        return -signal.SIGALRM in exit_codes
+    def was_exceeded(self) -> bool:
+        """Return whether a process was ended by the alarm: it has written its stack."""
+        return bool(self._written())
+
+    def _written(self) -> str:
+        self._stack.seek(0)
+        return self._stack.read().decode("utf-8", "replace")
 
     def place(self) -> str:
         """Return ' at file:line' of the audited function when the limit was exceeded; empty if it is unknown."""
-        self._stack.seek(0)
-        frames = re.findall(r'File "(.+)", line (\d+)', self._stack.read().decode("utf-8", "replace"))
+        frames = re.findall(r'File "(.+)", line (\d+)', self._written())
         audited = [(file, line) for file, line in frames if is_audited(file)]
         return f" at {Path(audited[0][0]).name}:{audited[0][1]}" if audited else ""

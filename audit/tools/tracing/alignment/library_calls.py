@@ -1,0 +1,247 @@
+"""Calls of mechanisms of libraries: draws of a known law, or steps that are private by themselves.
+
+A mechanism of diffprivlib whose noise has a known law answers with a draw that is followed like a draw of numpy. Any
+other mechanism is a step: its answer is kept, and its loss follows from what it states and how far its input moves.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from epsaudit.tools.tracing.alignment.discrete import LISTED_REST, DiscreteLaw, choice_law, table_law
+from epsaudit.tools.tracing.alignment.tracked import released
+
+POST_PROCESSING = ("LaplaceTruncated", "LaplaceFolded", "GeometricTruncated", "GeometricFolded")
+"""Classes of diffprivlib that call the mechanism from which they are derived and change its answer."""
+ROUNDING = 1e-9
+"""[formula] Relative distance by which an input may exceed a multiple of the sensitivity: sums of data are rounded."""
+
+
+class Additive(NamedTuple):
+    """A call that adds noise to a number: 'laplace', 'normal', or the difference of two 'geometric' numbers."""
+
+    value: Any
+    law: str
+    scale: float
+
+
+class Selected(NamedTuple):
+    """A call that draws one of a few outcomes."""
+
+    law: DiscreteLaw
+    """The law of the positions of the outcomes, or of whole numbers."""
+    outcomes: Sequence[Any] | None
+    """The outcomes by position; None if the law is that of the outcomes themselves."""
+
+    def outcome(self, drawn: Any) -> Any:
+        """Return the outcome for what the law draws."""
+        return drawn if self.outcomes is None else self.outcomes[drawn]
+
+    def drawn(self, outcome: Any) -> Any:
+        """Return what the law draws for an outcome."""
+        return outcome if self.outcomes is None else list(self.outcomes).index(outcome)
+
+
+class PostProcessed(NamedTuple):
+    """A call that calls another mechanism, whose answer is followed."""
+
+
+def known_call(name: str, make: Any) -> Additive | Selected | PostProcessed | None:
+    """Return what a call of diffprivlib does if its law is known; None for any other call.
+
+    ``make`` is the call without arguments, as for `AlignmentRun.mechanism`.
+    """
+    if not name.startswith("diffprivlib") or not isinstance(make, functools.partial):
+        return None
+    owner, *values = make.args
+    value = next(iter((*values, *make.keywords.values())), None)
+    kind = getattr(make.func, "__qualname__", "").partition(".")[0]  # of the owner, or a class from which it is derived
+    if kind in POST_PROCESSING:
+        return PostProcessed()
+    known = KNOWN_CLASSES.get(kind)
+    return None if known is None else known(name, owner, value)
+
+
+def _laplace(_: str, owner: Any, value: Any) -> Additive:
+    return Additive(value, "laplace", owner.sensitivity / (owner.epsilon - math.log1p(-float(owner.delta))))
+
+
+def _normal(_: str, owner: Any, value: Any) -> Additive:
+    return Additive(value, "normal", float(owner._scale))
+
+
+def _geometric(_: str, owner: Any, value: Any) -> Additive:
+    return Additive(value, "geometric", owner.sensitivity / owner.epsilon)
+
+
+def _discrete_normal(name: str, owner: Any, value: Any) -> Selected | None:
+    """Return the law of a whole number plus discrete Gaussian noise (Canonne, Kamath and Steinke 2020)."""
+    sigma, centre = float(owner._scale), released(value)
+    if not sigma or int(centre) != centre:
+        return None
+    reach = math.ceil(sigma * math.sqrt(-2.0 * math.log(LISTED_REST)))
+    logs = -0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2
+    logs -= np.log(np.sum(np.exp(logs)))
+    first, shares = int(centre) - reach, np.exp(logs)
+    key = int(centre), sigma
+    law = table_law(name, first, logs, lambda rng: first + int(rng.choice(len(shares), p=shares)), key, truncated=True)
+    return Selected(law, None)
+
+
+def _binary(name: str, owner: Any, value: Any) -> Selected:
+    """Return randomised response: the truth has probability (e^epsilon + delta) / (e^epsilon + 1)."""
+    truth = (math.exp(owner.epsilon) + float(owner.delta)) / (math.exp(owner.epsilon) + 1.0)
+    shares = np.array([truth, 1.0 - truth] if value == owner.value0 else [1.0 - truth, truth])
+    return _selected(name, shares, [owner.value0, owner.value1])
+
+
+def _exponential(name: str, owner: Any, _: Any) -> Selected:
+    shares = np.diff(np.asarray(owner._probabilities, float), prepend=0.0)
+    return _selected(name, shares, owner.candidates or range(len(shares)))
+
+
+def _permute_and_flip(name: str, owner: Any, _: Any) -> Selected:
+    """Return the law of the first candidate that accepts in a random order.
+
+    Candidate j is chosen with probability p_j times the integral of the product of 1 - p_i + p_i t over the others i,
+    for t from 0 to 1, which the rule of Gauss and Legendre integrates exactly.
+    """
+    accepts = np.exp(np.asarray(owner._probabilities, float))
+    nodes, weights = np.polynomial.legendre.leggauss(len(accepts))
+    factors = 1.0 + accepts * ((nodes[:, None] + 1.0) / 2.0 - 1.0)
+    others = np.array([np.prod(np.delete(factors, one, axis=1), axis=1) for one in range(len(accepts))])
+    return _selected(name, accepts * (others @ weights) / 2.0, owner.candidates or range(len(accepts)))
+
+
+def _selected(name: str, shares: Any, outcomes: Sequence[Any]) -> Selected:
+    return Selected(choice_law(name, len(shares), shares / shares.sum()), outcomes)
+
+
+KNOWN_CLASSES: dict[str, Callable[[str, Any, Any], Additive | Selected | None]] = {
+    "Laplace": _laplace,
+    "Gaussian": _normal,
+    "GaussianAnalytic": _normal,
+    "Geometric": _geometric,
+    "GaussianDiscrete": _discrete_normal,
+    "Binary": _binary,
+    "Exponential": _exponential,
+    "PermuteAndFlip": _permute_and_flip,
+}
+"""Classes of diffprivlib whose law is known."""
+
+
+class Step(NamedTuple):
+    """A call of a mechanism that is private by itself: its input, and its loss for inputs at a distance."""
+
+    name: str
+    numbers: tuple[Any, ...]
+    """The input."""
+    distance: Callable[[Sequence[Any], Sequence[Any]], float]
+    loss: Callable[[float], float]
+    key: Any
+    """What the mechanism states, which must not depend on the data."""
+    answer: Any = None
+
+    def loss_to(self, other: Step) -> float:
+        """Return the largest log ratio of the probabilities of an answer for both inputs; infinite if it is unknown."""
+        if self.key != other.key:
+            return math.inf
+        moved = self.distance(self.numbers, other.numbers)
+        return 0.0 if moved == 0.0 else self.loss(moved)
+
+
+class UnknownLossError(Exception):
+    """A call that states no loss, with the reason."""
+
+
+def step_of(name: str, make: Any, stated: Any) -> Step:
+    """Return a call as a step; raise `UnknownLossError` if its loss does not follow from what it states."""
+    if stated.norm == "opendp" and isinstance(make, functools.partial):
+        return _opendp_step(name, make.args[0], stated.input)
+    states = {key: value for key, value in stated.states.items() if value is not None}
+    key = repr(sorted(states.items())), repr(sorted(stated.fixed.items()))
+    distance = DISTANCES.get(stated.norm.partition(" ")[0])
+    numbers = _flat(name, stated.input)
+    if states.get("law") == "laplace" and states.get("scale"):
+        scale = float(states["scale"])
+        return Step(name, numbers, _sum_of_moves, lambda moved: moved / scale, key)
+    if distance is None or not (states.get("epsilon") and states.get("sensitivity")) or states.get("delta"):
+        raise UnknownLossError(f"{name} does not state a loss for inputs that move")
+    epsilon, sensitivity = float(states["epsilon"]), float(states["sensitivity"])
+    # a mechanism may round its input, so that the loss need not be smaller for a smaller distance
+    return Step(name, numbers, distance, lambda moved: epsilon * math.ceil(moved / sensitivity - ROUNDING), key)
+
+
+def _flat(name: str, value: Any) -> tuple[float, ...]:
+    try:
+        return tuple(float(one) for one in np.ravel(np.asarray(released(value), float)))
+    except (TypeError, ValueError):
+        raise UnknownLossError(f"the input of {name} is no number") from None
+
+
+def _opendp_step(name: str, measurement: Any, value: Any) -> Step:
+    """Return a measurement of OpenDP as a step, whose map gives the loss for inputs at a distance."""
+    metric, measure = (str(getattr(measurement, one, "")) for one in ("input_metric", "output_measure"))
+    if not measure.startswith("MaxDivergence"):
+        raise UnknownLossError(f"{name} states a loss in {measure or 'an unknown measure'}, and not a pure one")
+    distance = next((one for start, one in OPENDP_DISTANCES.items() if metric.startswith(start)), None)
+    if distance is None:
+        raise UnknownLossError(f"distances of {metric or 'an unknown metric'} are not computed")
+    numbers = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,)
+    return Step(name, numbers, distance, functools.partial(_mapped, measurement), (str(measurement),))
+
+
+def _mapped(measurement: Any, moved: float) -> float:
+    """Return the loss that a measurement's map gives; it may want a whole number or a float."""
+    for distance in ([int(moved)] if moved == int(moved) else []) + [float(moved)]:
+        try:
+            return float(measurement.map(distance))
+        except Exception:
+            continue
+    return math.inf
+
+
+def _moves(numbers: Sequence[Any], others: Sequence[Any]) -> list[float]:
+    if len(numbers) != len(others):
+        return [math.inf]
+    return [abs(float(one) - float(other)) for one, other in zip(numbers, others)]  # noqa: B905  # strict since 3.10
+
+
+def _sum_of_moves(numbers: Sequence[Any], others: Sequence[Any]) -> float:
+    return math.fsum(_moves(numbers, others))
+
+
+def _largest_move(numbers: Sequence[Any], others: Sequence[Any]) -> float:
+    return max(_moves(numbers, others), default=0.0)
+
+
+def _length_of_moves(numbers: Sequence[Any], others: Sequence[Any]) -> float:
+    return math.hypot(*_moves(numbers, others))
+
+
+def _symmetric_difference(records: Sequence[Any], others: Sequence[Any]) -> float:
+    both = Counter(map(repr, records)), Counter(map(repr, others))
+    return float(sum((both[0] - both[1]).values()) + sum((both[1] - both[0]).values()))
+
+
+def _is_other(values: Sequence[Any], others: Sequence[Any]) -> float:
+    return float(tuple(values) != tuple(others))
+
+
+DISTANCES = {"l1": _sum_of_moves, "l2": _length_of_moves, "linf": _largest_move}
+"""Distances by the norm that a mechanism states."""
+OPENDP_DISTANCES = {
+    "AbsoluteDistance": _sum_of_moves,
+    "L1Distance": _sum_of_moves,
+    "L2Distance": _length_of_moves,
+    "LInfDistance": _largest_move,
+    "SymmetricDistance": _symmetric_difference,
+    "DiscreteDistance": _is_other,
+}
+"""Distances by the beginning of the name of OpenDP's metric."""
