@@ -1,17 +1,8 @@
-"""Files of scores for ``epsaudit scores``: the columns of a .csv, .parquet, .npz or .npy file.
-
-A file may be damaged in any way. This module turns every such problem into an `AuditError` with one sentence.
-"""
+"""Files of scores for ``epsaudit scores``: the roles of the columns of a .csv, .parquet, .npz or .npy file."""
 
 from __future__ import annotations
 
-import contextlib
-import csv
-import os
-import sys
-import zipfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,19 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epsaudit.audits.score_checks import ROW_LAYOUT, explain_rows
-from epsaudit.errors import QUOTED, AuditError, clipped, needs, suggest_name
+from epsaudit.data.column_files import Column, Columns, read_columns
+from epsaudit.errors import QUOTED, AuditError, clipped, suggest_name
 
-Column = NDArray[Any]
-Columns = dict[str, Column]
 ROLES = ("included", "score", "run", "canary", "scored")
 """Roles of columns."""
 MATRIX_ROLES = ROLES[:4]
 """Roles of the columns of a matrix in an .npy file, in this order."""
 MEMBERSHIP = {"1": True, "true": True, "in": True, "yes": True, "0": False, "false": False, "out": False, "no": False}
 """Words that a file may contain for membership."""
-POLARS_PANIC = "PanicException"
-"""Name of the exception that polars, a library written in Rust, raises for internal errors. It is not an
-`Exception`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,8 @@ def read_scores(file: Path, names: str = "") -> Scores:
         column of the scores reverses their order: 'score=-loss'.
     """
     chosen = _parse_names(names)
-    columns, notes = read_columns(file)
+    notes: list[str] = []
+    columns = read_columns(file, ROW_LAYOUT, lambda file, found: _name_roles(file, found, notes))
     if not columns:
         raise AuditError(f"{file} has no columns. Give {ROW_LAYOUT}.")
     if {"in", "out"} <= columns.keys() and not {"included", "score"} & columns.keys():
@@ -160,103 +148,8 @@ def _to_numbers(column: Column, file: Path) -> NDArray[np.float64]:
     return numbers
 
 
-def read_columns(file: Path) -> tuple[Columns, list[str]]:
-    """Return the columns of a file by name, and notes about what was assumed."""
-    readers: dict[str, Callable[[Path], tuple[Columns, list[str]]]] = {
-        ".csv": _read_csv,
-        ".parquet": _read_parquet,
-        ".npz": _read_npz,
-        ".npy": _read_npy,
-    }
-    kind = file.suffix.lower()
-    if kind not in readers:
-        raise AuditError(f"{file} ends in {kind!r}; it must end in {', '.join(readers)}.")
-    try:
-        with file.open("rb") as stream:
-            if not stream.read(1):
-                raise AuditError(f"{file} is empty. Give {ROW_LAYOUT}.")
-        columns, notes = readers[kind](file)
-        return {name: _as_text(column) for name, column in columns.items()}, notes
-    except OSError as error:
-        raise AuditError(f"{file} cannot be read: {error.strerror or error}.") from None
-    except MemoryError:
-        raise AuditError(f"{file} cannot be read: there is not enough memory for the size that it states.") from None
-    except BaseException as error:
-        if isinstance(error, AuditError) or not (isinstance(error, Exception) or type(error).__name__ == POLARS_PANIC):
-            raise
-        # decoders raise many types of errors for damaged files: zlib.error, BadZipFile, csv.Error, ComputeError
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        said = clipped(lines[0].rstrip(".:"), 3 * QUOTED)
-        raise AuditError(f"{file} cannot be read as {kind}; it may be damaged ({said}).") from None
-
-
-def _as_text(column: Column) -> Column:
-    """Convert a column of bytes to text; return other columns unchanged."""
-    if column.dtype.kind == "S":
-        return np.array([one.decode("utf-8", "replace") for one in column.reshape(-1).tolist()]).reshape(column.shape)
-    return column
-
-
-def _read_csv(file: Path) -> tuple[Columns, list[str]]:
-    """Return the columns of a CSV file as text. The first line contains their names."""
-    with file.open(encoding="utf-8-sig", newline="") as stream:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(stream) if row]
-    head, *rows = rows or [[]]
-    if twice := [name for name, times in Counter(head).items() if times > 1]:
-        raise AuditError(f"{file} has {twice[0]!r} more than once in its first line; a column must have its own name.")
-    if not rows:
-        raise AuditError(f"{file} has no rows below its first line, which names the columns. Give {ROW_LAYOUT}.")
-    if any(len(row) != len(head) for row in rows):
-        raise AuditError(f"{file} has rows of different lengths; its first line names {len(head)} columns.")
-    return {name: np.array(column, object) for name, column in zip(head, zip(*rows, strict=True), strict=True)}, []
-
-
-def _read_parquet(file: Path) -> tuple[Columns, list[str]]:
-    """Return the columns of a Parquet file."""
-    with needs("parquet"):
-        import polars
-    with _silenced():
-        return {one.name: one.to_numpy() for one in polars.read_parquet(file)}, []
-
-
-@contextlib.contextmanager
-def _silenced() -> Iterator[None]:
-    """Discard what native code writes to standard error.
-
-    Polars prints an internal error in addition to raising it.
-    """
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "w") as nothing:
-            os.dup2(nothing.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-
-
-def _read_npz(file: Path) -> tuple[Columns, list[str]]:
-    """Return the arrays of an .npz file."""
-    if not zipfile.is_zipfile(file):
-        raise AuditError(f"{file} is not a numpy .npz file, or is truncated.")
-    with np.load(file, allow_pickle=False) as found:
-        if twice := [name for name, times in Counter(found.files).items() if times > 1]:
-            raise AuditError(f"{file} has {twice[0]!r} more than once.")
-        columns = {name: found[name] for name in found.files}
-    if other := [name for name, column in columns.items() if not isinstance(column, np.ndarray)]:
-        raise AuditError(f"{file} contains {other[0]!r}, which is not a numpy array.")
-    return columns, []
-
-
-def _read_npy(file: Path) -> tuple[Columns, list[str]]:
-    """Return the columns of an .npy file, with a note if they have no names."""
-    with file.open("rb") as stream:
-        if stream.read(6) != b"\x93NUMPY":
-            raise AuditError(f"{file} is not a numpy .npy file.")
-    found = np.array(np.load(file, mmap_mode="r", allow_pickle=False))  # mapping fails early if the file is too short
-    if found.dtype.names:
-        return {name: found[name] for name in found.dtype.names}, []
+def _name_roles(file: Path, found: NDArray[Any], notes: list[str]) -> Columns:
+    """Return the columns of a matrix by the roles in `MATRIX_ROLES`, and add a note that says what was assumed."""
     order = ", ".join(MATRIX_ROLES)
     if found.ndim == 1:
         raise AuditError(
@@ -274,4 +167,5 @@ def _read_npy(file: Path) -> tuple[Columns, list[str]]:
         note += (
             " No column says of which run a score is: one run was assumed, each row a canary with a coin of its own."
         )
-    return {name: found[:, place] for place, name in enumerate(names)}, [note]
+    notes.append(note)
+    return {name: found[:, place] for place, name in enumerate(names)}
