@@ -25,7 +25,7 @@ STAGES: dict[Stage, int] = {
     "same seeds": 5,  # (number of the seed, side), with the seed 0
     "look": 6,  # (0) the pace; (1, side, copy or process); (2, side) the function; (3, copy) constant functions
     "many runs": 7,  # the order of tied scores
-    "holdout": 8,  # (0) the matching, (1) the opened pairs, (2) the coins
+    "holdout": 8,  # (0) the matching, (1) the opened pairs, (2) the coins, (3) samples and queries of scores of tables
 }
 """The first number of the spawn key of each stage; the comments give the numbers that follow it. No stream has a key of
 one number only, because generators that others spawn have such keys."""

@@ -1,0 +1,98 @@
+"""Scores by distance: how close a record is to the release, and how close to other records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from epsaudit.tools.holdout.encoding import Encoded, Part
+from epsaudit.tools.holdout.neighbours import NEIGHBOURS, Neighbours, Singles, find_neighbours
+from epsaudit.tools.holdout.tables import Floats
+
+MAX_PAIRS = 20_000_000_000
+"""[time] Largest number of records times rows of the release among which neighbours are searched, half a minute of two
+cores. Of a larger release a random sample is searched, but exact copies are found in all of it."""
+MAX_REFERENCE = 20_000
+"""[time] Largest number of other records among which neighbours are searched for the local density."""
+SMOOTHING = 0.01
+"""[chosen] Fraction of the median distance that is added to distances before their ratio is taken, so that a distance
+of 0 gives a finite ratio."""
+
+
+def release_rows_searched(encoded: Encoded) -> int:
+    """Return the number of distinct rows of the release among which neighbours are searched."""
+    return min(len(encoded.release), max(NEIGHBOURS, MAX_PAIRS // len(encoded.records)))
+
+
+def distance_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:
+    """Return scores of each distinct record by its distance to the release.
+
+    - ``copies``: the number of records of the release that are equal to it;
+    - ``distance``, ``second distance``: to the closest and the second closest distinct record of the release, on ranks
+      and categories; a copy has the distance 0, and no other record has;
+    - ``distance ratio``: the quotient of both, which is small if one record of the release stands out;
+    - ``scaled distance``, ``scaled distance ratio``: the same on standardised numbers;
+    - ``local density``, ``near density``: the log ratio of the density of the release to the density of other records
+      around it, from the distances to the first and to the fifth neighbour in each. This is the attack DOMIAS (van
+      Breugel et al. 2023, https://arxiv.org/abs/2302.12580) with densities of nearest neighbours.
+    """
+    searched = _sample(encoded.release, release_rows_searched(encoded), rng)
+    near = find_neighbours(encoded.records, _rows(encoded.release, searched), encoded.is_number)
+    near = _with_zero(near, encoded.copies > 0)
+    chosen = _sample(encoded.records, MAX_REFERENCE, rng)
+    own = np.full(len(encoded.records), -1)
+    own[chosen] = np.arange(len(chosen))
+    others = find_neighbours(encoded.records, _rows(encoded.records, chosen), encoded.is_number, own)
+    others = _with_zero(others, encoded.records.counts > 1)
+    return {
+        "copies": encoded.copies,
+        "distance": near.ranks[:, 0].astype(float),
+        "second distance": near.ranks[:, 1].astype(float),
+        "distance ratio": _quotient(near.ranks[:, 0], near.ranks[:, 1]),
+        "scaled distance": near.scaled[:, 0].astype(float),
+        "scaled distance ratio": _quotient(near.scaled[:, 0], near.scaled[:, 1]),
+        "local density": _log_ratio(others.ranks[:, 0], near.ranks[:, 0]),
+        "near density": _log_ratio(others.ranks[:, -1], near.ranks[:, -1]),
+    }
+
+
+def _sample(part: Part, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Return ``size`` random rows of a part in ascending order, or all rows if it has no more."""
+    return np.sort(rng.choice(len(part), size, replace=False)) if len(part) > size else np.arange(len(part))
+
+
+def _rows(part: Part, rows: np.ndarray) -> Part:
+    return replace(
+        part,
+        ranks=part.ranks[rows],
+        scaled=part.scaled[rows],
+        codes=part.codes[rows],
+        bins=part.bins[rows],
+        counts=part.counts[rows],
+    )
+
+
+def _with_zero(near: Neighbours, has_equal: np.ndarray) -> Neighbours:
+    """Return the distances with a first distance of 0 for records that have an equal one.
+
+    The search may have missed an equal record, because it was not in the sample, or it may have left it out as the
+    record itself.
+    """
+
+    def first_zero(distances: Singles) -> Singles:
+        shifted = np.hstack([np.zeros((len(distances), 1), np.float32), distances[:, :-1]])
+        return np.where((has_equal & (distances[:, 0] > 0.0))[:, None], shifted, distances)
+
+    return Neighbours(first_zero(near.ranks), first_zero(near.scaled))
+
+
+def _quotient(first: Singles, second: Singles) -> Floats:
+    """Return first / second, and 1 where both are 0."""
+    return np.divide(first, second, out=np.ones(len(first)), where=second > 0.0)
+
+
+def _log_ratio(numerator: Singles, denominator: Singles) -> Floats:
+    """Return the logarithm of the ratio of two distances, which is finite if distances are 0."""
+    smoothing = SMOOTHING * (float(np.median(numerator)) or 1.0)
+    return np.log((numerator + smoothing) / (denominator + smoothing))

@@ -1,0 +1,271 @@
+"""Tables of records: train, holdout and release as matrices with the same columns.
+
+A column contains numbers or categories. `read_tables` reads the three tables together, because the kind of a column and
+the codes of its categories must be the same in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epsaudit.data.column_files import Column, Columns, read_columns
+from epsaudit.data.records import is_frame
+from epsaudit.errors import QUOTED, AuditError, clipped, suggest_name, with_article
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+TABLE_LAYOUT = "a table with the names of its columns in the first line and one row for each record"
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "<na>", "nat"})
+"""[chosen] Texts, in lower case, that stand for a missing value."""
+TRUTHS = ({"true"}, {"false"}, {"true", "false"})
+ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d+)?)?)?")
+"""Texts that are read as dates. Dates are numbers, so that earlier and later can be compared."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records as a matrix.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the columns.
+    levels : tuple
+        For each column, None if it contains numbers, otherwise its categories in alphabetical order.
+    values : array of shape (records, columns)
+        Numbers, and places of categories in ``levels``. A missing value is NaN.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...] | None, ...]
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_number(self) -> Bools:
+        """Whether each column contains numbers."""
+        return np.array([levels is None for levels in self.levels])
+
+    def join(self, other: Table) -> Table:
+        """Return the records of this table followed by those of another table with the same columns."""
+        return replace(self, values=np.concatenate([self.values, other.values]))
+
+
+def read_tables(sources: Mapping[str, Any], columns: Sequence[str] | None = None) -> dict[str, Table]:
+    """Read tables with the same columns, in any order, and return them by the same keys.
+
+    Parameters
+    ----------
+    sources : mapping of str to table
+        What each table is called in messages, and the table: the path of a .csv, .parquet, .npz or .npy file, a data
+        frame of pandas or polars, or a mapping of names to columns. The first table determines the order of columns.
+    columns : sequence of str, optional
+        Names of the columns to read. By default all columns are read.
+
+    Raises `AuditError` if a table cannot be read or has no records, if the names of the columns differ, or if a column
+    contains numbers in one table and text in another.
+    """
+    tables = {what: _read_source(source, what) for what, source in sources.items()}
+    if columns is not None:
+        tables = {what: _select(table, columns, what) for what, table in tables.items()}
+    (first, names), *others = [(what, list(table)) for what, table in tables.items()]
+    for what, found in others:
+        _refuse_other_names(first, names, what, found)
+    joined = [_join_kinds(name, {what: table[name] for what, table in tables.items()}) for name in names]
+    return {
+        what: Table(
+            tuple(names),
+            tuple(levels for levels, _ in joined),
+            np.stack([values[place] for _, values in joined], axis=1),
+        )
+        for place, what in enumerate(tables)
+    }
+
+
+def find_strata(tables: Mapping[str, Table], columns: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """Return the stratum of every train record and of every holdout record as text; None if there are no columns.
+
+    A stratum is a combination of values of the given columns. Raises `AuditError` if the tables lack a column.
+    """
+    if not columns:
+        return None
+    names = tables["train"].names
+    for column in columns:
+        if column not in names:
+            raise AuditError(f"strata names {column!r}, which is no column of train.{suggest_name(column, names)}")
+    places = [names.index(column) for column in columns]
+    train, holdout = ([repr(row) for row in tables[part].values[:, places].tolist()] for part in ("train", "holdout"))
+    return train, holdout
+
+
+def _read_source(source: Any, what: str) -> Columns:
+    """Return the columns of a table by name, as arrays of one dimension and the same length."""
+    columns: Columns
+    if isinstance(source, str | Path):
+        columns = read_columns(Path(source), TABLE_LAYOUT, _name_places)
+    elif is_frame(source):
+        names = [str(name) for name in source.columns]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise AuditError(f"{what} has the column {twice[0]!r} more than once; a column must have its own name.")
+        series = [source[name] for name in source.columns]
+        columns = {name: np.asarray(one.to_numpy()) for name, one in zip(names, series, strict=True)}
+    elif isinstance(source, Mapping):
+        columns = {str(name): _as_array(column) for name, column in source.items()}
+    else:
+        raise AuditError(
+            f"{what} is {with_article(type(source).__name__)}; it must be the path of a file, a data frame of pandas "
+            "or polars, or a mapping of names to columns."
+        )
+    if not columns:
+        raise AuditError(f"{what} has no columns. Give {TABLE_LAYOUT}.")
+    sizes = {name: len(column) if column.ndim == 1 else -1 for name, column in columns.items()}
+    if wrong := [name for name, size in sizes.items() if size == -1]:
+        shape = columns[wrong[0]].shape
+        raise AuditError(f"{wrong[0]} of {what} has shape {shape}; a column must have one dimension.")
+    if len(set(sizes.values())) > 1:
+        short, long = min(sizes, key=sizes.__getitem__), max(sizes, key=sizes.__getitem__)
+        raise AuditError(f"{what} has {sizes[long]:,} rows of {long} and {sizes[short]:,} of {short}.")
+    if not min(sizes.values()):
+        raise AuditError(f"{what} has no records. Give {TABLE_LAYOUT}.")
+    return columns
+
+
+def _as_array(column: Any) -> Column:
+    """Return a column as an array. Values of several types stay objects, which `numpy.array` would turn into text."""
+    try:
+        found = np.asarray(column)
+        converted = found.ndim == 1 and found.dtype.kind in "US" and not isinstance(column, np.ndarray)
+    except ValueError:  # lists of several lengths
+        converted = True
+    if converted:
+        found = np.empty(len(column), object)
+        found[:] = list(column)
+    return found
+
+
+def _name_places(file: Path, found: Column) -> Columns:
+    """Name the columns of a matrix by their places, counted from 1. A single column may have one dimension."""
+    if found.ndim == 1:
+        return {"column 1": found}
+    if found.ndim != 2:
+        raise AuditError(f"{file} has shape {found.shape}; it must have one row for each record.")
+    return {f"column {place + 1}": found[:, place] for place in range(found.shape[1])}
+
+
+def _select(table: Columns, columns: Sequence[str], what: str) -> Columns:
+    if not columns:
+        raise AuditError("columns is empty; name at least one column, or leave it out to read all columns.")
+    for name in columns:
+        if name not in table:
+            raise AuditError(f"{what} has no column {name!r}.{suggest_name(name, table)}")
+    return {name: table[name] for name in columns}
+
+
+def _refuse_other_names(first: str, names: Sequence[str], what: str, found: Sequence[str]) -> None:
+    """Raise `AuditError` if the columns ``names`` of the table ``first`` are not the columns ``found`` of ``what``."""
+    advice = "Tables must have the same columns; select the common ones with columns= or --columns."
+    for one, other, has, lacks in ((first, what, names, found), (what, first, found, names)):
+        if missing := [name for name in has if name not in lacks]:
+            listed = clipped(", ".join(map(repr, missing)), 3 * QUOTED)
+            raise AuditError(f"{one} has {_columns(len(missing))} that {other} does not have: {listed}. {advice}")
+
+
+def _columns(number: int) -> str:
+    return "1 column" if number == 1 else f"{number:,} columns"
+
+
+def _join_kinds(name: str, columns: Mapping[str, Column]) -> tuple[tuple[str, ...] | None, list[Floats]]:
+    """Return the levels of a column, or None for numbers, and its values in each table.
+
+    Text that can be read as numbers in all tables is numbers, because CSV files contain only text. The records decide:
+    if train or holdout contains other text, the column has categories everywhere.
+    """
+    known = {what: _plain(column, name, what) for what, column in columns.items()}
+    if all(_is_truth(column) for column in known.values()):
+        return _to_codes([np.array([one and one.lower() for one in column], object) for column in known.values()])
+    numbers = {what: _to_numbers(column) for what, column in known.items()}
+    words = [what for what, one in numbers.items() if one is None]
+    if not words:
+        return None, [one for one in numbers.values() if one is not None]
+    typed = [what for what, column in known.items() if column.dtype.kind != "O"]
+    records = [what for what in columns if what != "release"]
+    if not typed and any(what in words for what in records):
+        return _to_codes(list(known.values()))
+    other = (typed or records)[0]
+    example = next(value for value in known[words[0]].tolist() if value is not None and _number(value) is None)
+    raise AuditError(
+        f"{name} contains numbers in {other} and other values in {words[0]}, such as "
+        f"{clipped(repr(example), QUOTED)}; a column must have the same type in all tables."
+    )
+
+
+def _plain(column: Column, name: str, what: str) -> Column:
+    """Return a column as numbers, dates, or objects that are text or None for a missing value."""
+    if column.dtype.kind in "iufM":
+        return column
+    if column.dtype.kind == "c" or column.dtype.names or column.dtype.kind in "mV":
+        raise AuditError(
+            f"{name} of {what} has the type {column.dtype}; a column must contain numbers, text, booleans or dates."
+        )
+    found = np.empty(len(column), object)
+    for place, value in enumerate(column.tolist()):
+        if isinstance(value, dict | list | tuple | set | np.ndarray):
+            raise AuditError(
+                f"{name} of {what} contains {with_article(type(value).__name__)}; a column must contain numbers, text, "
+                "booleans or dates."
+            )
+        text = "" if value is None else str(value).strip()
+        found[place] = None if text.lower() in MISSING else text
+    return found
+
+
+def _is_truth(column: Column) -> bool:
+    """Return whether a column contains only truth values as text, at least one, and missing values."""
+    return column.dtype.kind == "O" and {one.lower() for one in column if one is not None} in TRUTHS
+
+
+def _to_numbers(column: Column) -> Floats | None:
+    """Return a column as numbers with NaN for missing values, or None if it contains text that is no number."""
+    if column.dtype.kind == "M":
+        return np.where(np.isnat(column), np.nan, column.astype("datetime64[us]").astype(np.int64).astype(float))
+    if column.dtype.kind in "iuf":
+        return column.astype(float)
+    found = np.full(len(column), np.nan)
+    for place, text in enumerate(column.tolist()):
+        if text is not None:
+            number = _number(text)
+            if number is None:
+                return None
+            found[place] = number
+    return found
+
+
+def _number(text: str) -> float | None:
+    """Return the number, truth value or date that a text states; None if it states none."""
+    try:
+        return float(text)
+    except ValueError:
+        if text.lower() in ("true", "false"):
+            return float(text.lower() == "true")
+        if ISO_DATE.fullmatch(text) is None:
+            return None
+    try:
+        return float(np.datetime64(text.replace(" ", "T"), "us").astype(np.int64))
+    except ValueError:
+        return None
+
+
+def _to_codes(columns: Sequence[Column]) -> tuple[tuple[str, ...], list[Floats]]:
+    """Return the categories of a column in alphabetical order, and their places in each table; NaN if missing."""
+    levels = sorted({one for column in columns for one in column if one is not None})
+    codes = {None: np.nan, **{level: float(place) for place, level in enumerate(levels)}}
+    return tuple(levels), [np.array([codes[one] for one in column]) for column in columns]
