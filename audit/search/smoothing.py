@@ -66,14 +66,15 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
             seen[0] - 0.5,
         )
         # One covariance serves all steps: a new one that hardly moves would make a step overshoot.
-        prior = _select_covariance(place, raw, noise)
+        covariances = PriorCovariances(place)
+        prior = covariances.select(raw, noise)
         for _ in range(N_LIKELIHOOD_STEPS):
             factor, _ = dpotrf(prior + np.diag(noise))
             odds = raw - noise * dpotrs(factor, raw)[0]
             share = expit(odds)
             noise = 1.0 / np.maximum(counts * share * (1.0 - share), 1e-9)
             raw = odds + noise * (correct - counts * share)
-        prior = _select_covariance(place, raw, noise)
+        prior = covariances.select(raw, noise)
     inverse = np.triu(dpotri(dpotrf(prior + np.diag(noise))[0])[0])
     inverse += np.triu(inverse, 1).T
     share = expit(raw - noise * (inverse @ raw))
@@ -94,48 +95,67 @@ def compute_one_sided_variance(odds: Floats, seen: Floats) -> Floats:
     return np.asarray(odds**2 / (2.0 * math.log(2.0) * seen))
 
 
-def _select_covariance(place: Floats, raw: Floats, noise: Floats) -> Floats:
-    """Return the prior covariance with the largest marginal likelihood of the observed log odds.
+class PriorCovariances:
+    """The prior covariances of log odds, at increasing logits of the rank ``place``: random walks, and lines that bend.
 
-    ``raw`` are the observed log odds with the variances ``noise``, at increasing logits of the rank ``place``.
+    They depend on the ranks only and are computed once for all observations.
     """
-    far, same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
-    near = np.minimum(far[:, None], far)
-    # The steps of a random walk away from the median are independent, on both sides. Differences of neighbours
-    # therefore lead to one tridiagonal system.
-    order = np.lexsort((far, place >= 0.0))
-    first = np.diff(place[order] >= 0.0, prepend=place[0] < 0.0)
 
-    def steps(values: Floats) -> Floats:
-        return np.where(first, 0.0, np.roll(values, 1, axis=-1))
+    def __init__(self, place: Floats) -> None:
+        far, self._same = np.abs(place), np.sign(place)[:, None] == np.sign(place)
+        self._near = np.minimum(far[:, None], far)
+        # The steps of a random walk away from the median are independent, on both sides. Differences of neighbours
+        # therefore lead to one tridiagonal system.
+        self._order = np.lexsort((far, place >= 0.0))
+        self._first = np.diff(place[self._order] >= 0.0, prepend=place[0] < 0.0)
+        flats = np.minimum(far[self._order], np.array(PLATEAU_LOGITS)[:, None])
+        self._walks = np.multiply.outer(WALK_VARIANCES, flats - self._steps(flats)).reshape(-1, len(place))
+        # Each matrix has one row and one column more than there are ranks, for the observations.
+        bends = [BEND_VARIANCES, BEND_VARIANCES, BEND_VARIANCES[:2]]
+        self._lines = np.zeros((sum(map(len, bends)), len(place) + 1, len(place) + 1))
+        probit, steep = LOGITS_PER_PROBIT * ndtri(expit(place)), np.sinh(SINH_RATE * place) / SINH_RATE
+        start = 0
+        for along, variances in zip((place, probit, steep), bends, strict=True):
+            ends = np.abs(along)
+            low, high = np.minimum(ends[:, None], ends), np.maximum(ends[:, None], ends)
+            bend = low**2 * (3.0 * high - low) / 6.0 * self._same
+            line = LEVEL_VARIANCE + LINE_VARIANCE * np.outer(along, along)
+            for variance in variances:
+                self._lines[start, :-1, :-1] = line + variance * bend
+                start += 1
 
-    own, flats = noise[order], np.minimum(far[order], np.array(PLATEAU_LOGITS)[:, None])
-    seen = np.array([raw[order], np.ones(len(raw))])
-    seen -= steps(seen)
-    walks = np.multiply.outer(WALK_VARIANCES, flats - steps(flats)).reshape(-1, len(raw))
-    pivots, ratios, _ = dpttrf((walks + own + steps(own)).ravel(), np.tile(-steps(own), len(walks))[1:])
-    solved = dpttrs(pivots, ratios, np.tile(seen, len(walks)).T)[0].T.reshape(2, *walks.shape)
-    (fit, both), (_, level) = np.einsum("avn,bn->abv", solved, seen)
-    gains = 1.0 + LEVEL_VARIANCE * level  # the level at the median is common to both sides
-    evidence = LEVEL_VARIANCE * both**2 / gains - fit - np.log(gains) - np.log(pivots).reshape(walks.shape).sum(axis=1)
-    curves = []
-    probit, steep = LOGITS_PER_PROBIT * ndtri(expit(place)), np.sinh(SINH_RATE * place) / SINH_RATE
-    for along, bends in ((place, BEND_VARIANCES), (probit, BEND_VARIANCES), (steep, BEND_VARIANCES[:2])):
-        ends = np.abs(along)
-        low, high = np.minimum(ends[:, None], ends), np.maximum(ends[:, None], ends)
-        bend, line = low**2 * (3.0 * high - low) / 6.0 * same, LEVEL_VARIANCE + LINE_VARIANCE * np.outer(along, along)
-        curves.append(line + np.multiply.outer(bends, bend))
-    bent = np.concatenate(curves)
-    # The last row of the Cholesky factor contains the observations in units of standard deviations.
-    roots = np.zeros((len(bent), len(raw) + 1, len(raw) + 1))
-    roots[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
-    roots[:, :-1, :-1] = bent
-    np.einsum("bll->bl", roots)[:, :-1] += noise
-    roots[...] = np.linalg.cholesky(roots)
-    lost = roots[:, -1, :-1] ** 2 + 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)[:, :-1])
-    evidence = np.append(evidence, -lost.sum(axis=1))
-    best = int(np.argmax(evidence))
-    if best >= len(walks):
-        return np.asarray(bent[best - len(walks)])
-    walk, flat = divmod(best, len(PLATEAU_LOGITS))
-    return np.asarray(LEVEL_VARIANCE + WALK_VARIANCES[walk] * np.minimum(near, PLATEAU_LOGITS[flat]) * same)
+    def select(self, raw: Floats, noise: Floats) -> Floats:
+        """Return the covariance under which the observed log odds ``raw``, with variances ``noise``, are likeliest."""
+        walks = self._compute_evidence_of_walks(raw, noise)
+        best = int(np.argmax(np.append(walks, self._compute_evidence_of_lines(raw, noise))))
+        if best >= len(walks):
+            return self._lines[best - len(walks), :-1, :-1]
+        walk, flat = divmod(best, len(PLATEAU_LOGITS))
+        walked = np.minimum(self._near, PLATEAU_LOGITS[flat]) * self._same
+        return np.asarray(LEVEL_VARIANCE + WALK_VARIANCES[walk] * walked)
+
+    def _compute_evidence_of_walks(self, raw: Floats, noise: Floats) -> Floats:
+        """Return twice the log marginal likelihood for every random walk, up to a constant that lines share."""
+        own, seen = noise[self._order], np.array([raw[self._order], np.ones(len(raw))])
+        seen -= self._steps(seen)
+        walks, before = self._walks, self._steps(own)
+        pivots, ratios, _ = dpttrf((walks + own + before).ravel(), np.tile(-before, len(walks))[1:])
+        solved = dpttrs(pivots, ratios, np.tile(seen, len(walks)).T)[0].T.reshape(2, *walks.shape)
+        (fit, both), (_, level) = np.einsum("avn,bn->abv", solved, seen)
+        gains = 1.0 + LEVEL_VARIANCE * level  # the level at the median is common to both sides
+        log_pivots = np.log(pivots).reshape(walks.shape).sum(axis=1)
+        return np.asarray(LEVEL_VARIANCE * both**2 / gains - fit - np.log(gains) - log_pivots)
+
+    def _compute_evidence_of_lines(self, raw: Floats, noise: Floats) -> Floats:
+        """Return twice the log marginal likelihood for every line that bends, up to the same constant."""
+        # The last row of the Cholesky factor contains the observations in units of standard deviations.
+        extended = self._lines.copy()
+        extended[:, -1] = np.append(raw, 1.0 + raw @ (raw / noise))
+        np.einsum("bll->bl", extended)[:, :-1] += noise
+        roots = np.linalg.cholesky(extended)
+        lost = roots[:, -1, :-1] ** 2 + 2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)[:, :-1])
+        return np.asarray(-lost.sum(axis=1))
+
+    def _steps(self, values: Floats) -> Floats:
+        """Return the value of the neighbour that is nearer to the median, 0 for the two values next to the median."""
+        return np.where(self._first, 0.0, np.roll(values, 1, axis=-1))

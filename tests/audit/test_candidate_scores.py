@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from epsaudit import PureDP
-from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores
+from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores, smoothing
 from epsaudit.search.scores import Monotone
-from epsaudit.search.smoothing import smooth_log_odds
+from epsaudit.search.smoothing import PriorCovariances, smooth_log_odds
 from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_parts, write_condition
 from epsaudit.witnesses.parts import Value
 
@@ -108,6 +108,37 @@ def test_a_tail_that_one_side_hardly_has_is_not_pulled_to_what_is_common(seed):
     estimate, error = smooth_log_odds(tails)
     assert min(3.0, np.log(tails[0, 19] / tails[1, 19])) - estimate[19] < 0.6
     assert abs(estimate[19] - 3.0) < 4.0 * error[19]
+
+
+def list_covariances(place):
+    """Return all prior covariances as docs/explanation/smoothing.md states them."""
+    far, same = np.abs(place), np.equal.outer(place > 0.0, place > 0.0)
+    near, found = np.minimum.outer(far, far), []
+    for variance in smoothing.WALK_VARIANCES:
+        for plateau in smoothing.PLATEAU_LOGITS:
+            found.append(smoothing.LEVEL_VARIANCE + variance * np.minimum(near, plateau) * same)
+    probit = smoothing.LOGITS_PER_PROBIT * stats.norm.ppf(1.0 / (1.0 + np.exp(-place)))
+    steep = np.sinh(smoothing.SINH_RATE * place) / smoothing.SINH_RATE
+    few = smoothing.BEND_VARIANCES[:2]
+    for along, variances in ((place, smoothing.BEND_VARIANCES), (probit, smoothing.BEND_VARIANCES), (steep, few)):
+        low, high = (choose.outer(np.abs(along), np.abs(along)) for choose in (np.minimum, np.maximum))
+        line = smoothing.LEVEL_VARIANCE + smoothing.LINE_VARIANCE * np.outer(along, along)
+        found += [line + variance * low**2 * (3.0 * high - low) / 6.0 * same for variance in variances]
+    return found
+
+
+def test_the_covariance_with_the_largest_marginal_likelihood_is_selected():
+    """One object selects for several observations at the same ranks, which are drawn from every covariance in turn."""
+    rng, place = np.random.default_rng(0), np.linspace(-9.0, 7.0, 40)
+    covariances, prior, winners = list_covariances(place), PriorCovariances(place), set()
+    for covariance in covariances:
+        noise = rng.uniform(1e-3, 0.1, len(place))
+        raw = rng.multivariate_normal(np.zeros(len(place)), covariance + np.diag(noise))
+        evidence = [stats.multivariate_normal.logpdf(raw, cov=one + np.diag(noise)) for one in covariances]
+        best = int(np.argmax(evidence))
+        np.testing.assert_allclose(prior.select(raw, noise), covariances[best], rtol=1e-12)
+        winners.add(best)
+    assert len(winners) > 10
 
 
 @pytest.mark.parametrize("size", [300, 50_000, 10**8])
