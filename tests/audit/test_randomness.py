@@ -7,6 +7,7 @@ import pytest
 
 from epsaudit import AuditError, DatasetPair, PureDP, audit, audit_sequentially, black_box, vectorized
 from epsaudit.running.copies import FIRST_RUNS
+from epsaudit.running.randomness import _global_states
 
 PAIRS = [DatasetPair(0, 1)]
 
@@ -223,18 +224,45 @@ def test_a_resumed_audit_does_not_repeat_itself(tmp_path):
     assert audit(mechanism(without_rng), trials=12_000, seed=4, n_jobs=1, checkpoint=path) == whole
 
 
-def test_use_that_begins_late_is_found():
-    calls = iter(range(10**9))
+LATE = {
+    "numpy's": lambda: np.random.laplace(),  # noqa: NPY002
+    "Python's": lambda: random.expovariate(1.0) - random.expovariate(1.0),
+}
 
-    def late(data, rng):
-        return data + (rng.laplace() if next(calls) < 5_000 else np.random.laplace())  # noqa: NPY002
 
-    late_mechanism = mechanism(late)
-    result = audit(late_mechanism, trials=12_000, seed=4, n_jobs=1)
-    assert not result.violates_claim
-    state = np.random.get_state()[2]  # noqa: NPY002
-    audit(late_mechanism, trials=12_000, seed=4, n_jobs=1)
-    assert np.random.get_state()[2] == state  # noqa: NPY002
+@pytest.mark.parametrize("draw", LATE.values(), ids=LATE)
+def test_use_that_begins_late_is_found(draw):
+    results = []
+    for _ in range(2):
+        calls = iter(range(10**9))
+
+        def late(data, rng, calls=calls):
+            return data + (rng.laplace() if next(calls) < 5_000 else draw())
+
+        result = audit(mechanism(late), trials=12_000, seed=4, n_jobs=1)
+        assert not result.violates_claim
+        results.append(result)
+        draw()  # the state of the global generators does not matter
+    assert results[0] == results[1]
+
+
+DRAWS = {
+    "number": random.random,
+    "one of two bits": lambda: random.getrandbits(1),
+    "normal number": lambda: random.gauss(0.0, 1.0),  # drawn in pairs
+    "numpy's number": np.random.random,
+    "numpy's bytes": lambda: np.random.bytes(1),  # noqa: NPY002
+}
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+def test_every_draw_from_a_global_generator_shows_in_their_states(kind):
+    random.seed(1)
+    for _ in range(700):  # more numbers than a state holds
+        before = _global_states()
+        DRAWS[kind]()
+        assert _global_states() != before
+    assert _global_states() == _global_states()
 
 
 def test_a_function_with_other_randomness_is_not_called_reproducible():
