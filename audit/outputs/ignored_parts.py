@@ -69,24 +69,26 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
     """
     if ignored[TOTAL] >= MAX_OBSERVED:
         return
-    ignored[TOTAL] += 1
+    found: list[IgnoredPart] = [TOTAL]
     by_kind: dict[str, set[str]] = {}
     remaining: list[tuple[Path, Any]] = [((), output)]
     for path, value in itertools.islice(remaining, MAX_PARTS):  # the list grows in the loop
         kind = type(value)
-        if kind in PLAIN_TYPES or isinstance(value, np.floating):
-            ignored[VALUE_TYPES, path, kind.__qualname__] += 1
-            if kind is float or isinstance(value, np.floating):
-                _observe_numbers(ignored, path, [float(value)])
+        if kind is float or isinstance(value, np.floating):
+            found.append((VALUE_TYPES, path, kind.__qualname__))
+            found += _read_number(path, float(value))
+            continue
+        if kind in PLAIN_TYPES:
+            found.append((VALUE_TYPES, path, kind.__qualname__))
             continue
         numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-        ignored[VALUE_TYPES, path, f"array of {value.dtype.str}" if numeric else kind.__qualname__] += 1
+        found.append((VALUE_TYPES, path, f"array of {value.dtype.str}" if numeric else kind.__qualname__))
         for name, (known, read) in BY_FREQUENCY.items():
             if isinstance(value, known):
                 by_kind.setdefault(name, set()).add(repr(read(value)))
         if numeric and not isinstance(value, np.ma.MaskedArray):
             if value.dtype.kind == "f":
-                _observe_numbers(ignored, path, _to_doubles(value.reshape(-1)[:MAX_PARTS]).tolist())
+                found += _read_numbers(path, _to_doubles(value.reshape(-1)[:MAX_PARTS]).tolist())
         elif isinstance(value, Mapping):
             for key, part in itertools.islice(value.items(), MAX_PARTS):
                 step = key if type(key) in (int, str, float, bool, bytes) else type(key).__qualname__
@@ -103,8 +105,8 @@ def observe(ignored: IgnoredParts, output: Any) -> None:
                     by_kind.setdefault("names or types of a frame, a series or an index", set()).add(
                         _frame_labels(value)
                     )
-    for name, contents in by_kind.items():
-        ignored[name, (), " ".join(sorted(contents))] += 1
+    found += [(name, (), " ".join(sorted(contents))) for name, contents in by_kind.items()]
+    ignored.update(found)  # faster than to count every part by itself
 
 
 def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
@@ -114,7 +116,7 @@ def observe_rows(ignored: IgnoredParts, outputs: NDArray[Any]) -> None:
         ignored[TOTAL] += len(rows)
         ignored[VALUE_TYPES, (), f"array of {rows.dtype.str}"] += len(rows)
         if rows.dtype.kind == "f":
-            _observe_numbers_of_rows(ignored, _to_doubles(rows.reshape(len(rows), -1)[:, :MAX_PARTS]))
+            _count_numbers(ignored, _to_doubles(rows.reshape(len(rows), -1)[:, :MAX_PARTS]))
 
 
 def find_differing(ignored: IgnoredParts, ignored_prime: IgnoredParts) -> list[str]:
@@ -149,25 +151,36 @@ def _to_doubles(numbers: NDArray[Any]) -> NDArray[np.float64]:
         return numbers.astype(np.float64)
 
 
-def _observe_numbers(ignored: IgnoredParts, path: Path, numbers: Sequence[float]) -> None:
-    """Count the last bits, and the sign of zero, of the numbers that one output holds at a path.
+def _read_number(path: Path, number: float) -> list[IgnoredPart]:
+    """Return the last bits of a number, or the sign of a zero."""
+    if number == 0.0:
+        return [(SIGN_OF_ZERO, path, "-" if _is_negative_zero(number) else "+")]
+    return [(LAST_BITS, path, "short" if _is_short(number) else "long")] if math.isfinite(number) else []
+
+
+def _read_numbers(path: Path, numbers: Sequence[float]) -> list[IgnoredPart]:
+    """Return the last bits, and the sign of zero, of the numbers of an array.
 
     Numbers are long if one of them is, and a zero is negative if one of the zeros is.
     """
-    some = [number for number in numbers if number != 0.0 and math.isfinite(number)]
-    if some:
-        ignored[LAST_BITS, path, "short" if all(map(_is_short, some)) else "long"] += 1
-    zeros = [number for number in numbers if number == 0.0] if len(some) < len(numbers) else []
-    if zeros:
-        ignored[SIGN_OF_ZERO, path, "-" if any(math.copysign(1.0, zero) < 0.0 for zero in zeros) else "+"] += 1
+    finite = [number for number in numbers if math.isfinite(number)]
+    some = [number for number in finite if number != 0.0]
+    found = [(LAST_BITS, path, "short" if all(map(_is_short, some)) else "long")] if some else []
+    if len(some) < len(finite):
+        found.append((SIGN_OF_ZERO, path, "-" if any(map(_is_negative_zero, finite)) else "+"))
+    return found
 
 
 def _is_short(number: float) -> bool:
     return math.ldexp(math.frexp(number)[0], 53 - SHORT_BITS).is_integer()
 
 
-def _observe_numbers_of_rows(ignored: IgnoredParts, rows: NDArray[np.float64]) -> None:
-    """Count what `_observe_numbers` counts, for an array whose rows are the numbers of one output each."""
+def _is_negative_zero(number: float) -> bool:
+    return number == 0.0 and math.copysign(1.0, number) < 0.0
+
+
+def _count_numbers(ignored: IgnoredParts, rows: NDArray[np.float64]) -> None:
+    """Count what `_read_numbers` returns, for an array whose rows are the numbers of one output each."""
     zero = rows == 0.0
     some = np.isfinite(rows) & ~zero
     scaled = np.ldexp(np.frexp(rows)[0], 53 - SHORT_BITS)
