@@ -124,19 +124,26 @@ def compute_statistic(feature: Feature, sides: Sequence[Outputs]) -> tuple[float
 
 
 def select_most_different(
-    features: Sequence[Feature], outputs: Outputs, outputs_prime: Outputs, limit: int
+    features: Sequence[Feature],
+    outputs: Outputs,
+    outputs_prime: Outputs,
+    limit: int,
+    tested: dict[Feature, float] | None = None,
 ) -> list[Feature]:
     """Return the ``limit`` features that differ most between the sides, in their original order.
 
     Features are ranked by how many standard deviations their statistic lies above its mean. Among features that clearly
     differ, this ranking prefers one with few cells to a finer one with the same information; a ranking by `log_p_value`
-    would not.
+    would not. Features that were ``tested`` on these outputs before are not tested again, and new ones are added there.
     """
     if len(features) <= limit:
         return list(features)
-    sides = take_screening_outputs(outputs, outputs_prime)
-    statistic, freedom = np.array([compute_statistic(one, sides) for one in features]).T
-    excess = (statistic - freedom) / np.sqrt(2.0 * np.maximum(freedom, 1.0))
+    sides, tested = take_screening_outputs(outputs, outputs_prime), {} if tested is None else tested
+    for feature in features:
+        if feature not in tested:
+            statistic, freedom = compute_statistic(feature, sides)
+            tested[feature] = (statistic - freedom) / math.sqrt(2.0 * max(freedom, 1))
+    excess = np.array([tested[feature] for feature in features])
     return [features[place] for place in find_smallest(-excess, limit)]
 
 

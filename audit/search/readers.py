@@ -120,6 +120,8 @@ class Inventory:
         Numbers and symbols from which pairs are formed.
     correlated : list of pairs of Feature
         Pairs of ``pair_sources`` whose correlation differs between the sides.
+    tested : dict of Feature to float
+        How much the features differ that `most_different` has tested.
     """
 
     sides: Sides
@@ -133,6 +135,7 @@ class Inventory:
     linear_group: list[Feature]
     pair_sources: list[Feature]
     correlated: FeaturePairs = field(default_factory=list)
+    tested: dict[Feature, float] = field(default_factory=dict)
 
     def add_pairs(self) -> None:
         """Find the correlated pairs among many numbers, and add their sums, differences and products."""
@@ -165,8 +168,8 @@ class Inventory:
         few = self.length is None or len(self.pair_sources) <= MAX_COORDINATES_ALL_PAIRS
         eligible = {*self.learning_group, *self.fields.symbols}
         single = [one for one in self.pair_sources if one in eligible] if few else []
-        best = select_most_different(single, *self.sides, MAX_COORDINATES_ALL_PAIRS)
-        best += select_most_different(self.structure_or_elements, *self.sides, MAX_COORDINATES_ALL_PAIRS)
+        best = self.most_different(single, MAX_COORDINATES_ALL_PAIRS)
+        best += self.most_different(self.structure_or_elements, MAX_COORDINATES_ALL_PAIRS)
         return list(dict.fromkeys([*itertools.chain.from_iterable(self.correlated), *best]))
 
     @functools.cached_property
@@ -184,6 +187,10 @@ class Inventory:
             if 0 < len(repeated) <= MAX_NAMED_VALUES < len(values) / 2:
                 found.append(CategoryCode(path_of(one), tuple(repeated.tolist())))
         return found
+
+    def most_different(self, features: Sequence[Feature], limit: int) -> list[Feature]:
+        """Return the features that differ most between the sides. Every feature is tested once."""
+        return select_most_different(features, *self.sides, limit, self.tested)
 
     def list_rankings(self) -> list[Feature]:
         """Return the ranking features of every place that holds rankings. They have been tested already."""
@@ -244,7 +251,7 @@ class Reader:
 
 def most_different(features: Sequence[Feature], inventory: Inventory, limit: int) -> list[Feature]:
     """Keep the features whose distributions differ most between the two sides."""
-    return select_most_different(features, *inventory.sides, limit)
+    return inventory.most_different(features, limit)
 
 
 def significant(found: Sequence[tuple[float, Feature]], inventory: Inventory, limit: int) -> list[Feature]:
@@ -328,7 +335,7 @@ def find_features(outputs: Outputs, outputs_prime: Outputs, *, only_groups: bool
         inventory.learning_group,
         inventory.linear_group,
         inventory.end_numbers,
-        select_most_different(inventory.combinations, *inventory.sides, MAX_LEARNT_COMBINATIONS),
+        inventory.most_different(inventory.combinations, MAX_LEARNT_COMBINATIONS),
     )
     found = Features(groups=tuple(map(tuple, groups)), n_ordered=0 if rows is None else 2)
     if only_groups:
