@@ -7,6 +7,7 @@ chosen; they cannot make a bound invalid.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -66,7 +67,7 @@ def smooth_log_odds(tails: Floats) -> tuple[Floats, Floats]:
             seen[0] - 0.5,
         )
         # One covariance serves all steps: a new one that hardly moves would make a step overshoot.
-        covariances = PriorCovariances(place)
+        covariances = _covariances_at(tuple(place.tolist()))
         prior = covariances.select(raw, noise)
         for _ in range(N_LIKELIHOOD_STEPS):
             factor, _ = dpotrf(prior + np.diag(noise))
@@ -159,3 +160,8 @@ class PriorCovariances:
     def _steps(self, values: Floats) -> Floats:
         """Return the value of the neighbour that is nearer to the median, 0 for the two values next to the median."""
         return np.where(self._first, 0.0, np.roll(values, 1, axis=-1))
+
+
+@functools.lru_cache(2)  # both tails; two features whose numbers never repeat have the same ranks
+def _covariances_at(place: tuple[float, ...]) -> PriorCovariances:
+    return PriorCovariances(np.array(place))
