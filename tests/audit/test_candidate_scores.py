@@ -10,6 +10,7 @@ from scipy import stats
 from epsaudit import PureDP
 from epsaudit.search import Bound, CandidateScore, LikelihoodRatio, Tails, best_of, candidate_scores, smoothing
 from epsaudit.search.scores import Monotone
+from epsaudit.search.selection import _find_undominated
 from epsaudit.search.smoothing import PriorCovariances, smooth_log_odds
 from epsaudit.witnesses.conditions import MAX_CONDITION_LENGTH, MAX_SIMPLE_PARTS, count_parts, write_condition
 from epsaudit.witnesses.parts import Value
@@ -185,3 +186,16 @@ def test_an_event_of_few_parts_gives_way_to_one_that_a_script_counts():
     assert 0.0 < few.predicted < 1.0 < counted.predicted, "of log 3"
     assert count_parts(few.witness) <= MAX_SIMPLE_PARTS < count_parts(counted.witness)
     assert "plain(y) in [" in write_condition(counted.witness.guess_x)
+
+
+@pytest.mark.parametrize("kinds", [1, 3, 10, 10_000])
+def test_only_events_that_no_other_event_dominates_are_bounded(kinds):
+    """Of events with equal counts, the first one is kept."""
+    correct, wrong = np.random.default_rng(kinds).integers(kinds, size=(2, 60)).astype(float)
+    kept = []
+    for number, (right, false) in enumerate(zip(correct, wrong, strict=True)):
+        as_good = (correct >= right) & (wrong <= false)
+        better = as_good & ((correct > right) | (wrong < false))
+        if not better.any() and not as_good[:number].any():
+            kept.append(number)
+    assert _find_undominated(correct, wrong).tolist() == kept
