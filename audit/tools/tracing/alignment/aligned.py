@@ -208,10 +208,19 @@ def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
     """
     if len(first.choices) != len(other.choices) or len(first.steps) != len(other.steps):
         return math.inf
-    total = 0.0
+    total = math.inf if concentrated_loss(first, other) else pure_loss_of_steps(first, other)
     for one, its in zip(first.choices, other.choices, strict=True):
         total += one.law.log_probability(one.outcome) - its.law.log_probability(its.outcome)
-    for step, their in zip(first.steps, other.steps, strict=True):
-        distance = sum(abs(a - b) for a, b in zip(step.numbers, their.numbers, strict=True))
-        total += math.inf if step.loss_per_unit != their.loss_per_unit else distance * step.loss_per_unit
     return total
+
+
+def pure_loss_of_steps(first: AlignmentRun, other: AlignmentRun) -> float:
+    """Return the loss of mechanisms of libraries that state a pure loss."""
+    both = zip(first.steps, other.steps, strict=True)
+    return sum(one.loss_to(its) for one, its in both if not one.concentrated)
+
+
+def concentrated_loss(first: AlignmentRun, other: AlignmentRun) -> float:
+    """Return the sum of rho of mechanisms of libraries that state a loss in zCDP."""
+    both = zip(first.steps, other.steps, strict=True)
+    return sum(one.loss_to(its) for one, its in both if one.concentrated)

@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from epsaudit.mechanisms.known_laws import exact_parameter
 from epsaudit.tools.tracing.alignment.aligned import (
     NO_SHIFT,
     ByOutput,
+    concentrated_loss,
     other_losses,
     require_same_path,
     signature,
@@ -40,6 +42,8 @@ MAX_EXTRA_POSITIONS = 64
 """[time] Largest number of positions at which draws of one dataset alone are searched."""
 ROUNDING_OF_SUMS = 1e-12
 """[formula] Relative rounding error of a sum of some thousand probabilities."""
+CONCENTRATED = "zcdp"
+"""Stands in place of a law for mechanisms of libraries with a loss in zCDP; the amount is their rho."""
 RARE_OUTPUT = 1e-10
 """[chosen] Outputs that are less likely on both sides count as delta if some outcomes of draws are not listed: with a
 probability of 1e-15 that is not listed, the ratio of the others is known to 1e-5."""
@@ -136,7 +140,9 @@ def path_losses(side: Side, side_prime: Side, equal: bool = False) -> list[PathL
             shift = stretch_or_shift(path.events, second.events, path.draws, second.draws, known, equal)
             if shift is None:
                 raise Parted(NO_SHIFT)
-            found.append(_loss_of(path, shift, second.draws, other_losses(path, second)))
+            found.append(
+                _loss_of(path, shift, second.draws, other_losses(path, second), concentrated_loss(path, second))
+            )
         except Parted:
             found.append(PathLoss(math.inf, path.largest_probability, None, path))
     if any(one.loss == math.inf and one.shifts is None for one in found):
@@ -166,11 +172,15 @@ def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
     return math.fsum(one.probability for one in losses if one.loss == math.inf), max(finite, default=0.0)
 
 
-def _loss_of(path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: float) -> PathLoss:
+def _loss_of(
+    path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: float, concentrated: float = 0.0
+) -> PathLoss:
+    """Return the loss of a path: of its shifted noise, of ``others``, and of mechanisms with a ``concentrated`` rho."""
     loss = largest_loss(shift, path.draws, draws_prime) + others
     same_scales = all(one.scale == other.scale for one, other in zip(path.draws, draws_prime, strict=True))
-    plain = not shift.stretches and others == 0.0 and same_scales
+    plain = not shift.stretches and same_scales and (others == 0.0 or 0.0 < concentrated < math.inf)
     moves = tuple((one.law, one.scale, amount) for one, amount in zip(path.draws, shift.amounts, strict=True) if amount)
+    moves += ((CONCENTRATED, 1.0, concentrated),) if concentrated else ()
     return PathLoss(loss, path.largest_probability, moves if plain else None, path, shift.amounts)
 
 
@@ -290,9 +300,9 @@ def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
     if any(one.shifts is None for one in aligned):
         return None
     distinct = {one.shifts for one in aligned if one.shifts is not None}
-    if len(distinct) == 1:
+    if len({one.amounts for one in aligned}) == len(distinct) == 1:
         return loss_of_shifts(claim, distinct.pop())
-    if not is_adaptive(aligned):
+    if not is_adaptive(aligned) or any(law == CONCENTRATED for shifts in distinct for law, _, _ in shifts):
         return None
     if all(law == "normal" for shifts in distinct for law, _, _ in shifts):
         largest = max(math.hypot(*(by / scale for _, scale, by in shifts)) for shifts in distinct)
@@ -302,15 +312,47 @@ def _from_shifts(claim: Claim, aligned: Sequence[PathLoss]) -> float | None:
 
 
 def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> float | None:
-    """Return the exact value of the claim's parameter for independent noise that is shifted; None if it is unknown."""
+    """Return the value of the claim's parameter for independent noise that is shifted; None if it is unknown.
+
+    It is the exact value, unless there are mechanisms that state a loss in zCDP: their rho is added.
+    """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
+    rho = sum(amount for law, _, amount in shifts if law == CONCENTRATED)
+    if rho:
+        rest = [one for one in shifts if one[0] != CONCENTRATED]
+        return loss_of_concentrated(claim, rho, rest)
     classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}
     if not shifts:
         return 0.0
     if any(law not in classes for law, _, _ in shifts):
         return None
     return exact_loss(claim, [(classes[law](0.0, scale), classes[law](abs(by), scale)) for law, scale, by in shifts])
+
+
+def loss_of_concentrated(claim: Claim, rho: float, shifts: Sequence[tuple[str, float, float]]) -> float | None:
+    """Return a bound for mechanisms with a total ``rho`` of zCDP beside shifted noise; None if it is unknown."""
+    if isinstance(claim, RenyiDP):
+        rest = loss_of_shifts(claim, shifts)
+        return None if rest is None else rest + claim.order * rho
+    rest = loss_of_shifts(ZCDP(rho), shifts)
+    if rest is None or not isinstance(claim, ZCDP | ApproxDP):
+        return None
+    if isinstance(claim, ZCDP):
+        return rest + rho
+    return concentrated_to_epsilon(rest + rho, claim.delta)
+
+
+@lru_cache(256)
+def concentrated_to_epsilon(rho: float, delta: float) -> float | None:
+    """Return the least epsilon at ``delta`` that rho-zCDP implies; None for a delta of 0."""
+    if not delta:
+        return None
+    low, high = 0.0, rho + 2.0 * math.sqrt(rho * -math.log(delta))  # Bun and Steinke (2016), Proposition 1.3
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if ZCDP(rho).profile(middle) <= delta else (middle, high)
+    return high
 
 
 def is_adaptive(aligned: Sequence[PathLoss]) -> bool:

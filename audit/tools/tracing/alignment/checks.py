@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from epsaudit.tools.tracing.alignment.discrete import discrete_law, index_law
+from epsaudit.tools.tracing.alignment.library_calls import Additive, PostProcessed, Selected, known_call
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, Runner, copied, noise_law
 from epsaudit.tools.tracing.alignment.tracked import TrackedNumber
 from epsaudit.tools.tracing.listening import Listener, paused
@@ -90,15 +91,43 @@ class GenuineRun(Listener):
 
     def mechanism(self, name: str, make: Any, stated: Any) -> Any:
         """Call a mechanism of a library."""
-        if stated.norm == "event":
+        known = known_call(name, make)
+        if stated.norm == "event" or isinstance(known, PostProcessed):
             return make()
         with paused():
-            self.answers.append(make())
-            return self.answers[-1]
+            answer = make()
+            if isinstance(known, Additive):
+                self._store_noise(name, known, float(answer) - float(known.value))
+            elif isinstance(known, Selected):
+                self.outcomes.append(known.drawn(answer))
+                self.discrete.append((name, repr(answer), known.law.log_probability(self.outcomes[-1])))
+            else:
+                self.answers.append(answer)
+                self.values += numbers_of(answer)
+            return copied(answer)
+
+    def _store_noise(self, name: str, call: Additive, noise: float) -> None:
+        """Store the noise of a mechanism; two-sided geometric noise as a difference of two geometric numbers."""
+        if call.law == "geometric":
+            self.values += [1.0 + max(noise, 0.0), 1.0 + max(-noise, 0.0)]
+            self.discrete.append((name, repr(noise), 0.0))
+        else:
+            self.continuous.append(noise)
+            self.values.append(noise)
 
     def finish(self, output: Any) -> None:
         """Store the output."""
         self.output = output
+
+
+def numbers_of(answer: Any) -> list[float]:
+    """Return the numbers of an answer in their order, as `AlignmentRun.kept` tracks them."""
+    if isinstance(answer, (list, tuple)):
+        return [number for one in answer for number in numbers_of(one)]
+    if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
+        return [float(one) for one in np.ravel(answer)]
+    is_number = isinstance(answer, (int, float, np.integer, np.floating)) and not isinstance(answer, bool)
+    return [float(answer)] if is_number else []
 
 
 def require_random_draws(runs: Sequence[GenuineRun]) -> None:

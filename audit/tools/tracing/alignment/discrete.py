@@ -154,7 +154,7 @@ def index_law(name: str, make: Any) -> tuple[DiscreteLaw, Callable[[Any], Any]]:
             return law, lambda order: _reorder(population, order)
         return law, lambda order: np.asarray(whole)[list(order)]
     after = arguments[at + 1 :] if owner is arguments else arguments[1:]
-    asked = {**dict(zip(SAMPLE_ARGUMENTS.get(short, ()), after, strict=False)), **keywords}
+    asked = {**dict(zip(SAMPLE_ARGUMENTS.get(short, ()), after)), **keywords}  # noqa: B905  # strict since 3.10
     sample = sample_law(name, n, asked)
     if sample is not None:
         return sample, lambda drawn: _members(name, whole, drawn)

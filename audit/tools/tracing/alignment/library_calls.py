@@ -147,9 +147,11 @@ class Step(NamedTuple):
     key: Any
     """What the mechanism states, which must not depend on the data."""
     answer: Any = None
+    concentrated: bool = False
+    """Whether the loss is rho of zCDP, and not the largest log ratio of the probabilities of an answer."""
 
     def loss_to(self, other: Step) -> float:
-        """Return the largest log ratio of the probabilities of an answer for both inputs; infinite if it is unknown."""
+        """Return the loss for this input and another one; infinite if it is unknown."""
         if self.key != other.key:
             return math.inf
         moved = self.distance(self.numbers, other.numbers)
@@ -188,13 +190,15 @@ def _flat(name: str, value: Any) -> tuple[float, ...]:
 def _opendp_step(name: str, measurement: Any, value: Any) -> Step:
     """Return a measurement of OpenDP as a step, whose map gives the loss for inputs at a distance."""
     metric, measure = (str(getattr(measurement, one, "")) for one in ("input_metric", "output_measure"))
-    if not measure.startswith("MaxDivergence"):
-        raise UnknownLossError(f"{name} states a loss in {measure or 'an unknown measure'}, and not a pure one")
+    concentrated = measure.startswith("ZeroConcentratedDivergence")
+    if not concentrated and not measure.startswith("MaxDivergence"):
+        raise UnknownLossError(f"losses of {measure or 'an unknown measure'} are not added up")
     distance = next((one for start, one in OPENDP_DISTANCES.items() if metric.startswith(start)), None)
     if distance is None:
         raise UnknownLossError(f"distances of {metric or 'an unknown metric'} are not computed")
     numbers = tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (value,)
-    return Step(name, numbers, distance, functools.partial(_mapped, measurement), (str(measurement),))
+    key = str(measurement), _mapped(measurement, 1.0)
+    return Step(name, numbers, distance, functools.partial(_mapped, measurement), key, None, concentrated)
 
 
 def _mapped(measurement: Any, moved: float) -> float:

@@ -81,7 +81,17 @@ LAWS = {
         two_sided=False,
         continuous=False,
     ),
+    "answer": NoiseLaw(
+        lambda rng, scale: math.nan,  # a mechanism draws it
+        lambda z, scale: 0.0,
+        _never_bounded,
+        continuous=False,
+    ),
 }
 """The laws by name. The scale of the geometric law is 1 / log(1 / (1 - p)), so that a shift by k costs k / scale."""
+ANSWER = "answer"
+"""The law of an answer of a mechanism that is private by itself, which an alignment keeps."""
 UNIFORM = "uniform"
 """The law on (0, 1), which an alignment stretches from one interval to another instead of shifting it."""
+FIXED = (UNIFORM, ANSWER)
+"""Laws of numbers that are not shifted."""

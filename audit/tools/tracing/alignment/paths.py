@@ -114,10 +114,13 @@ class PathRun(AlignmentRun):
         self._require_likely()
         return self._keep_choice(law, outcome)
 
-    def mechanism(self, name: str, make: Any, stated: Any) -> Any:
-        if stated.norm == "event":
-            return make()
-        raise Parted("a mechanism of a library is used before the function returns")
+    def kept(self, answer: Any) -> Any:
+        number = len(self.draws)
+        kept = super().kept(answer)
+        if len(self.draws) == number:
+            raise Parted("a mechanism of a library has an answer without numbers")
+        self.drawn_at += [(len(self.events), len(self.choices))] * (len(self.draws) - len(self.drawn_at))
+        return kept
 
     def history(self, draw: int) -> Any:
         """Return what happened before a draw, as a value that can be compared."""

@@ -15,7 +15,16 @@ import numpy as np
 
 from epsaudit import serve
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw, discrete_law, geometric_law, index_law
-from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.library_calls import (
+    Additive,
+    PostProcessed,
+    Selected,
+    Step,
+    UnknownLossError,
+    known_call,
+    step_of,
+)
+from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import Listener, paused
 from epsaudit.tools.tracing.recorder import call_stack, is_audited
@@ -76,16 +85,6 @@ class Choice(NamedTuple):
 
     law: DiscreteLaw
     outcome: Any
-
-
-class Step(NamedTuple):
-    """A call of a mechanism that is private by itself: its input as numbers, and what it states."""
-
-    name: str
-    numbers: tuple[float, ...]
-    loss_per_unit: float
-    """Loss for an input that moves by one unit in the L1 norm."""
-    answer: Any
 
 
 class Count(NamedTuple):
@@ -312,25 +311,60 @@ class AlignmentRun(Listener):
 
     def mechanism(self, name: str, make: Any, stated: Any) -> Any:
         """Answer a call of a mechanism of a library, whose loss follows from what it states."""
-        if stated.norm == "event":
+        known = known_call(name, make)
+        if stated.norm == "event" or isinstance(known, PostProcessed):
             return make()
-        with paused():
-            step = _step_of(name, stated)
-            number = len(self.steps)
-            if self.first is not None:
-                if number >= len(self.first.steps) or len(self.first.steps[number].numbers) != len(step.numbers):
-                    raise Parted("the calls of mechanisms depend on the data")
-                answer = self.first.steps[number].answer
-            elif self.answers is not None:
-                if number >= len(self.answers):
-                    raise Parted("the number of mechanisms differs from that with ordinary numbers")
-                answer = self.answers[number]
-            else:
+        if isinstance(known, Additive):
+            return self.noisy(known)
+        if isinstance(known, Selected):
+            return copied(known.outcome(self.choose(known.law)))
+        try:
+            step = step_of(name, make, stated)
+        except UnknownLossError as unknown:
+            raise Parted(str(unknown)) from None
+        return self.keep_answer(step, make)
+
+    def noisy(self, call: Additive) -> Any:
+        """Return a number with noise of a known law; two-sided geometric noise is a difference of two draws."""
+        scale = released_scale(call.scale)
+        noise = self.tracked(call.law, scale, 0.0)
+        return call.value + (noise - self.tracked(call.law, scale, 0.0) if call.law == "geometric" else noise)
+
+    def keep_answer(self, step: Step, make: Any) -> Any:
+        """Return the answer of a mechanism that is private by itself: the recorded one, or a new one."""
+        number = len(self.steps)
+        if self.first is not None:
+            if number >= len(self.first.steps):
+                raise Parted("the calls of mechanisms depend on the data")
+            answer = self.first.steps[number].answer
+        elif self.answers is not None:
+            if number >= len(self.answers):
+                raise Parted("the number of mechanisms differs from that with ordinary numbers")
+            answer = self.answers[number]
+        else:
+            with paused():
                 answer = make()
         self.steps.append(step._replace(answer=answer))
         if self.sites:
             self.step_sites.append(self.site())
-        return answer
+        return self.kept(answer)
+
+    def kept(self, answer: Any) -> Any:
+        """Return an answer with tracked numbers that no alignment shifts; return what has no numbers as it is."""
+        if isinstance(answer, (list, tuple)):
+            return type(answer)(map(self.kept, answer))
+        if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
+            cells = np.empty(answer.shape, object)
+            for place in range(cells.size):
+                cells.flat[place] = self.kept(answer.flat[place].item())
+            return track(cells)
+        if isinstance(answer, bool) or not isinstance(answer, (int, float, np.integer, np.floating)):
+            return copied(answer)
+        number = len(self.draws)
+        if self.first is not None and [one.law for one in self.first.draws[number : number + 1]] != [ANSWER]:
+            raise Parted("the number or the kind of draws depends on the data")
+        self.draws.append(Draw(ANSWER, 1.0, float(answer)))
+        return TrackedNumber(self, {number: 1.0}, 0.0, float(answer))
 
     def finish(self, output: Any) -> None:
         """Read the output: its form, and the tracked numbers in it, which are events."""
@@ -396,20 +430,6 @@ def released_scale(scale: Any) -> float:
     if not 0.0 < number < math.inf:
         raise Parted(f"the scale of a draw is {number:g}")
     return number
-
-
-def _step_of(name: str, stated: Any) -> Step:
-    numbers = stated.input if isinstance(stated.input, (list, tuple)) else [stated.input]
-    try:
-        flat = tuple(float(one) for one in np.ravel(np.asarray(released(numbers), float)))
-    except (TypeError, ValueError):
-        raise Parted(f"the input of {name} is no number") from None
-    states = stated.states
-    if states.get("law") == "laplace" and states.get("scale"):
-        return Step(name, flat, 1.0 / float(states["scale"]), None)
-    if stated.norm == "l1" and states.get("epsilon") and states.get("sensitivity") and not states.get("delta"):
-        return Step(name, flat, float(states["epsilon"]) / float(states["sensitivity"]), None)
-    raise Parted(f"{name} does not state a loss in the L1 norm")
 
 
 def execute(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog, nnls
 
-from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.noise_laws import FIXED, LAWS, UNIFORM
 from epsaudit.tools.tracing.alignment.run import COMPARE, ROUNDING, Draw, Event, equal_sums
 
 SOLVER_TOLERANCE = 1e-9
@@ -133,11 +133,11 @@ def cheapest_amounts(conditions: Sequence[Condition], laws: Sequence[tuple[str, 
     """
     amounts = [0.0] * len(laws)
     used = sorted({draw for one in conditions for draw, _ in one.terms})
-    movable = [draw for draw in used if laws[draw][0] != UNIFORM]
+    movable = [draw for draw in used if laws[draw][0] not in FIXED]
     for one in conditions:  # a condition without a movable draw cannot be changed by shifts
-        if not any(laws[draw][0] != UNIFORM for draw, _ in one.terms) and not _holds(one, amounts):
+        if not any(laws[draw][0] not in FIXED for draw, _ in one.terms) and not _holds(one, amounts):
             return None
-    conditions = [one for one in conditions if any(laws[draw][0] != UNIFORM for draw, _ in one.terms)]
+    conditions = [one for one in conditions if any(laws[draw][0] not in FIXED for draw, _ in one.terms)]
     if all(_holds(one, amounts) for one in conditions):
         return tuple(amounts)
     separate = _solve_separately(conditions, laws)
