@@ -6,7 +6,7 @@ import numpy as np
 import pandas
 import polars
 import pytest
-from scipy.stats import rankdata
+from scipy.stats import binom, rankdata
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from epsaudit import AuditError
@@ -442,6 +442,24 @@ class TestAudits:
             result = audit_tables(columns(train), columns(holdout), columns(release), epsilon=0.0, seed=seed)
             above += result.lower_bound > 0.0
         assert above < 4
+
+    @pytest.mark.parametrize(("epsilon", "repetitions"), [(2.0, 12), pytest.param(3.0, 300, marks=pytest.mark.slow)])
+    def test_bounds_on_a_release_that_attains_its_claim_hold(self, epsilon, repetitions):
+        """Each record of a known population is released with odds of exp(epsilon / 2) if it is in train, else against.
+
+        The substitution of a record changes two of them, so that the release attains epsilon. Too many bounds above it
+        have a probability of 0.001 at most.
+        """
+        odds = np.exp(epsilon / 2)
+        found = []
+        for seed in range(repetitions):
+            rng = np.random.default_rng(seed)
+            population = rng.normal(size=(400, 2))
+            released = rng.random(400) < np.where(np.arange(400) < 200, odds, 1) / (1 + odds)
+            tables = [columns(rows) for rows in (population[:200], population[200:], population[released])]
+            found.append(audit_tables(*tables, seed=seed).lower_bound)
+        assert np.sum(np.array(found) > epsilon) <= binom.isf(1e-3, repetitions, 0.05)
+        assert np.median(found) > 0.4 * epsilon
 
     def test_strata_and_notes_reach_the_result(self):
         rng = np.random.default_rng(3)
