@@ -11,8 +11,7 @@ from scipy import optimize, stats
 
 from epsaudit import ApproxDP, GaussianDP, PureDP, trace
 from epsaudit.experiments import plumbing_traces
-from epsaudit.tools.tracing import opaque
-from epsaudit.tools.tracing.suspicion import MOVES
+from epsaudit.tools.tracing.suspicion import ALIGNED, MOVES
 
 PAIR = (1.0, 3.0)
 CONFIDENCE = 0.9999
@@ -84,6 +83,7 @@ def in_place(x, rng):
         (lambda x, rng: dict(enumerate((np.eye(2) * x + rng.laplace(size=(2, 2))).tolist())), PureDP(0.1), 4.0),
         (lambda x, rng: (rng.laplace(), x + rng.laplace())[1], PureDP(0.1), 2.0),
         (lambda x, rng: np.subtract(np.array([4.0, x]), rng.laplace(size=2)) / 3.0, PureDP(0.1), 2.0),
+        (lambda x, rng: np.concatenate([x + rng.laplace(size=2), [0.0]]), PureDP(0.1), 4.0),
         (summed_in_a_loop, PureDP(0.1), 4.0),
         (caught, PureDP(0.1), 2.0),
         (in_place, PureDP(0.1), 2.0),
@@ -202,7 +202,6 @@ def noise_of_noise(x, rng):
         lambda x, rng: float(x + rng.laplace()),
         lambda x, rng: np.clip(x + rng.laplace(size=2), 0.0, 4.0),
         lambda x, rng: (x + rng.laplace(size=2)).sum(),
-        lambda x, rng: np.concatenate([x + rng.laplace(size=2), [0.0]]),
         lambda x, rng: {x + rng.laplace(): 1},
         lambda x, rng: f"{x + rng.laplace()}",
         lambda x, rng: (x + rng.laplace()) * 0.0,
@@ -224,26 +223,28 @@ def test_no_exact_loss_where_the_output_is_not_such_a_sum(function):
     assert exact(function) is None
 
 
-def test_a_loss_of_a_component_is_in_the_sentence_and_in_the_suspicion():
-    found = trace(lambda x, rng: x + rng.laplace(scale=0.5) + rng.laplace(scale=10.0), PAIR, claim=PureDP(1.0))
+def covered(x, rng):
+    return x + rng.laplace(scale=0.5) + rng.laplace(scale=10.0)
+
+
+def test_the_cheapest_alignment_decides_where_noise_covers_other_noise():
+    found = trace(covered, PAIR, claim=PureDP(1.0))
+    assert (found.verdict, found.exact, found.suspicions) == (ALIGNED, None, ())
+    assert found.cheapest == pytest.approx(0.2)
+    found = trace(covered, PAIR, claim=PureDP(0.1))
     assert (found.verdict, found.exact, found.refuted) == (MOVES, None, False)
+    assert found.suspicions[0].loss == found.cheapest == pytest.approx(0.2)
+    assert "by itself this costs epsilon 0.2 where 0.1-DP is claimed" in found.sentence()
+    assert "nothing: this is a suspicion" in str(found)
+
+
+def test_a_loss_of_a_component_is_a_suspicion_where_no_alignment_decides():
+    found = trace(lambda x, rng: round(covered(x, rng), 3), PAIR, claim=PureDP(1.0))
+    assert (found.verdict, found.exact, found.refuted, found.cheapest) == (MOVES, None, False, None)
     assert found.suspicions[0].loss == pytest.approx(4.0)
     assert "by itself it loses epsilon 4 where 1-DP is claimed" in found.sentence()
-    assert "nothing: this is a suspicion" in str(found)
 
 
 def test_data_that_move_by_no_more_than_rounding_have_no_exact_loss():
     pair = [0.1] * 10, [1.0]  # 0.9999999999999999 and 1.0
     assert exact(lambda data, rng: sum(data) + rng.laplace(scale=1e-16), PureDP(0.1), pair) is None
-
-
-def test_opaque_numbers_calculate_as_floats_do():
-    rng = np.random.default_rng(0)
-    for drawn, first, second in rng.normal(size=(200, 3)).tolist():
-        run = opaque.OpaqueRun()
-        run.centres_and_scales = []
-        number = run.opaque_number(0, 0.0, 1.0)
-        formula = (second - 3 * ((number + first) / second - 0.1)) * 2 + np.float64(first)
-        assert formula.value_for(drawn) == (second - 3 * ((drawn + first) / second - 0.1)) * 2 + np.float64(first)
-        value = formula.offset + formula.factor * drawn
-        assert abs(value - formula.value_for(drawn)) <= formula.rounding_error

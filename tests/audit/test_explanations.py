@@ -125,12 +125,12 @@ def test_nothing_is_explained_within_the_claim():
 
 def test_the_explanation_says_what_pays():
     assert bound_above(alone, PAIR, claim=TENTH).explanation() == (
-        "the cheapest alignment costs epsilon 0.500: laplace noise of scale 4 has to move by 2, which by itself costs "
-        f"epsilon 0.5 (test_explanations.py:{line(alone)})"
+        "the cheapest alignment costs epsilon 0.500: laplace noise of scale 4 has to move by 2: by itself this costs "
+        f"epsilon 0.5 where 0.1-DP is claimed (test_explanations.py:{line(alone)})"
     )
     assert "2 draws of noise have to move" in bound_above(together, PAIR, claim=PureDP(1.2)).explanation()
     assert (
-        "np.unique gives 1 values on one dataset, 2 on the other" in bound_above(unique, (1.0, 2.0), claim=TENTH).reason
+        "the number of values from np.unique is 1 on x, 2 on x'" in bound_above(unique, (1.0, 2.0), claim=TENTH).reason
     )
 
 

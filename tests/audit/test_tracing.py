@@ -15,7 +15,16 @@ from epsaudit import ApproxDP, AuditError, PureDP, trace
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.tracing import mechanism, primitives
-from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, NOTHING_SEEN, PARAMETER, RELEASED, UNLISTED
+from epsaudit.tools.tracing.suspicion import (
+    ALIGNED,
+    BRANCHES,
+    BUDGET,
+    MOVES,
+    NOTHING_SEEN,
+    PARAMETER,
+    RELEASED,
+    UNLISTED,
+)
 
 pytest_plugins = ["pytester"]
 GENERATOR = np.random.default_rng(0)
@@ -42,7 +51,7 @@ def twice(data, rng):
 def test_the_exact_loss_of_the_output_is_the_certificate_where_its_law_is_known():
     found = trace(twice, ONE_MORE, claim=PureDP(1.0), certify=True)
     assert (found.verdict, found.exact, found.certificate, found.refuted) == (MOVES, 2.0, None, True)
-    assert trace(twice, ONE_MORE, claim=PureDP(2.0), certify=True).verdict == NOTHING_SEEN
+    assert trace(twice, ONE_MORE, claim=PureDP(2.0), certify=True).verdict == ALIGNED
 
 
 def test_a_certificate_is_an_audit_from_end_to_end_where_no_law_is_known():
@@ -101,7 +110,7 @@ def test_sums_of_one_record_after_the_other_are_one_sum():
         return total
 
     pair = [1.0, 0.0], [1.0, 0.0, 7.0]
-    assert trace(lambda data, rng: summed(data, rng, 1.0), pair, claim=PureDP(1.0)).verdict == NOTHING_SEEN
+    assert trace(lambda data, rng: summed(data, rng, 1.0), pair, claim=PureDP(1.0)).verdict == ALIGNED
     assert trace(lambda data, rng: summed(data, rng, 9.0), pair, claim=PureDP(1.0)).verdict == MOVES
 
 
@@ -132,7 +141,7 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: noisy_sums(np.full(2, 0.8 * len(data)), rng), MOVES),
         (lambda data, rng: truncated(len(data), rng), NOTHING_SEEN),
         (numbers_of_one_draw, NOTHING_SEEN),
-        (lambda data, rng: len(data) + difference(data, rng), NOTHING_SEEN),
+        (lambda data, rng: len(data) + difference(data, rng), ALIGNED),
         (lambda data, rng: 2 * len(data) + difference(data, rng), MOVES),
         (lambda data, rng: (len(data), rng.random()), RELEASED),
         (lambda data, rng: (rng.laplace() < len(data), round(float(1.0 + rng.laplace()), 3) / len(data)), RELEASED),
@@ -146,9 +155,9 @@ def numbers_of_one_draw(data, rng):
         (lambda data, rng: int((np.eye(4)[0] * len(data) + rng.laplace(size=4)).argmax()), UNLISTED),
         (lambda data: len(data) + stats.t.rvs(3), UNLISTED),
         (lambda data: len(data) + 0.9 * stats.laplace().rvs(), MOVES),
-        (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), PARAMETER),
+        (lambda data, rng: rng.laplace(np.zeros(len(data))).sum(), BRANCHES),
         (lambda data: (0, 0, 0)[len(data)], BRANCHES),
-        (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), NOTHING_SEEN),
+        (lambda data, rng: (len(data) * np.eye(2) + 2.0 * rng.laplace(size=(2, 2))).tolist(), ALIGNED),
         (lambda data, rng: (len(data) * np.eye(2) + 1.9 * rng.laplace(size=(2, 2))).tolist(), MOVES),
     ],
     ids=[
@@ -208,7 +217,7 @@ def counted_by_a_generator(data):
         (lambda data: map(float, data), RELEASED, "output.length is 2 on x, 3 on x'"),
         (lambda data: {"a": [iter([1, len(data)])]}, RELEASED, "output['a'][0][1] is 2 on x, 3 on x'"),
         (lambda data: (0 // (len(data) - number) for number in (1, 2)), RELEASED, "output[1] is {'raises': 'Zero"),
-        (generated, BRANCHES, "drawn 2 times on x, 3 times on x'"),
+        (generated, BRANCHES, "the number of draws is 2 on x, 3 on x'"),
         (lambda data: {1: 0, 2: 0} if len(data) == 2 else {2: 0, 1: 0}, RELEASED, "output.keys is [1, 2] on x, [2, 1]"),
         (lambda data: np.zeros((0, len(data))), RELEASED, "output.shape is [0, 2] on x, [0, 3] on x'"),
         (lambda data: np.zeros((2, 3) if len(data) == 2 else (3, 2)), RELEASED, "output.shape is [2, 3] on x"),
@@ -224,19 +233,28 @@ def test_outputs_that_are_read_late_or_in_part(function, verdict, said):
 
 
 def test_the_noise_of_a_generator_is_noise():
-    assert trace(generated, ([1.0], [1.5]), claim=PureDP(1.0)).verdict == NOTHING_SEEN
+    assert trace(generated, ([1.0], [1.5]), claim=PureDP(1.0)).verdict == ALIGNED
     assert trace(generated, ([1.0], [3.0]), claim=PureDP(1.0)).verdict == MOVES
 
 
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.normal(size=2), "moves by 2 in the L2 norm where"),
-        (lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.laplace(size=2), "moves by 2.8 in the L1 norm where"),
-        (lambda data, rng: sum(data) + rng.normal(), "moves by 2 where"),
+        (
+            lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.normal(size=2),
+            "has to move by 2 in the L2 norm: by itself",
+        ),
+        (
+            lambda data, rng: np.array([0.6, 0.8]) * sum(data) + rng.laplace(size=2),
+            "has to move by 2.8 in the L1 norm: by itself",
+        ),
+        (lambda data, rng: sum(data) + rng.normal(), "has to move by 2: by itself"),
         (lambda data: "a" * 100 + str(data), f"...{'a' * 29}[-1] on x, ...{'a' * 29}[1] on x'"),
         (lambda data: 1.0 + 1e-9 * sum(data), "output is 0.999999999 on x, 1.000000001 on x'"),
-        (lambda data, rng: rng.laplace(scale=1.0 + 1e-8 * sum(data)), "with scale 0.99999999 on x, 1.00000001 on x'"),
+        (
+            lambda data, rng: rng.laplace(scale=1.0 + 1e-8 * sum(data)),
+            "laplace noise has scale 0.99999999 on x, 1.00000001 on x'",
+        ),
     ],
     ids=["L2", "L1", "number", "text", "digits of an output", "digits of a scale"],
 )
@@ -372,10 +390,11 @@ def test_the_command_traces_a_file_in_a_process_of_its_own(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     words = ["trace", "mine.py:mean", "--pair", "[1]", "[1, 0]", "--epsilon", "1"]
     assert main(words) == 1
-    assert "mine.py:2 numpy.random.laplace is asked with scale 1 on x, 0.5 on x'" in capsys.readouterr().out
+    assert "mine.py:2 laplace noise has scale 1 on x, 0.5 on x'" in capsys.readouterr().out
     assert main([*words[:2], "--pair", "[1]", "[0]", "--epsilon", "1", "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)
-    assert (told["verdict"], told["suspicions"]) == (NOTHING_SEEN, [])
+    assert (told["verdict"], told["suspicions"]) == (ALIGNED, [])
+    assert told["cheapest"] == 1.0
     assert main(["trace", "mine.py:other", *words[2:]]) == 2
     assert "mine.py has no 'other'" in capsys.readouterr().err
 
@@ -404,8 +423,8 @@ def test_the_fixture_fails_with_the_sentence_and_its_control_without_one(pyteste
         """)
     ran = pytester.runpytest_inprocess("-p", "no:cacheprovider")
     ran.assert_outcomes(passed=2, failed=2)
-    ran.stdout.fnmatch_lines(["*:2 numpy.random.laplace is asked with scale 1 on x, 0.5 on x'"])
-    ran.stdout.fnmatch_lines(["count must diverge, and nothing seen in 2 calls*"])
+    ran.stdout.fnmatch_lines(["*:2 laplace noise has scale 1 on x, 0.5 on x'"])
+    ran.stdout.fnmatch_lines(["count must diverge, and an alignment within the claim costs epsilon 1 on this pair*"])
 
 
 def test_events_that_dp_accounting_composes_must_not_depend_on_data():

@@ -245,7 +245,7 @@ class TestCommand:
                 SURPRISED,
                 "\n  the cheapest alignment costs epsilon 2.000: laplace noise of scale 0.5 has to",
             ),
-            ("half", DOMAIN, SURPRISED, "which by itself costs epsilon 2 (mine.py:8)\n"),
+            ("half", DOMAIN, SURPRISED, "by itself this costs epsilon 2 where 1-DP is claimed (mine.py:8)\n"),
             (
                 "rounded",
                 [*PAIR, "--trials", "100"],
@@ -377,7 +377,7 @@ def test_the_fixture_fails_with_pair_sentence_and_line(pytester):
             "    pair       [[]] against [[]1]",
             "    bound      at most epsilon 2.000, certain (1 path)",
             "    at         *.py:5",
-            "    because    the cheapest alignment costs epsilon 2.000: laplace noise of scale 0.5 has to move by 1,*",
+            "    because    the cheapest alignment costs epsilon 2.000: laplace noise of scale 0.5 has to move by 1: *",
             "twice has no upper bound within its claim.",
             "    at         *.py:9",
             "    because    the cheapest alignment of what comes before costs epsilon 1.000",

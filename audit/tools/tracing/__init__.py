@@ -1,10 +1,13 @@
 """Traces: a function is recorded on x and replayed on x' with the same random answers, to name the line that leaks.
 
-What then differs is a branch, a size, a parameter or an input that depends on private data. This is a suspicion, never
-a verdict on privacy. A verdict comes from the exact law of the output, if every number of it is data plus a draw of its
-own and nothing else is random (`epsaudit.tools.tracing.exact_output`), or, with ``certify``, from an audit of the pair
-by runs of the whole function. The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026,
-arXiv:2602.17454), here without instrumenting the code.
+If the function only adds noise, multiplies it by numbers and returns it, an alignment of the noise decides the pair:
+the trace says what the cheapest alignment costs, and why none is within the claim
+(`epsaudit.tools.tracing.alignment.explanation`). Otherwise the trace says what differs in the replay: a branch, a size,
+a parameter or an input that depends on private data. Both are suspicions. The claim is refuted by the exact law of the
+output, if every number of it is data plus a draw of its own and nothing else is random
+(`epsaudit.tools.tracing.exact_output`), or, with ``certify``, by an audit of the pair by runs of the whole function.
+The idea is that of dp-recorder (Cebere, Erb, Desfontaines, Bellet and Fitzsimons 2026, arXiv:2602.17454), here without
+instrumenting the code.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from epsaudit.running.streams import entropy
 from epsaudit.tools.tracing.declaration import mechanism
 from epsaudit.tools.tracing.process import traces
 from epsaudit.tools.tracing.result import Trace
-from epsaudit.tools.tracing.suspicion import NOTHING_SEEN, Suspicion
+from epsaudit.tools.tracing.suspicion import ALIGNED, NOTHING_SEEN, Suspicion
 
 __all__ = ["Suspicion", "Trace", "mechanism", "trace", "traces"]
 
@@ -83,7 +86,7 @@ def trace(
     ...     return sum(values) / len(values) + rng.laplace(scale=1.0 / len(values))
     >>> found = trace(mean, ([0.0, 1.0], [0.0, 1.0, 1.0]), claim=PureDP(1.0))
     >>> found.verdict, found.suspicions[0].sentence
-    ('a parameter depends on private data', "numpy.random.laplace is asked with scale 0.5 on x, 0.333333 on x'")
+    ('a parameter depends on private data', "laplace noise has scale 0.5 on x, 0.333333 on x'")
     """
     asked, both, max_runs = mechanism_of(function, adjacency), pair_of(pair), check_trials(trials)
     claim = claim if claim is not None else asked.claim
@@ -94,7 +97,7 @@ def trace(
     (found,) = traces(asked, [both], claim=claim, seed=entropy(seed), bits=bits, timeout=timeout)
     if isinstance(found, str):
         raise AuditError(found)
-    if not certify or found.verdict == NOTHING_SEEN or found.exact is not None:
+    if not certify or found.verdict in (NOTHING_SEEN, ALIGNED) or found.exact is not None:
         return found
     certificate = audit_sequentially(
         asked,

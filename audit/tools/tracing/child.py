@@ -1,4 +1,4 @@
-"""The main function of the traced process: it answers each pair of datasets with a trace and the forms of the output.
+"""The main function of the traced process: it answers each pair of datasets with a replay and the runs to align.
 
 Needs Python 3.8 and no package, because it runs in the process of the audited code.
 """
@@ -10,11 +10,10 @@ import json
 import os
 import pickle
 import sys
-from typing import Any
+from typing import Any, Callable  # noqa: UP035  # as in the other modules that Python 3.8 may run
 
 from epsaudit import serve
-from epsaudit.tools.tracing.forms import forms_of_output, repeats_first_run
-from epsaudit.tools.tracing.opaque import Exposed
+from epsaudit.tools.tracing.listening import np
 from epsaudit.tools.tracing.recorder import Recorder
 from epsaudit.tools.tracing.replacement import replace_samplers
 from epsaudit.tools.tracing.replay import record_and_replay
@@ -43,15 +42,41 @@ def trace_all(answers: Any, call: Call, pairs: Any, **settings: Any) -> None:
     except Exception:  # the run below reports it
         data, first = b"", {}
     replace_samplers()
-    repeats = functools.lru_cache(None)(lambda: bool(first) and repeats_first_run(call, data, first))
+    repeats = functools.lru_cache(None)(lambda: bool(first) and _repeats_first_run(call, data, first))
     for x, x_prime in pairs:
         try:
             answer: Any = record_and_replay(call, x, x_prime, **settings)
-            both = pickle.dumps(x, -1), pickle.dumps(x_prime, -1)
-            answer["forms"] = forms_of_output(call, both, answer, settings["seed"], repeats)
-        except (Exception, Exposed) as error:  # a dataset that cannot be copied, or an opaque number kept in an object
+            answer["aligned"] = _runs_to_align(call, (x, x_prime), answer, settings, repeats)
+        except Exception as error:  # a dataset that cannot be copied
             answer = f"The function cannot be traced: {type(error).__name__}: {error}."
         answers.send_bytes(json.dumps(answer).encode())
+
+
+def _repeats_first_run(call: Call, data: bytes, first: Any) -> bool:
+    """Return whether a run with seed 0 returns what the first run of the process, with the original samplers, returned.
+
+    If it does not, the function may keep something between runs, such as noise that it draws only once, or it has a
+    generator of its own.
+    """
+    return bool(run_once(call, data, Recorder(None, ()), 0)["leaves"] == first["leaves"])
+
+
+def _runs_to_align(call: Call, pair: Any, trace: Any, settings: Any, repeats: Callable[[], bool]) -> dict[str, Any]:
+    """Return what `recorded_pair` returns, or the reason why an alignment cannot decide the pair."""
+    if trace["unseen"] or trace["unread"] or settings["bits"]:
+        return {"why": "a draw or a part of the output is not observed, or last bits of floats are compared"}
+    if any(event["kind"] == "compare" for event in trace["events"]):
+        return {"why": "noise is compared"}
+    if np is None:
+        return {"why": "numpy is not installed"}
+    from epsaudit.tools.tracing.alignment.recorded_pair import recorded_pair
+
+    n_calls = tuple(sum(event["kind"] == "draw" for event in trace[name]) for name in ("events", "events_prime"))
+    both = pickle.dumps(pair[0], -1), pickle.dumps(pair[1], -1)
+    found = recorded_pair(call, both, settings["seed"], n_calls)
+    if "runs" in found and found["doubt"] is None and not repeats():
+        found["doubt"] = "with the same seed the function does not return what it returned first"
+    return found
 
 
 def trace_served(given: Any, number: int) -> None:

@@ -1,16 +1,17 @@
 """The exact privacy loss of an output whose numbers are data plus one random draw each, with nothing else random.
 
-This is the theorem "Exact law of a traced output" of docs/explanation/theory.md. The traced process establishes the
-form of the output (`epsaudit.tools.tracing.forms`). This module checks the conditions that remain, and computes the
-loss.
+This is the theorem "Exact law of a traced output" of docs/explanation/theory.md. The recorded runs show the form of
+each number of the output (`epsaudit.tools.tracing.alignment.recorded_pair`). This module checks the conditions that
+remain, and computes the loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from epsaudit.claims.definitions import Claim
+from epsaudit.tools.tracing.alignment.checks import FEW_ROUNDINGS
+from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.losses import Laws, exact_loss, exceeds
 
 MAX_ROUNDING_SHARE = 1e-8
@@ -19,25 +20,13 @@ is far less than the share by which a loss has to exceed the claim
 (`epsaudit.tools.tracing.losses.EXCESS_TOLERANCE`)."""
 
 
-class OutputNumber(NamedTuple):
-    """A number of the output: offset + factor * (standard number of the law), with a draw of its own."""
-
-    law: str
-    draw: int
-    """Position of the draw among all draws of the run."""
-    offset: float
-    factor: float
-    rounding_error: float
-    """Largest distance of the computed number from the formula."""
-
-
-def exact_laws(forms: Mapping[str, Any]) -> Laws | None:
+def exact_laws(run: RecordedRun, run_prime: RecordedRun) -> Laws | None:
     """Return the laws of those numbers of the output that differ between x and x'; the numbers are independent.
 
     Parameters
     ----------
-    forms : mapping
-        What `epsaudit.tools.tracing.forms.forms_of_output` returned.
+    run, run_prime : RecordedRun
+        The runs on x and on x'.
 
     Returns
     -------
@@ -46,33 +35,39 @@ def exact_laws(forms: Mapping[str, Any]) -> Laws | None:
     """
     from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
 
-    if "numbers" not in forms:
+    sides = run.events, run_prime.events
+    if run.form or run_prime.form or run.steps or run_prime.steps or len(sides[0]) != len(sides[1]):
         return None
-    sides = [[OutputNumber(*one) for one in side] for side in forms["numbers"]]
-    if any(len({one.draw for one in side}) < len(side) for side in sides):  # two numbers share a draw
+    if any(len(one.terms) != 1 for side in sides for one in side):
+        return None
+    if any(len({one.terms[0][0] for one in side}) < len(side) for side in sides):  # two numbers share a draw
         return None
     classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}
     found: Laws = []
     for one, other in zip(*sides, strict=True):
-        scale, move = abs(one.factor), abs(other.offset - one.offset)
-        error = one.rounding_error + other.rounding_error
-        if one.law != other.law or scale != abs(other.factor) or not scale:
+        ((number, weight),), ((number_prime, weight_prime),) = one.terms, other.terms
+        draw, draw_prime = run.draws[number], run_prime.draws[number_prime]
+        scale, move = abs(weight) * draw.scale, abs(other.constant - one.constant)
+        if draw.law != draw_prime.law or draw.law not in classes or scale != abs(weight_prime) * draw_prime.scale:
             return None
+        size = max(map(abs, (one.constant, other.constant, one.outcome, other.outcome)))
+        errors = (abs(a.outcome - a.constant - w * z.value) for a, w, z in (
+            (one, weight, draw), (other, weight_prime, draw_prime)
+        ))  # fmt: skip
+        error = max(FEW_ROUNDINGS * size, *errors)
         if move <= error:  # the number may not move at all; leaving it out is post-processing
             continue
         if error > MAX_ROUNDING_SHARE * min(move, scale):
             return None
-        found.append((classes[one.law](0.0, scale), classes[one.law](move, scale)))
+        found.append((classes[draw.law](0.0, scale), classes[draw.law](move, scale)))
     return found
 
 
-def exact_excess(forms: Mapping[str, Any], claim: Claim | None) -> float | None:
+def exact_excess(run: RecordedRun, run_prime: RecordedRun, claim: Claim) -> float | None:
     """Return the exact loss of the output as a value of the claim's parameter, if it exceeds the claim, else None.
 
     The result is also None if the loss is unknown.
     """
-    laws = None if claim is None else exact_laws(forms)
-    if claim is None or not laws:
-        return None
-    loss = exact_loss(claim, laws)
+    laws = exact_laws(run, run_prime)
+    loss = exact_loss(claim, laws) if laws else None
     return loss if loss is not None and exceeds(claim, loss) else None

@@ -27,12 +27,14 @@ from epsaudit.running.functions import FunctionMechanism
 from epsaudit.running.programs import CommandMechanism, dataset_to_json
 from epsaudit.running.protocols import Mechanism
 from epsaudit.tools.tracing import child as traced_process
+from epsaudit.tools.tracing.alignment.explanation import cost_of_pair, explain_pair
+from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.exact_output import exact_excess
 from epsaudit.tools.tracing.judge import judge
 from epsaudit.tools.tracing.losses import free_runs
 from epsaudit.tools.tracing.result import Trace
 from epsaudit.tools.tracing.runs import Call
-from epsaudit.tools.tracing.suspicion import MOVES, Suspicion
+from epsaudit.tools.tracing.suspicion import RELEASED, Suspicion
 
 START_SCRIPT = """import sys, types
 folder, number = sys.argv.pop(1), int(sys.argv.pop(1))
@@ -111,14 +113,27 @@ def traces(
 def _judged(
     name: str, pair: DatasetPair, claim: Claim | None, answer: dict[str, Any], started: float, seed: int
 ) -> Trace:
-    """Return the trace that follows from the answer of the child process."""
+    """Return the trace that follows from the answer of the child process.
+
+    Where an alignment decides the pair, the suspicions of the replay are replaced: by the explanation of why no
+    alignment is within the claim, or by nothing if there is one.
+    """
     suspicions, unlisted, unseen, n_calls = judge(answer, claim)
-    exact = exact_excess(answer["forms"], claim)
-    if exact is not None and not suspicions:
-        at = tuple(map(tuple, answer["outcome"]["at"]))
-        suspicions = (Suspicion(MOVES, "the numbers that are returned move further than their noise", at),)
+    exact = cheapest = None
+    if claim is not None and not unseen and "runs" in answer["aligned"]:
+        run, run_prime = (RecordedRun.of_json(one) for one in answer["aligned"]["runs"])
+        why = explain_pair(claim, run, run_prime)
+        if why is not None:
+            shown = [one for one in suspicions if one.kind == RELEASED == why.kind]  # with the values on both sides
+            suspicions = (*shown,) or (Suspicion(why.kind, why.reason, why.stack, why.loss),)
+            unlisted, cheapest = (), why.cheapest
+        elif not run.steps:  # a mechanism may also contradict what it states
+            suspicions, unlisted, cheapest = (), (), cost_of_pair(claim, run, run_prime)
+        exact = None if answer["aligned"]["doubt"] else exact_excess(run, run_prime, claim)
     seconds = time.perf_counter() - started
-    return Trace(name, pair, claim, suspicions, unlisted, unseen, n_calls, seconds, seed, exact=exact)
+    return Trace(
+        name, pair, claim, suspicions, unlisted, unseen, n_calls, seconds, seed, exact=exact, cheapest=cheapest
+    )
 
 
 def _run_child(asked: Mechanism, pairs: Sequence[DatasetPair], settings: Any, answers: Any, errors: Any) -> None:

@@ -10,7 +10,7 @@ from epsaudit.audits.sequential import SequentialResult
 from epsaudit.claims.definitions import Claim
 from epsaudit.data.neighbours import DatasetPair
 from epsaudit.text import lower
-from epsaudit.tools.tracing.suspicion import NOTHING_SEEN, UNLISTED, Suspicion
+from epsaudit.tools.tracing.suspicion import ALIGNED, NOTHING_SEEN, UNLISTED, Suspicion
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class Trace:
     exact: float | None = None
     """The exact loss of the output on this pair, as a value of the claim's parameter, if it is known and exceeds the
     claim."""
+    cheapest: float | None = None
+    """Cost of the cheapest alignment of the noise, as a value of the claim's parameter, if an alignment decides the
+    pair: if the function only adds noise, multiplies it by numbers and returns it. If no alignment keeps the whole
+    run, it is the cost of what comes before the suspected place."""
 
     @property
     def suspicious(self) -> bool:
@@ -62,14 +66,19 @@ class Trace:
 
     @property
     def verdict(self) -> str:
-        """The kind of the first suspicion; without suspicions, whether anything could not be judged."""
-        not_judged = self.unlisted or self.unseen
-        return self.suspicions[0].kind if self.suspicions else UNLISTED if not_judged else NOTHING_SEEN
+        """The kind of the first suspicion; without suspicions, whether an alignment exists, or what was not judged."""
+        if self.suspicions:
+            return self.suspicions[0].kind
+        if self.cheapest is not None:
+            return ALIGNED
+        return UNLISTED if self.unlisted or self.unseen else NOTHING_SEEN
 
     def sentence(self) -> str:
         """Return the verdict as one sentence, with file and line of the first suspicion if there is one."""
         if self.suspicions:
             return str(self.suspicions[0])
+        if self.cheapest is not None and self.claim is not None:
+            return f"{ALIGNED} costs {self.claim.symbol} {self.cheapest:.6g} on this pair"
         if not_judged := [*self.unlisted[:3], *self.unseen]:
             said = f"{UNLISTED}, which are not judged" if self.unlisted else "not all is seen"
             return f"{said}: {'; '.join(not_judged)}"
@@ -81,6 +90,10 @@ class Trace:
         for one in self.suspicions:
             found += [("at", str(one)), *(("in", f"{file}:{line}, {name}") for file, line, name in one.stack)]
         found += [*(("not judged", one) for one in self.unlisted), *(("not seen", one) for one in self.unseen)]
+        if self.cheapest is not None and self.claim is not None:
+            before = "of what comes before " if any(one.loss is None for one in self.suspicions) else ""
+            cost = f"the cheapest {before}costs {self.claim.symbol} {self.cheapest:.6g}"
+            found.append(("alignment", "none has a finite cost" if self.cheapest == math.inf else cost))
         said = "nothing: this is a suspicion"
         if self.exact is not None and self.claim is not None:
             said = f"{self.claim.symbol} = {self.exact:.6g} of the output on this pair, from its exact law; no runs"
@@ -96,6 +109,7 @@ class Trace:
     def to_dict(self) -> dict[str, Any]:
         attributes = "name", "verdict", "calls", "seconds", "seed", "exact", "refuted", "unlisted", "unseen"
         content = {name: getattr(self, name) for name in attributes}
+        content["cheapest"] = None if self.cheapest == math.inf else self.cheapest
         content |= {"claim": None if self.claim is None else str(self.claim), "sentence": self.sentence()}
         content["suspicions"] = [{**vars(one), "file": one.file, "line": one.line} for one in self.suspicions]
         return {**content, "certificate": None if self.certificate is None else self.certificate.to_dict()}

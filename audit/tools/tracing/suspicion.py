@@ -15,6 +15,7 @@ MOVES = "input moves further than is paid for"
 BUDGET = "more budget spent than claimed"
 RELEASED = "a private value is released without noise"
 UNLISTED = "draws without a known mechanism"
+ALIGNED = "an alignment within the claim"
 NOTHING_SEEN = "nothing seen"
 
 StackFrame = tuple[str, int, str]

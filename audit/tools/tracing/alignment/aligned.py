@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.alignment.run import (
     COMPARE,
     RELEASE,
@@ -201,7 +202,7 @@ def _same_number(one: Event, other: Event, shift: Shift) -> bool:
     return not stretched and equal_sums(sum(moved) + other.constant, one.constant, size)
 
 
-def other_losses(first: AlignmentRun, other: AlignmentRun) -> float:
+def other_losses(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
     """Return the losses of discrete draws and of mechanisms that are private by themselves.
 
     The loss is infinite if the numbers of draws or of mechanisms differ.

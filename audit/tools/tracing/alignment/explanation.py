@@ -6,15 +6,20 @@ removes, or else the draw of noise for which the cheapest alignment pays more th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.claims.definitions import Claim
+from epsaudit.errors import QUOTED, clipped
 from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT, other_losses
 from epsaudit.tools.tracing.alignment.certain import PathLoss, combined
+from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.alignment.run import RAISES, RETURN, AlignmentRun, Draw, Parted, Runner, Stack
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
+from epsaudit.tools.tracing.comparison import difference_in_words
 from epsaudit.tools.tracing.losses import exceeds
 from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED
 
@@ -33,6 +38,18 @@ class Explanation(NamedTuple):
     cheapest: float
     """Cost, in the claim's parameter, of the cheapest alignment of the run; if no alignment keeps the whole run, of
     what comes before this place."""
+    aligned: bool = False
+    """Whether an alignment keeps the whole run."""
+
+    @property
+    def loss(self) -> float | None:
+        """The cost of the whole run; None if no alignment keeps it."""
+        return self.cheapest if self.aligned else None
+
+
+Run = AlignmentRun | RecordedRun
+DIRECTIONS = (("x", "x'"), ("x'", "x"))
+"""For each direction the names of the datasets of the recorded run and of the run that follows it."""
 
 
 def explained(
@@ -47,19 +64,36 @@ def explained(
     claim : Claim
         The claim.
     directions : sequence of (runner, runner)
-        The functions that run on x and on x', for each direction.
+        The functions that run on x and on x', for each of the `DIRECTIONS`.
     seeds : sequence of int
         Seeds of the runs that are tried.
     """
     for seed in seeds:
-        found = [_explained_run(claim, *one, seed) for one in directions]
-        known = [one for one in found if one is not None]
-        if known:
-            return max(known, key=lambda one: one.cheapest)
+        found = [_explained_run(claim, *one, seed, names) for one, names in zip(directions, DIRECTIONS, strict=True)]
+        if (worst := _most_expensive(found)) is not None:
+            return worst
     return None
 
 
-def _explained_run(claim: Claim, run: Runner, run_prime: Runner, seed: int) -> Explanation | None:
+def explain_pair(claim: Claim, run: Run, run_prime: Run) -> Explanation | None:
+    """Return why two recorded runs of which an alignment decides everything have no alignment within the claim."""
+    both = (run, run_prime), (run_prime, run)
+    return _most_expensive([explain(claim, *one, names=names) for one, names in zip(both, DIRECTIONS, strict=True)])
+
+
+def cost_of_pair(claim: Claim, run: Run, run_prime: Run) -> float:
+    """Return what the cheapest alignment of two runs with the same events costs, the larger one of both directions."""
+    both = _Prefixes(claim, run, run_prime), _Prefixes(claim, run_prime, run)
+    return max(one.cost(one.n_events) for one in both)
+
+
+def _most_expensive(found: Sequence[Explanation | None]) -> Explanation | None:
+    return max((one for one in found if one is not None), key=lambda one: one.cheapest, default=None)
+
+
+def _explained_run(
+    claim: Claim, run: Runner, run_prime: Runner, seed: int, names: tuple[str, str]
+) -> Explanation | None:
     parted = ""
     try:
         first = run(AlignmentRun(seed, sites=True))
@@ -70,67 +104,63 @@ def _explained_run(claim: Claim, run: Runner, run_prime: Runner, seed: int) -> E
         run_prime(second)
     except Parted as error:
         parted = error.reason
-    return explain(claim, first, second, parted)
+    return explain(claim, first, second, parted, names)
 
 
-def explain(claim: Claim, first: AlignmentRun, second: AlignmentRun, parted: str = "") -> Explanation | None:
+def explain(
+    claim: Claim, first: Run, second: Run, parted: str = "", names: tuple[str, str] = DIRECTIONS[0]
+) -> Explanation | None:
     """Return why a run on x has no alignment within the claim, or None if it has one.
 
     Parameters
     ----------
     claim : Claim
         The claim.
-    first, second : AlignmentRun
+    first, second : AlignmentRun or RecordedRun
         The run on x, and the run on x' that follows it, both with the places of draws and events.
     parted : str
         The reason why the run on x' ended early, if it did.
+    names : tuple of str
+        The names of x and x'.
     """
-    prefixes = _Prefixes(claim, first, second)
+    prefixes = _Prefixes(claim, first, second, names)
     n_events, n_draws = prefixes.n_events, prefixes.n_draws
     cost = prefixes.cost(n_events)
-    raised = [one for one in (second, first) if _raises(one)]
+    raised = [(one, name) for one, name in ((second, names[1]), (first, names[0])) if _raises(one)]
     if raised and first.form != second.form:
-        one = raised[0]
-        name, side = one.form[1], "x'" if one is second else "x"
-        return Explanation(BRANCHES, f"{name} is raised on {side} alone ({one.form[2]})", one.returned, cost)
+        ((one, side), *_) = raised
+        return Explanation(BRANCHES, f"{one.form[1]} is raised on {side} alone ({one.form[2]})", one.returned, cost)
     longer = max((second, first), key=lambda one: len(one.draw_sites))
     if n_draws < len(longer.draw_sites):
-        counted = _first_different_count(first, second)
+        counted = prefixes.first_different_count()
         if counted is not None:
             return Explanation(PARAMETER, *counted, cost)
-        reason = "the number or the kind of draws depends on the data"
+        numbers = difference_in_words(*(len(one.draw_sites) for one in prefixes.in_order()))
+        reason = f"the number of draws is {numbers}: which draws are made depends on the data"
         return Explanation(BRANCHES, reason, longer.draw_sites[n_draws], cost)
     if exceeds(claim, cost):
         return prefixes.explain()
     if n_events < max(len(first.events), len(second.events)):
         event = next(one.events[n_events] for one in (second, first) if len(one.events) > n_events)
-        reason = "another comparison, or another released number, follows"
         returned = next((one.returned for one in (second, first) if one.returned), ())
-        return Explanation(PARAMETER, reason, returned if event.kind == RETURN else event.site, cost)
+        return Explanation(
+            PARAMETER, prefixes.how_events_differ(), returned if event.kind == RETURN else event.site, cost
+        )
     if first.form != second.form and not parted:
         reason = "a part of the output without noise depends on the data"
         return Explanation(RELEASED, reason, second.returned or first.returned, cost)
     return Explanation(BRANCHES, parted, second.returned or first.returned, cost) if parted else None
 
 
-def _raises(one: AlignmentRun) -> bool:
+def _raises(one: Run) -> bool:
     return isinstance(one.form, tuple) and one.form[:1] == (RAISES,)
-
-
-def _first_different_count(first: AlignmentRun, second: AlignmentRun) -> tuple[str, Stack] | None:
-    """Return what numpy counted differently on both sides, which explains the number of later draws, or None."""
-    for one, other in zip(first.counts, second.counts, strict=False):
-        if one.name == other.name and one.values != other.values:
-            counts = f"{one.name} gives {one.values} values on one dataset, {other.values} on the other"
-            return f"{counts}: the number of draws depends on the data", one.site
-    return None
 
 
 class _Prefixes:
     """The common beginning of a run on x and of the run on x' that follows it, and the cost of aligning parts of it."""
 
-    def __init__(self, claim: Claim, first: AlignmentRun, second: AlignmentRun) -> None:
-        self.claim, self.first, self.second = claim, first, second
+    def __init__(self, claim: Claim, first: Run, second: Run, names: tuple[str, str] = DIRECTIONS[0]) -> None:
+        self.claim, self.first, self.second, self.names = claim, first, second, names
         events, draws = zip(first.events, second.events, strict=False), zip(first.draws, second.draws, strict=False)
         self.n_events = _count_equal(((a.kind, a.terms), (b.kind, b.terms)) for a, b in events)
         self.n_draws = _count_equal((one.law, other.law) for one, other in draws)
@@ -184,36 +214,92 @@ class _Prefixes:
         return Explanation(MOVES, NO_SHIFT, stack, self.cost(high - 1, with_others=False))
 
     def _paying_draw(self) -> Explanation:
-        """Return the first draw that costs more than the claim by itself, or else the last one that costs anything."""
-        shift, sites, paying = self.shift(self.n_events), self.first.draw_sites, list[int]()
+        """Return the first noise that costs more than the claim by itself, or else the last noise that costs anything.
+
+        The draws of one call are one noise.
+        """
+        shift, sites = self.shift(self.n_events), self.first.draw_sites
         assert shift is not None
         cost, symbol = self.cost(self.n_events), self.claim.symbol
         draws, draws_prime = self._draws(self.n_events)
-        for number, (one, other, amount) in enumerate(zip(draws, draws_prime, shift.amounts, strict=True)):
-            if not amount and one.scale == other.scale:
-                continue
-            paying.append(number)
-            own = cost_of(self.claim, Shift((amount,), {}), [one], [other])
-            if not exceeds(self.claim, own):
-                continue
-            if one.scale != other.scale:
-                both = f"{one.scale:.6g} on one dataset, {other.scale:.6g} on the other"
-                return Explanation(PARAMETER, f"the scale of {one.law} noise is {both}", sites[number], cost)
-            moves = f"{one.law} noise of scale {one.scale:.6g} has to move by {abs(amount):.6g}"
-            return Explanation(MOVES, f"{moves}, which by itself costs {symbol} {own:.6g}", sites[number], cost)
+        paying = [
+            number
+            for number, (one, other) in enumerate(zip(draws, draws_prime, strict=True))
+            if shift.amounts[number] or one.scale != other.scale
+        ]
+        groups = [list(group) for _, group in itertools.groupby(paying, lambda number: sites[number])]
+        for group in groups:
+            amounts = tuple(shift.amounts[number] for number in group)
+            mine, theirs = [draws[number] for number in group], [draws_prime[number] for number in group]
+            own = cost_of(self.claim, Shift(amounts, {}), mine, theirs)
+            if exceeds(self.claim, own):
+                kind, reason = self._why_it_pays(amounts, mine, theirs, own)
+                return Explanation(kind, reason, sites[group[0]], cost, True)
         if not paying:  # stretches of uniform draws
             return self._explain_others()
-        reason = f"{len(paying)} draws of noise have to move, which together costs {symbol} {cost:.6g}"
-        return Explanation(BUDGET, reason, sites[paying[-1]], cost)
+        lines = sorted({f"{Path(sites[group[0]][0][0]).name}:{sites[group[0]][0][1]}" for group in groups})
+        reason = f"{len(paying)} draws of noise have to move ({clipped(', '.join(lines), QUOTED)})"
+        return Explanation(
+            BUDGET, f"{reason}: together this costs {symbol} {cost:.6g} where {self.claim} is claimed",
+            sites[paying[-1]], cost, True,
+        )  # fmt: skip
+
+    def _why_it_pays(
+        self, amounts: Sequence[float], draws: Sequence[Draw], draws_prime: Sequence[Draw], own: float
+    ) -> tuple[str, str]:
+        """Return a kind and a sentence on draws of one call that cost more than the claim by themselves."""
+        law, scale = draws[0].law, draws[0].scale
+        different = [
+            (one.scale, other.scale) for one, other in zip(draws, draws_prime, strict=True) if one.scale != other.scale
+        ]
+        if different:
+            return PARAMETER, f"{law} noise has scale {self._both(*different[0])}"
+        norm, distance = ("L2", math.hypot(*amounts)) if law == "normal" else ("L1", math.fsum(map(abs, amounts)))
+        by = f"{distance:.6g}" + f" in the {norm} norm" * (sum(map(bool, amounts)) > 1)
+        costs = f"by itself this costs {self.claim.symbol} {own:.6g} where {self.claim} is claimed"
+        return MOVES, f"{law} noise of scale {scale:.6g} has to move by {by}: {costs}"
+
+    def _both(self, first: Any, second: Any) -> str:
+        """Return two different values in words, that on x first."""
+        return difference_in_words(*((first, second) if self.names == DIRECTIONS[0] else (second, first)))
+
+    def in_order(self) -> tuple[Run, Run]:
+        """Return the runs on x and on x'."""
+        return (self.first, self.second) if self.names == DIRECTIONS[0] else (self.second, self.first)
+
+    def first_different_count(self) -> tuple[str, Stack] | None:
+        """Return what numpy counted differently on both sides, which explains the number of later draws, or None."""
+        for one, other in zip(self.first.counts, self.second.counts, strict=False):
+            if one.name == other.name and one.values != other.values:
+                counts = f"the number of values from {one.name} is {self._both(one.values, other.values)}"
+                return f"{counts}: the number of draws depends on the data", one.site
+        return None
+
+    def how_events_differ(self) -> str:
+        """Return how the first events after the common beginning differ, in words."""
+        events = [one.events[self.n_events :] for one in (self.first, self.second)]
+        if not all(events):
+            return "the number of comparisons and released numbers depends on the data"
+        (one, *_), (other, *_) = events
+        if one.kind == other.kind and len(one.terms) == len(other.terms) == 1 and one.terms[0][0] == other.terms[0][0]:
+            return f"noise is multiplied by {self._both(one.terms[0][1], other.terms[0][1])}"
+        return "another comparison, or another released number, follows"
 
     def _explain_others(self) -> Explanation:
-        """Return why the losses of discrete draws and mechanisms are too large: the last mechanism that pays."""
-        cost, stack, reason = self.cost(self.n_events), self.second.returned or self.first.returned, ""
+        """Return why discrete draws and mechanisms cost too much: a mechanism alone, or else the last one that pays."""
+        cost, symbol = self.cost(self.n_events), self.claim.symbol
+        reason, stack = "discrete draws have other probabilities", self.second.returned or self.first.returned
         for one, other, site in zip(self.first.steps, self.second.steps, self.first.step_sites, strict=False):
-            if one.numbers != other.numbers:
-                stack, reason = site, f"the input of {one.name} moves"
-        reason = reason or "discrete draws have other probabilities"
-        return Explanation(BUDGET, f"{reason}: the run costs {self.claim.symbol} {cost:.6g}", stack, cost)
+            distance = math.fsum(abs(a - b) for a, b in zip(one.numbers, other.numbers, strict=False))
+            if not distance:
+                continue
+            reason, stack = f"input of {one.name} moves by {distance:.6g}", site
+            own = cost_of(self.claim, Shift((), {}), [], [], distance * one.loss_per_unit)
+            if exceeds(self.claim, own):
+                costs = f"by itself this costs {symbol} {own:.6g} where {self.claim} is claimed"
+                return Explanation(MOVES, f"{reason}: {costs}", stack, cost, True)
+        costs = f"the run costs {symbol} {cost:.6g} where {self.claim} is claimed"
+        return Explanation(BUDGET, f"{reason}: {costs}", stack, cost, True)
 
 
 def _count_equal(pairs: Iterable[tuple[Any, Any]]) -> int:

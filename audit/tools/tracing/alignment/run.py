@@ -152,6 +152,10 @@ class AlignmentRun(Listener):
         self.steps: list[Step] = []
         self.step_sites: list[Stack] = []
         """The place of each call of a mechanism, if places were asked for."""
+        self.n_calls = 0
+        """Number of calls of samplers of numbers."""
+        self.doubt: str | None = None
+        """Why the tracked numbers may not tell the law of the output, although an alignment of them may exist."""
         self.output: Any = None
         self.returned: Stack = ()
         """The place at which the function returned, if places were asked for, or raised an exception."""
@@ -281,6 +285,9 @@ class AlignmentRun(Listener):
     def drawn(self, kind: str, name: str, make: Any, *fields: Any) -> Any:
         """Answer a sampler; called by the functions that `epsaudit.tools.tracing.replacement` installs."""
         centre, states, fixed = fields
+        self.n_calls += 1
+        if {*fixed} - {"scale", "size"}:
+            self.doubt = f"{name} is called with further arguments"
         with paused():
             law, scale, centre = noise_law(name, states["law"], 0.0 if centre is None else centre, fixed)
             if "filled" in states:
@@ -384,9 +391,18 @@ class AlignmentRun(Listener):
         if isinstance(value, dict):
             return "dict", tuple((self._form_of(key), self._form_of(part)) for key, part in value.items())
         try:
+            held = serve.unwrap(value) if is_object(value) else value
+            if held is not value:
+                return type(value).__name__, self._form_of(held)
             return type(value).__name__, repr(serve.encode_value(value))
         except Exception as error:
             raise Parted(f"the output has an object of type {type(value).__name__}, which cannot be read") from error
+
+
+def is_object(value: Any) -> bool:
+    """Return whether a part of an output is an object whose content `epsaudit.serve.unwrap` can read."""
+    is_number = any(kind.__module__.partition(".")[0] == "numpy" for kind in type(value).__mro__)
+    return value is not None and not is_number and not any(isinstance(value, kinds) for kinds, _ in serve.ENCODERS)
 
 
 def copied(outcome: Any) -> Any:

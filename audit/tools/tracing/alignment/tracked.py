@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Callable
 from typing import Any, Dict, Protocol  # noqa: UP035  # Python 3.8 evaluates the alias below
 
 import numpy as np
+
+from epsaudit.tools.tracing.listening import HERE
 
 Terms = Dict[int, float]  # noqa: UP006
 """The weight of each draw, by the position of the draw in the run."""
@@ -28,6 +31,9 @@ LINEAR_UFUNCS = {
 
 class Observer(Protocol):
     """The run to which tracked numbers report."""
+
+    doubt: str | None
+    """Why tracked numbers may be treated unlike floats; set if another module asks for their type."""
 
     def compare(self, terms: Terms, constant: float, natural: bool) -> bool:
         """Return the outcome of ``terms + constant > 0``, whose natural outcome is given."""
@@ -50,6 +56,13 @@ class TrackedNumber:
 
     def __init__(self, run: Observer, terms: Terms, constant: float, value: float) -> None:
         self.run, self.terms, self.constant, self.value = run, terms, constant, value
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Return the class, and tell the run if another module than ours asks: ``isinstance`` asks for it."""
+        if not sys._getframe(1).f_code.co_filename.startswith(HERE):
+            self.run.doubt = "numbers are asked for their type"
+        return TrackedNumber
 
     def plus(self, other: Any, sign: float = 1.0) -> Any:
         """Return the sum with a number or a tracked number, which is multiplied by ``sign``."""
