@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, bound_above
+from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, bound_above, trace
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.running.functions import mechanism_of
 from epsaudit.tools.tracing import mechanism
@@ -13,6 +13,7 @@ from epsaudit.tools.tracing.alignment.explanation import explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
 from epsaudit.tools.tracing.process import call_of
+from epsaudit.tools.tracing.suspicion import MOVES
 
 PAIR = (1.0, 3.0)
 TENTH = PureDP(0.1)
@@ -163,3 +164,14 @@ def test_alignments_name_the_lines_of_the_study():
     expected = {one.name: (one.function.__code__.co_filename, one.line) for one in cases}
     assert {one.name: places[number] for number, one in enumerate(cases)} == expected
     assert len(cases) == 23
+
+
+def test_the_place_of_a_sum_in_another_function_is_named():
+    def added(values, noise):
+        return np.array(values) + noise  # here
+
+    def shared_noise(x, rng):
+        return (added([x, 1.0], rng.laplace()) / 2.0).tolist()
+
+    found = trace(shared_noise, PAIR, claim=TENTH)
+    assert (found.suspicions[0].line, found.verdict) == (line(added), MOVES)

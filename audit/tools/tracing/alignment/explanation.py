@@ -142,10 +142,9 @@ def explain(
         return prefixes.explain()
     if n_events < max(len(first.events), len(second.events)):
         event = next(one.events[n_events] for one in (second, first) if len(one.events) > n_events)
-        returned = next((one.returned for one in (second, first) if one.returned), ())
-        return Explanation(
-            PARAMETER, prefixes.how_events_differ(), returned if event.kind == RETURN else event.site, cost
-        )
+        returned = second.returned or first.returned
+        stack = returned if event.kind == RETURN else event.site
+        return Explanation(PARAMETER, prefixes.how_events_differ(), stack, cost)
     if first.form != second.form and not parted:
         reason = "a part of the output without noise depends on the data"
         return Explanation(RELEASED, reason, second.returned or first.returned, cost)
@@ -210,7 +209,7 @@ class _Prefixes:
             middle = (low + high) // 2
             low, high = (low, middle) if self.shift(middle) is None else (middle, high)
         event = self.first.events[high - 1]
-        stack = (self.second.returned or self.first.returned) if event.kind == RETURN else event.site
+        stack = event.site or self.second.returned or self.first.returned
         return Explanation(MOVES, NO_SHIFT, stack, self.cost(high - 1, with_others=False))
 
     def _paying_draw(self) -> Explanation:

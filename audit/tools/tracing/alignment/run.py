@@ -77,7 +77,8 @@ class Event(NamedTuple):
     outcome: Any
     """Whether the number is positive, for a comparison; its value otherwise."""
     site: Stack = ()
-    """The place of the event, if places were asked for."""
+    """The place of the event, if places were asked for; of a returned number, the place of its last sum
+    with data."""
 
 
 class Choice(NamedTuple):
@@ -255,8 +256,9 @@ class AlignmentRun(Listener):
         """Return whether one of the draws has a density."""
         return any(self.draws[one].law == UNIFORM or LAWS[self.draws[one].law].continuous for one in terms)
 
-    def _record(self, kind: str, terms: Terms, constant: float, outcome: Any) -> None:
-        self.events.append(Event(kind, ordered(terms), constant, outcome, self.site() if self.sites else ()))
+    def _record(self, kind: str, terms: Terms, constant: float, outcome: Any, site: Stack | None = None) -> None:
+        site = self.site() if site is None and self.sites else site or ()
+        self.events.append(Event(kind, ordered(terms), constant, outcome, site))
 
     def choose(self, law: DiscreteLaw) -> Any:
         """Return the outcome of a discrete draw, as recorded if this run follows another one."""
@@ -382,7 +384,7 @@ class AlignmentRun(Listener):
         if isinstance(value, TrackedNumber):
             if value.run is not self:
                 raise Parted("a noisy number of an earlier run is returned")
-            self._record(RETURN, value.terms, value.constant, value.value)
+            self._record(RETURN, value.terms, value.constant, value.value, value.site)
             return "noisy", ordered(value.terms)
         if isinstance(value, np.ndarray) and value.dtype == object:
             return "array", value.shape, tuple(map(self._form_of, value.flat))

@@ -32,6 +32,8 @@ LINEAR_UFUNCS = {
 class Observer(Protocol):
     """The run to which tracked numbers report."""
 
+    sites: bool
+    """Whether places are stored."""
     doubt: str | None
     """Why tracked numbers may be treated unlike floats; set if another module asks for their type."""
 
@@ -43,6 +45,10 @@ class Observer(Protocol):
         """Return the value that the function gets for a number that it uses otherwise than in sums or comparisons."""
         ...
 
+    def site(self) -> Any:
+        """Return the place of the audited code that is running."""
+        ...
+
     def is_continuous(self, terms: Terms) -> bool:
         """Return whether a linear combination has a density, so that it equals a given number with probability 0."""
         ...
@@ -51,11 +57,13 @@ class Observer(Protocol):
 class TrackedNumber:
     """A number of the form constant + sum of weights times draws, with its value in this run."""
 
-    __slots__ = ("constant", "run", "terms", "value")
+    __slots__ = ("constant", "run", "site", "terms", "value")
     __array_priority__ = 1e6
 
-    def __init__(self, run: Observer, terms: Terms, constant: float, value: float) -> None:
+    def __init__(self, run: Observer, terms: Terms, constant: float, value: float, site: Any = ()) -> None:
         self.run, self.terms, self.constant, self.value = run, terms, constant, value
+        self.site = site
+        """The place of the last sum with a number, if the run stores places."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -74,13 +82,14 @@ class TrackedNumber:
                 terms[draw] = terms.get(draw, 0.0) + sign * weight
             terms = {draw: weight for draw, weight in terms.items() if weight}
             constant, value = self.constant + sign * other.constant, self.value + sign * other.value
-            return TrackedNumber(self.run, terms, constant, value) if terms else constant
+            return TrackedNumber(self.run, terms, constant, value, self.site or other.site) if terms else constant
         number = plain_number(other)
         if number is None:
             return NotImplemented
         if not math.isfinite(number):
             return sign * number
-        return TrackedNumber(self.run, self.terms, self.constant + sign * number, self.value + sign * number)
+        site = self.run.site() if self.run.sites else ()
+        return TrackedNumber(self.run, self.terms, self.constant + sign * number, self.value + sign * number, site)
 
     def times(self, other: Any) -> Any:
         """Return the product with a number; a tracked factor is released."""
@@ -90,7 +99,7 @@ class TrackedNumber:
         if number == 0.0 or not math.isfinite(number):
             return 0.0 if number == 0.0 else float(self) * number
         terms = {draw: weight * number for draw, weight in self.terms.items()}
-        return TrackedNumber(self.run, terms, self.constant * number, self.value * number)
+        return TrackedNumber(self.run, terms, self.constant * number, self.value * number, self.site)
 
     def _exceeds(self, other: Any, sign: float) -> Any:
         """Return whether ``sign * (self - other) > 0``, as the run decides."""
