@@ -13,6 +13,8 @@ import pytest
 
 from epsaudit import ZCDP, ApproxDP, GaussianDP, PureDP, RenyiDP, bound_above
 from epsaudit.experiments.libraries.environments import ENVIRONMENTS
+from epsaudit.tools.tracing.alignment.aligned import concentrated_loss
+from epsaudit.tools.tracing.alignment.library_calls import Step
 from epsaudit.tools.tracing.declaration import mechanism
 
 ONE = PureDP(1.0)
@@ -345,3 +347,18 @@ def test_true_libraries_have_the_loss_of_their_law(name, cases):
     for upper_bound, exact, certain in found:
         assert certain
         assert upper_bound == pytest.approx(exact, rel=1e-4)
+
+
+def test_losses_in_zcdp_are_not_added_to_other_losses():
+    """A pure loss beside rho would be left out of the sum of rho."""
+
+    def step(epsilon, concentrated):
+        return Step("noise", (0.0,), lambda *_: 1.0, lambda moved: epsilon * moved, "key", None, concentrated)
+
+    def run(*steps):
+        return types.SimpleNamespace(steps=steps, choices=())
+
+    rho, pure = step(0.5, True), step(1.0, False)
+    assert concentrated_loss(run(rho, rho), run(rho, rho)) == 1.0
+    assert concentrated_loss(run(rho, pure), run(rho, pure)) == math.inf
+    assert concentrated_loss(run(pure), run(pure)) == 0.0

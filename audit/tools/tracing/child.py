@@ -74,7 +74,9 @@ def _runs_to_align(call: Call, pair: Any, trace: Any, settings: Any, repeats: Ca
     n_calls = tuple(sum(event["kind"] == "draw" for event in trace[name]) for name in ("events", "events_prime"))
     both = pickle.dumps(pair[0], -1), pickle.dumps(pair[1], -1)
     found = recorded_pair(call, both, settings["seed"], n_calls)
-    if "runs" in found and found["doubt"] is None and not repeats():
+    if "runs" in found and any(event["kind"] == "mechanism" for event in trace["events"]):
+        found["doubt"] = "a mechanism of a library is called"
+    elif "runs" in found and found["doubt"] is None and not repeats():
         found["doubt"] = "with the same seed the function does not return what it returned first"
     return found
 

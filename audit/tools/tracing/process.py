@@ -127,7 +127,7 @@ def _judged(
             shown = [one for one in suspicions if one.kind == RELEASED == why.kind]  # with the values on both sides
             suspicions = (*shown,) or (Suspicion(why.kind, why.reason, why.stack, why.loss),)
             unlisted, cheapest = (), why.cheapest
-        elif not run.steps:  # a mechanism may also contradict what it states
+        elif not any(event["kind"] == "mechanism" for event in answer["events"]):  # which may contradict what it states
             suspicions, unlisted, cheapest = (), (), cost_of_pair(claim, run, run_prime)
         exact = None if answer["aligned"]["doubt"] else exact_excess(run, run_prime, claim)
     seconds = time.perf_counter() - started

@@ -215,13 +215,19 @@ def other_losses(first: AlignmentRun | RecordedRun, other: AlignmentRun | Record
     return total
 
 
-def pure_loss_of_steps(first: AlignmentRun, other: AlignmentRun) -> float:
+def pure_loss_of_steps(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
     """Return the loss of mechanisms of libraries that state a pure loss."""
-    both = zip(first.steps, other.steps, strict=True)
-    return sum(one.loss_to(its) for one, its in both if not one.concentrated)
+    both: Any = zip(first.steps, other.steps, strict=True)
+    return float(sum(one.loss_to(its) for one, its in both if not one.concentrated))
 
 
-def concentrated_loss(first: AlignmentRun, other: AlignmentRun) -> float:
-    """Return the sum of rho of mechanisms of libraries that state a loss in zCDP."""
-    both = zip(first.steps, other.steps, strict=True)
-    return sum(one.loss_to(its) for one, its in both if one.concentrated)
+def concentrated_loss(first: AlignmentRun | RecordedRun, other: AlignmentRun | RecordedRun) -> float:
+    """Return the sum of rho of mechanisms of libraries that state a loss in zCDP.
+
+    It is infinite if other mechanisms or discrete draws have a loss besides, which is not added.
+    """
+    both: Any = zip(first.steps, other.steps, strict=True)
+    rho = float(sum(one.loss_to(its) for one, its in both if one.concentrated))
+    choices: Any = zip(first.choices, other.choices, strict=True)
+    same = all(one.law.log_probability(one.outcome) == its.law.log_probability(its.outcome) for one, its in choices)
+    return rho if not rho or (same and not pure_loss_of_steps(first, other)) else math.inf

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -175,13 +175,20 @@ def _cost(losses: Sequence[PathLoss]) -> tuple[float, float]:
 def _loss_of(
     path: PathRun, shift: Shift, draws_prime: Sequence[Draw], others: float, concentrated: float = 0.0
 ) -> PathLoss:
+    found = loss_of_path(shift, path.draws, draws_prime, others, concentrated)
+    return replace(found, probability=path.largest_probability, path=path)
+
+
+def loss_of_path(
+    shift: Shift, draws: Sequence[Draw], draws_prime: Sequence[Draw], others: float, concentrated: float = 0.0
+) -> PathLoss:
     """Return the loss of a path: of its shifted noise, of ``others``, and of mechanisms with a ``concentrated`` rho."""
-    loss = largest_loss(shift, path.draws, draws_prime) + others
-    same_scales = all(one.scale == other.scale for one, other in zip(path.draws, draws_prime, strict=True))
+    loss = largest_loss(shift, draws, draws_prime) + others
+    same_scales = all(one.scale == other.scale for one, other in zip(draws, draws_prime, strict=True))
     plain = not shift.stretches and same_scales and (others == 0.0 or 0.0 < concentrated < math.inf)
-    moves = tuple((one.law, one.scale, amount) for one, amount in zip(path.draws, shift.amounts, strict=True) if amount)
+    moves = tuple((one.law, one.scale, amount) for one, amount in zip(draws, shift.amounts, strict=True) if amount)
     moves += ((CONCENTRATED, 1.0, concentrated),) if concentrated else ()
-    return PathLoss(loss, path.largest_probability, moves if plain else None, path, shift.amounts)
+    return PathLoss(loss, 1.0, moves if plain else None, None, shift.amounts)
 
 
 def path_losses_by_output(side: Side, side_prime: Side) -> list[PathLoss]:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from epsaudit.claims.definitions import Claim
 from epsaudit.errors import QUOTED, clipped
-from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT, other_losses
-from epsaudit.tools.tracing.alignment.certain import PathLoss, combined
+from epsaudit.tools.tracing.alignment.aligned import NO_SHIFT, concentrated_loss, other_losses
+from epsaudit.tools.tracing.alignment.certain import combined, loss_of_path
 from epsaudit.tools.tracing.alignment.recorded_pair import RecordedRun
 from epsaudit.tools.tracing.alignment.run import RAISES, RETURN, AlignmentRun, Draw, Parted, Runner, Stack
-from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
+from epsaudit.tools.tracing.alignment.shifts import Shift, stretch_or_shift
 from epsaudit.tools.tracing.comparison import difference_in_words
 from epsaudit.tools.tracing.losses import exceeds
 from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED
@@ -166,8 +166,8 @@ class _Prefixes:
         while self.n_events and any(draw >= self.n_draws for draw, _ in first.events[self.n_events - 1].terms):
             self.n_events -= 1
         same = len(first.choices) == len(second.choices) and len(first.steps) == len(second.steps)
-        self.others = other_losses(first, second) if same else 0.0
-        """Loss of discrete draws and of mechanisms."""
+        self.others = (other_losses(first, second), concentrated_loss(first, second)) if same else (0.0, 0.0)
+        """Loss of discrete draws and of mechanisms, and the rho of mechanisms that state a loss in zCDP."""
         self._shifts: dict[int, Shift | None] = {}
         self._known: dict[Any, Any] = {}
 
@@ -188,7 +188,7 @@ class _Prefixes:
         shift = self.shift(count)
         if shift is None:
             return math.inf
-        return cost_of(self.claim, shift, *self._draws(count), self.others if with_others else 0.0)
+        return cost_of(self.claim, shift, *self._draws(count), *(self.others if with_others else (0.0, 0.0)))
 
     def explain(self) -> Explanation:
         """Return why the common beginning has no alignment within the claim."""
@@ -288,12 +288,14 @@ class _Prefixes:
         """Return why discrete draws and mechanisms cost too much: a mechanism alone, or else the last one that pays."""
         cost, symbol = self.cost(self.n_events), self.claim.symbol
         reason, stack = "discrete draws have other probabilities", self.second.returned or self.first.returned
-        for one, other, site in zip(self.first.steps, self.second.steps, self.first.step_sites, strict=False):
-            distance = math.fsum(abs(a - b) for a, b in zip(one.numbers, other.numbers, strict=False))
-            if not distance:
+        steps: Any = zip(self.first.steps, self.second.steps, self.first.step_sites, strict=False)
+        for one, other, site in steps:
+            loss = one.loss_to(other)
+            if not loss:
                 continue
-            reason, stack = f"input of {one.name} moves by {distance:.6g}", site
-            own = cost_of(self.claim, Shift((), {}), [], [], distance * one.loss_per_unit)
+            reason, stack = f"input of {one.name} moves", site
+            losses = (math.inf, loss) if one.concentrated else (loss, 0.0)
+            own = cost_of(self.claim, Shift((), {}), [], [], *losses)
             if exceeds(self.claim, own):
                 costs = f"by itself this costs {symbol} {own:.6g} where {self.claim} is claimed"
                 return Explanation(MOVES, f"{reason}: {costs}", stack, cost, True)
@@ -312,14 +314,15 @@ def _count_equal(pairs: Iterable[tuple[Any, Any]]) -> int:
 
 
 def cost_of(
-    claim: Claim, shift: Shift, draws: Sequence[Draw], draws_prime: Sequence[Draw], others: float = 0.0
+    claim: Claim,
+    shift: Shift,
+    draws: Sequence[Draw],
+    draws_prime: Sequence[Draw],
+    others: float = 0.0,
+    concentrated: float = 0.0,
 ) -> float:
     """Return the cost of shifted draws in the claim's parameter; infinite if it has no finite bound.
 
-    ``others`` is the loss of discrete draws and mechanisms.
+    ``others`` is the loss of discrete draws and mechanisms, and ``concentrated`` the rho of mechanisms in zCDP.
     """
-    loss = largest_loss(shift, draws, draws_prime) + others
-    same_scales = all(one.scale == other.scale for one, other in zip(draws, draws_prime, strict=True))
-    moves = tuple((one.law, one.scale, by) for one, by in zip(draws, shift.amounts, strict=True) if by)
-    plain = moves if same_scales and not shift.stretches and not others else None
-    return combined(claim, [PathLoss(loss, 1.0, plain)])[0]
+    return combined(claim, [loss_of_path(shift, draws, draws_prime, others, concentrated)])[0]

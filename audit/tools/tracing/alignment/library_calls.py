@@ -155,7 +155,7 @@ class Step(NamedTuple):
         if self.key != other.key:
             return math.inf
         moved = self.distance(self.numbers, other.numbers)
-        return 0.0 if moved == 0.0 else self.loss(moved)
+        return moved if moved in (0.0, math.inf) else self.loss(moved)
 
 
 class UnknownLossError(Exception):

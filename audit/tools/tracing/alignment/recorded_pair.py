@@ -8,10 +8,11 @@ it runs in the process of the audited code.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from epsaudit.tools.tracing.alignment.checks import GenuineRun, require_random_draws, require_same_output
 from epsaudit.tools.tracing.alignment.run import (
@@ -23,7 +24,6 @@ from epsaudit.tools.tracing.alignment.run import (
     Event,
     Parted,
     Stack,
-    Step,
     execute,
 )
 from epsaudit.tools.tracing.recorder import SAMPLER_PACKAGES, is_audited
@@ -35,6 +35,18 @@ reveal functions that treat a tracked number unlike a float without asking for i
 observed."""
 
 
+class RecordedStep(NamedTuple):
+    """A call of a mechanism that is private by itself, and its loss for the input that it has in the other run."""
+
+    name: str
+    loss: float
+    concentrated: bool
+
+    def loss_to(self, other: Any) -> float:
+        """Return the loss for the input of the other run."""
+        return self.loss
+
+
 @dataclass
 class RecordedRun:
     """What is known of a run of a recorded pair, in values that JSON can represent."""
@@ -42,7 +54,7 @@ class RecordedRun:
     draws: list[Draw]
     draw_sites: list[Stack]
     events: list[Event]
-    steps: list[Step]
+    steps: list[RecordedStep]
     step_sites: list[Stack]
     counts: list[Count]
     returned: Stack
@@ -61,7 +73,7 @@ class RecordedRun:
                 Event(kind, tuple((draw, weight) for draw, weight in terms), constant, outcome, _stack(site))
                 for kind, terms, constant, outcome, site in data["events"]
             ],
-            [Step(name, tuple(numbers), loss, None) for name, numbers, loss in data["steps"]],
+            [RecordedStep(*one) for one in data["steps"]],
             [_stack(one) for one in data["step_sites"]],
             [Count(name, values, _stack(site)) for name, values, site in data["counts"]],
             _stack(data["returned"]),
@@ -73,12 +85,13 @@ def _stack(frames: Any) -> Stack:
     return tuple((file, line, function) for file, line, function in frames)
 
 
-def _run_to_json(run: AlignmentRun, form: Any) -> dict[str, Any]:
+def _run_to_json(run: AlignmentRun, other: AlignmentRun, form: Any) -> dict[str, Any]:
+    steps = zip(run.steps, other.steps)  # noqa: B905  # strict since 3.10
     return {
         "draws": run.draws,
         "draw_sites": run.draw_sites,
         "events": run.events,
-        "steps": [(one.name, one.numbers, one.loss_per_unit) for one in run.steps],
+        "steps": [RecordedStep(one.name, one.loss_to(its), one.concentrated) for one, its in steps],
         "step_sites": run.step_sites,
         "counts": run.counts,
         "returned": run.returned,
@@ -112,8 +125,16 @@ def recorded_pair(call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tup
         answers = [one.answer for one in first.steps]
         second = execute(call, both[1], AlignmentRun(seed, sites=True, answers=answers), seed)
         for run in (first, second):
-            if run.choices or run.unseen or any(one.kind != RETURN for one in run.events):
+            if (
+                run.choices
+                or run.unseen
+                or len(run.steps) != len(first.steps)
+                or any(one.kind != RETURN for one in run.events)
+            ):
                 return {"why": "noise is compared or used otherwise than in sums, or something else is drawn"}
+        steps = zip(first.steps, second.steps)  # noqa: B905  # strict since 3.10
+        if any(one.loss_to(its) == math.inf for one, its in steps):
+            return {"why": "the loss of a mechanism of a library is unknown"}
         doubts = [_check(call, data, seed) for data in both]
     except Parted as parted:
         return {"why": parted.reason}
@@ -126,7 +147,7 @@ def recorded_pair(call: Call, both: tuple[bytes, bytes], seed: int, n_calls: tup
     form = first.form if raises[0] else 0
     form_prime = second.form if raises[1] else int(first.form != second.form)
     return {
-        "runs": [_run_to_json(first, form), _run_to_json(second, form_prime)],
+        "runs": [_run_to_json(first, second, form), _run_to_json(second, first, form_prime)],
         "doubt": next((one for one in doubts if one is not None), None),
     }
 

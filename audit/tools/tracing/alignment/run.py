@@ -372,6 +372,7 @@ class AlignmentRun(Listener):
         number = len(self.draws)
         if self.first is not None and [one.law for one in self.first.draws[number : number + 1]] != [ANSWER]:
             raise Parted("the number or the kind of draws depends on the data")
+        self._note_draw_site()
         self.draws.append(Draw(ANSWER, 1.0, float(answer)))
         return TrackedNumber(self, {number: 1.0}, 0.0, float(answer))
 
