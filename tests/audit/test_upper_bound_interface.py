@@ -204,7 +204,26 @@ def total(data, rng):
 class Client:
     def __call__(self, data, rng):
         return len(data) + rng.laplace()
+
+def clipped(rows, rng, limit=1, scale=1.0):
+    return sum(min(row["age"], limit) for row in rows if row["member"]) + rng.laplace(scale=scale * limit)
+
+def mean(values, rng):
+    return sum(values) / len(values) + rng.laplace(scale=3.0)
+
+def said(value, rng):
+    return value if rng.random() < 0.7 else "no" if value == "yes" else "yes"
 """
+ROWS = {
+    "data": {
+        "columns": [
+            {"name": "age", "type": "integer", "bounds": [0, 2]},
+            {"name": "member", "type": "boolean"},
+        ],
+        "form": "records",
+    },
+    "parameters": {"limit": [1, 2]},
+}
 PAIR = ["--pair", "[1]", "[1, 2]"]
 DOMAIN = ["--exhaustive", "2", "--domain", '["a", "b"]']
 
@@ -272,6 +291,83 @@ class TestCommand:
         answered, printed = bound(function, *words, "--epsilon", "1")
         assert said in printed
         assert answered == status
+
+    @pytest.mark.parametrize(
+        ("function", "schema", "words", "status", "said"),
+        [
+            (
+                "clipped",
+                ROWS,
+                ["--parameters", '{"limit": 2}'],
+                AS_EXPECTED,
+                "mine.py:clipped: all 42 pairs: at most epsilon 1.000, certain\n",
+            ),
+            (
+                "clipped",
+                ROWS,
+                [],
+                AS_EXPECTED,
+                "mine.py:clipped with limit=1: all 42 pairs: at most epsilon 1.000, certain\n"
+                "mine.py:clipped with limit=2: all 42 pairs: at most epsilon 1.000, certain\n",
+            ),
+            ("clipped", ROWS, ["--parameters", '{"scale": 0.5}'], SURPRISED, "clipped with limit=1: 14 of 42 pairs"),
+            (
+                "clipped",
+                {**ROWS, "adjacency": "substitution"},
+                ["--parameters", '{"limit": 1}'],
+                AS_EXPECTED,
+                "all 105 pairs: at most epsilon 1.000, certain",
+            ),
+            (
+                "mean",
+                {"data": {"numbers": [0, 3], "integer": True, "least": 1}, "adjacency": "substitution"},
+                [],
+                AS_EXPECTED,
+                "all 30 pairs: at most epsilon 1.000, certain",
+            ),
+            (
+                "said",
+                {"data": {"symbols": ["yes", "no"], "form": "one"}},
+                [],
+                AS_EXPECTED,
+                "all 1 pairs: at most epsilon 0.847, certain",
+            ),
+        ],
+        ids=["one combination", "all combinations", "leak", "substitution", "least", "one record"],
+    )
+    def test_a_schema_describes_the_records(self, bound, tmp_path, function, schema, words, status, said):
+        (tmp_path / "schema.json").write_text(json.dumps(schema))
+        exhaustive = ["--exhaustive", "2", "--schema", "schema.json", "--epsilon", "1"]
+        answered, printed = bound(function, *exhaustive, *words)
+        assert said in printed
+        assert answered == status
+
+    def test_json_of_a_schema_with_combinations_is_a_list(self, bound, tmp_path):
+        (tmp_path / "schema.json").write_text(json.dumps(ROWS))
+        words = ["--exhaustive", "1", "--schema", "schema.json", "--epsilon", "1", "--json"]
+        _, printed = bound("clipped", *words)
+        assert [one["name"].partition(" ")[2] for one in json.loads(printed)] == ["with limit=1", "with limit=2"]
+        _, printed = bound("clipped", *words, "--parameters", '{"limit": 1}')
+        assert json.loads(printed)["n_pairs"] == 6
+
+    @pytest.mark.parametrize(
+        ("schema", "words", "said"),
+        [
+            ({"data": {"numbers": [0, 3]}}, [], "Column 'value' has no finite list of values"),
+            ({"data": {"answers": {}}}, [], "Query answers have no records"),
+            ({"data": {"columns": [{"name": "who", "type": "integer", "role": "owner"}]}}, [], "names persons"),
+            ({"data": {"numbers": [0, 10**6], "integer": True}}, [], "Column 'value' has no finite list"),
+            ({"data": {"numbers": [0, 1], "integer": True, "least": 5}}, [], "There are no pairs of 5 to 2 records"),
+            (ROWS, ["--checkpoint", "done"], "--checkpoint is for one combination of parameters"),
+            (ROWS, ["--domain", "[1]"], "--exhaustive needs --domain with the possible records or --schema"),
+            (ROWS, ["--data", "array"], "The schema states the type of the data"),
+        ],
+    )
+    def test_refuses_a_schema_without_a_list_of_records(self, bound, tmp_path, schema, words, said):
+        (tmp_path / "schema.json").write_text(json.dumps(schema))
+        status, printed = bound("clipped", "--exhaustive", "2", "--schema", "schema.json", "--epsilon", "1", *words)
+        assert said in printed
+        assert status == BAD_INPUT
 
     def test_json_holds_each_bound(self, bound):
         _, printed = bound("count", *PAIR, "--mu", "1", "--json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,20 +12,23 @@ from typing import Any
 
 from epsaudit import serve
 from epsaudit.audits.spec import check_n_jobs
-from epsaudit.data.neighbours import DatasetPair
+from epsaudit.data.neighbours import AddRemove, Adjacency, DatasetPair, Substitution
 from epsaudit.errors import AuditError
 from epsaudit.running.functions import FunctionMechanism, black_box
 from epsaudit.running.registry import own_object
 from epsaudit.tools.cli import AS_EXPECTED, INTERRUPTED, SURPRISED, Words, print_json, printer, read_json
 from epsaudit.tools.cli.targets import Pairs, read_function, read_pairs
+from epsaudit.tools.hunting.description import Table, checked_relation
+from epsaudit.tools.hunting.every_record import every_record
+from epsaudit.tools.hunting.parameters import description_at, read_schema, value_combinations
 from epsaudit.tools.hunting.relations import relation_named
 from epsaudit.tools.reporting.progress import Display
-from epsaudit.tools.tracing.alignment.all_pairs import bound_above_all
+from epsaudit.tools.tracing.alignment.all_pairs import AllPairsBound, bound_above_all
 from epsaudit.tools.tracing.alignment.bound import MAX_DELTA, bound_each
 
 
-def mechanism_in_this_process(words: Words, parameters: str | None, fresh: bool) -> FunctionMechanism:
-    """Return the function that the words of the command name as a mechanism of this process.
+def mechanism_in_this_process(words: Words, fresh: bool, arguments: Mapping[str, Any]) -> FunctionMechanism:
+    """Return the function that the words of the command name as a mechanism of this process, with other arguments.
 
     Raises `AuditError` if the words name another environment, because only draws in this process can be followed.
     """
@@ -34,9 +38,6 @@ def mechanism_in_this_process(words: Words, parameters: str | None, fresh: bool)
             f"--above follows the draws of functions in the environment of epsaudit, and not in {environment!r}; leave "
             "out the environment, or install epsaudit there."
         )
-    arguments = read_json(parameters or "{}", "--parameters")
-    if not isinstance(arguments, dict):
-        raise AuditError(f"--parameters is {arguments!r}; it must be a JSON object.")
     function = own_object(name)
     if not callable(function):
         raise AuditError(f"{name!r} is of type {type(function).__name__}; it must be a function of a dataset.")
@@ -45,8 +46,20 @@ def mechanism_in_this_process(words: Words, parameters: str | None, fresh: bool)
     return black_box(partial(function, **arguments), name=name)
 
 
+def checked_arguments(arguments: Any) -> dict[str, Any]:
+    """Return the arguments of --parameters; raise `AuditError` if they are no JSON object."""
+    if not isinstance(arguments, dict):
+        raise AuditError(f"--parameters is {arguments!r}; it must be a JSON object.")
+    return arguments
+
+
+Make = Callable[[Mapping[str, Any]], FunctionMechanism]
+"""Returns the mechanism for the function's other arguments."""
+
+
 def bound_and_print(
-    mechanism: FunctionMechanism,
+    make: Make,
+    arguments: Mapping[str, Any],
     data: str,
     pair: Pairs,
     settings: Mapping[str, Any],
@@ -56,6 +69,7 @@ def bound_and_print(
     max_delta: float = MAX_DELTA,
     exhaustive: int | None = None,
     domain: str | None = None,
+    schema: Path | None = None,
     adjacency: str | None = None,
     checkpoint: Path | None = None,
     jobs: int | None = None,
@@ -63,23 +77,37 @@ def bound_and_print(
     """Bound the loss of the mechanism on each pair, or on all pairs of at most ``exhaustive`` records, and print it.
 
     ``data`` is the type in which the function receives a dataset, and ``settings`` are the claim, the number of runs,
-    the confidence and the seed. Returns 1 if a bound is not within the claim, or leaves out more than ``max_delta``.
+    the confidence, the seed and the timeout. Returns 1 if a bound is not within the claim, or leaves out more than
+    ``max_delta``.
     """
     form: Callable[[Any], Any] = serve.DATASET_FORMS[data]
     how: dict[str, Any] = {**settings, "n_jobs": check_n_jobs(jobs, "--jobs") or -1}
     if exhaustive is not None:
-        if pair or domain is None:
-            raise AuditError("--exhaustive needs --domain with the possible records, and takes no --pair.")
-        relation = relation_named(adjacency or "add-remove")
-        how |= {"adjacency": relation, "form": form, "max_delta": max_delta, "checkpoint": checkpoint}
-        return _print_all(mechanism, read_json(domain, "--domain", _records), exhaustive, how, as_json, quiet)
-    for option, given in (("domain", domain), ("adjacency", adjacency), ("checkpoint", checkpoint)):
+        if pair or (domain is None) == (schema is None):
+            raise AuditError(
+                "--exhaustive needs --domain with the possible records or --schema with their description, and takes "
+                "no --pair."
+            )
+        how |= {"max_delta": max_delta, "checkpoint": checkpoint}
+        relation = None if adjacency is None else relation_named(adjacency)
+        if schema is not None:
+            asked = _described(make, arguments, schema, relation, data)
+        else:
+            assert domain is not None
+            records = read_json(domain, "--domain", _records)
+            asked = [(make(arguments), records, {"adjacency": relation or AddRemove(), "form": form})]
+        if checkpoint is not None and len(asked) > 1:
+            raise AuditError("--checkpoint is for one combination of parameters; choose it by --parameters.")
+        return _print_all(asked, exhaustive, how, as_json, quiet)
+    for option, given in (
+        ("domain", domain), ("schema", schema), ("adjacency", adjacency), ("checkpoint", checkpoint)
+    ):  # fmt: skip
         if given is not None:
             raise AuditError(f"--{option} is for all pairs of small datasets; add --exhaustive K.")
     if not pair:
-        raise AuditError("An upper bound needs --pair X X_PRIME, or --exhaustive K with --domain.")
+        raise AuditError("An upper bound needs --pair X X_PRIME, or --exhaustive K with --domain or --schema.")
     pairs = [DatasetPair(form(one.x), form(one.x_prime)) for one in read_pairs(pair)]
-    found = bound_each(mechanism, pairs, **how)
+    found = bound_each(make(arguments), pairs, **how)
     print_json(as_json, [one.to_dict() for one in found])
     show = printer(quiet or as_json)
     for one in found:
@@ -95,12 +123,55 @@ def _records(data: Any) -> Sequence[Any]:
     return data
 
 
-def _print_all(
-    mechanism: FunctionMechanism, domain: Sequence[Any], k: int, how: Mapping[str, Any], as_json: bool, quiet: bool
-) -> int:
-    """Bound the loss on all pairs of small datasets with a progress display, and print the result."""
+Asked = tuple[FunctionMechanism, Sequence[Any], dict[str, Any]]
+"""A mechanism, the possible records, and the arguments of `bound_above_all` that belong to the data."""
+
+
+def _described(
+    make: Make, arguments: Mapping[str, Any], file: Path, relation: Adjacency | None, data: str
+) -> list[Asked]:
+    """Return what a schema file describes: the mechanism and its data for each combination of parameters."""
+    if data != "plain":
+        raise AuditError("The schema states the type of the data; leave out --data.")
+    schema = read_schema(file)
+    values = {**schema.parameters, **{name: [value] for name, value in arguments.items()}}
+    asked: list[Asked] = []
+    for combination, _ in value_combinations(values):
+        table = description_at(schema.description, combination)
+        records = every_record(table)
+        assert isinstance(table, Table)
+        usual = Substitution() if table.form == "one" else AddRemove()
+        adjacency = checked_relation(table, relation or schema.adjacency or usual)
+        mechanism = make(combination)
+        chosen = ", ".join(f"{name}={value!r}" for name, value in combination.items() if len(values[name]) > 1)
+        named = dataclasses.replace(mechanism, name=f"{mechanism.name} with {chosen}" if chosen else mechanism.name)
+        own = {"least": 1, "k": 1} if table.form == "one" else {"least": table.least}
+        asked.append((named, records, {"adjacency": adjacency, "form": table.dataset, **own}))
+    return asked
+
+
+def _print_all(asked: Sequence[Asked], k: int, how: Mapping[str, Any], as_json: bool, quiet: bool) -> int:
+    """Bound the loss on all pairs of small datasets with a progress display, and print the results."""
+    all_found, show = [], printer(quiet or as_json)
+    for mechanism, records, data in asked:
+        found = _bound_all(mechanism, records, {"k": k, **how, **data}, quiet or as_json)
+        if found is None:
+            return INTERRUPTED
+        all_found.append(found)
+        show(str(found))
+        if found.worst.explanation():
+            show(f"  {found.worst.explanation()}")
+    listed = [one.to_dict() for one in all_found]
+    print_json(as_json, listed if len(listed) > 1 else listed[0])
+    return AS_EXPECTED if all(one.within_claim for one in all_found) else SURPRISED
+
+
+def _bound_all(
+    mechanism: FunctionMechanism, records: Sequence[Any], how: Mapping[str, Any], silent: bool
+) -> AllPairsBound | None:
+    """Return the bound on all pairs of small datasets; None after Ctrl-C, with a message."""
     begun: list[tuple[int, float]] = []
-    with Display(quiet=quiet or as_json) as display:
+    with Display(quiet=silent) as display:
 
         def progress(done: int, total: int) -> None:
             now = time.monotonic()
@@ -111,16 +182,10 @@ def _print_all(
             display.show(f"{mechanism.name}: {done:,} of {total:,} pairs ({done / total:.0%}){speed}")
 
         try:
-            found = bound_above_all(mechanism, domain, k, **how, progress=progress)
+            return bound_above_all(mechanism, records, **how, progress=progress)
         except KeyboardInterrupt:
             checkpoint = how["checkpoint"]
             kept = f"the same command goes on from the pairs in {checkpoint}"
             nothing = "nothing was written (--checkpoint FILE would have kept finished pairs)"
             print(f"epsaudit: interrupted; {nothing if checkpoint is None else kept}.", file=sys.stderr)
-            return INTERRUPTED
-    print_json(as_json, found.to_dict())
-    show = printer(quiet or as_json)
-    show(str(found))
-    if found.worst.explanation():
-        show(f"  {found.worst.explanation()}")
-    return AS_EXPECTED if found.within_claim else SURPRISED
+            return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from epsaudit.audits.spec import check_trials
@@ -40,10 +41,11 @@ def trace_function(
         for option in [name for name, given in (("bits", bits), ("certify", certify)) if given]:
             raise AuditError(f"--{option} has no meaning for an upper bound; leave it out, or leave out --above.")
         claim = required_claim(numbers, "An upper bound")
-        mechanism = upper.mechanism_in_this_process(words, parameters, fresh)
+        make = partial(upper.mechanism_in_this_process, words, fresh)
         settings: Any = {"claim": claim, "confidence": confidence, "seed": seed, "timeout": timeout}
         settings["runs"] = 10_000 if trials is None else check_trials(trials, "--trials")
-        return upper.bound_and_print(mechanism, data, pair, settings, as_json=as_json, quiet=quiet, **bounding)
+        given = read_json(parameters or "{}", "--parameters", upper.checked_arguments)
+        return upper.bound_and_print(make, given, data, pair, settings, as_json=as_json, quiet=quiet, **bounding)
     for option in bounding:
         raise AuditError(f"--{option.replace('_', '-')} is for upper bounds; add --above.")
     if not pair:

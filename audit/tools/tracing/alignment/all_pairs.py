@@ -94,6 +94,7 @@ def bound_above_all(
     claim: Claim | None = None,
     adjacency: Relation = AddRemove,
     form: Callable[[list[Any]], Any] = list,
+    least: int = 0,
     runs: int = 10_000,
     confidence: float = 0.95,
     max_delta: float = MAX_DELTA,
@@ -120,6 +121,8 @@ def bound_above_all(
         `AddRemove` (of one record) or `Substitution` (of one record).
     form : callable
         Makes the dataset that the function takes from a list of records, for example `numpy.array`.
+    least : int
+        The smallest number of records in a dataset.
     confidence : float
         Confidence of the bounds from runs, for all pairs together.
     max_delta : float
@@ -149,7 +152,9 @@ def bound_above_all(
     assert claim is not None
     relation, runs = adjacency_of(adjacency), whole_at_least(runs, 10, "runs")
     alpha = 1.0 - fraction(confidence, "confidence")
-    pairs = [DatasetPair(form(one.x), form(one.x_prime)) for one in neighbouring_pairs(domain, k, adjacency)]
+    pairs = [DatasetPair(form(one.x), form(one.x_prime)) for one in neighbouring_pairs(domain, k, adjacency, least)]
+    if not pairs:
+        raise AuditError(f"There are no pairs of {least} to {k} records; take more records.")
     with ExitStack() as stack:
         record = None
         if checkpoint is not None:
@@ -159,6 +164,7 @@ def bound_above_all(
                 "domain": digest(list(domain)),
                 "form of the data": digest(form),
                 "number of records": k,
+                **({"least number of records": least} if least else {}),
                 "relation": str(relation),
                 "number of runs": runs,
                 "confidence": confidence,

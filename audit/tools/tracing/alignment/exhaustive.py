@@ -19,7 +19,9 @@ MAX_PAIRS = 100_000
 """[time] Largest number of pairs: at 10 ms each, they take 8 minutes on two cores."""
 
 
-def neighbouring_pairs(domain: Sequence[Any], k: int, adjacency: Relation = AddRemove) -> list[DatasetPair]:
+def neighbouring_pairs(
+    domain: Sequence[Any], k: int, adjacency: Relation = AddRemove, least: int = 0
+) -> list[DatasetPair]:
     """Return all neighbouring pairs of datasets with at most ``k`` records, the smallest datasets first.
 
     Each pair is listed in one order only, because an upper bound covers both directions.
@@ -32,6 +34,8 @@ def neighbouring_pairs(domain: Sequence[Any], k: int, adjacency: Relation = AddR
         The largest number of records in a dataset.
     adjacency : relation
         `AddRemove` (of one record) or `Substitution` (of one record).
+    least : int
+        The smallest number of records in a dataset.
 
     Raises
     ------
@@ -71,6 +75,7 @@ def neighbouring_pairs(domain: Sequence[Any], k: int, adjacency: Relation = AddR
         DatasetPair(dataset((*common, *own)), dataset((*common, *own_prime)))
         for common in _multisets(len(records), k)
         for own, own_prime in changes
+        if len(common) + len(own) >= least
     ]
 
 
