@@ -122,6 +122,7 @@ class TestCertainBounds:
             (lambda d, rng: max(np.asarray(d) + rng.laplace(scale=2.0, size=5)), [0] * 5, [1] * 5, 2.5),
             (sparse_vector, [0] * 5 + [1] * 5, [1] * 5 + [0] * 5, 1.0),
             (lambda d, rng: d + random.expovariate(1.0) - random.expovariate(1.0), 0, 1, 1.0),
+            (lambda d, rng: math.fsum([d, 0.5, rng.laplace()]), 0, 1, 1.0),
             (lambda d, rng: d + rng.geometric(1 - math.exp(-1)) - rng.geometric(1 - math.exp(-1)), 0, 1, 1.0),
         ],
     )

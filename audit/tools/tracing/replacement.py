@@ -94,6 +94,14 @@ def math_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) ->
     )
 
 
+def sum_handler(_: Any, original: Any, arguments: Any, keywords: Any) -> Any:
+    """Answer `math.fsum`, which would release each tracked number by itself: they are added to the sum of the others."""
+    numbers = list(arguments[0])
+    tracked = [one for one in numbers if type(one).__name__ == "TrackedNumber"]
+    others = [one for one in numbers if type(one).__name__ != "TrackedNumber"] if tracked else numbers
+    return sum(tracked, original(others, **keywords))
+
+
 def count_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) -> Any:
     """Answer a counting function of numpy, and record how many values it found; later draws often have this size."""
     answer = original(*arguments, **keywords)
@@ -129,6 +137,7 @@ def replace_samplers() -> None:
         _replace_numpy()
     for name in ("log", "log1p", "log2", "exp", "sqrt", "copysign", "fabs", "floor", "ceil", "trunc", "pow"):
         replace_function(math, name, math_handler)
+    replace_function(math, "fsum", sum_handler)
     for owners, calls in primitives.SAMPLERS.items():
         paths = owners.split()
         for path in paths:
