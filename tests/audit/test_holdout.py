@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from collections import Counter, defaultdict
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -308,3 +309,41 @@ def test_reports_describe_a_holdout(tmp_path):
     result = audit_holdout(*copies_of_a_tenth(np.random.default_rng(0)), epsilon=1.0, seed=1)
     assert "matched at random" in page.methods([result], 0.95)
     assert "110 pairs" in page.methods([result], 0.95)
+
+
+class Tags(HTMLParser):
+    """Collect tags and visible text of a page."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = Counter(), []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags[tag] += 1
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("claim", [None, PureDP(1.0), GaussianDP(0.5)])
+def test_the_page_for_a_board_says_what_was_certified(claim):
+    holdout_page = pytest.importorskip("epsaudit.tools.reporting.holdout_page")
+    name = "<script>alert(1)</script>"
+    found = audit_holdout(*copies_of_a_tenth(np.random.default_rng(0)), claim=claim, seed=1, name=name)
+    tags = Tags()
+    tags.feed(holdout_page.render_holdout(found))
+    text = " ".join(" ".join(tags.text).split())
+    assert tags.tags["script"] == 0
+    assert name in text
+    if claim != GaussianDP(0.5):
+        share = round(100 * found.best.guesses / found.pairs)
+        assert f"guesses correctly in 100 of 100 cases for {share} % of the records" in text
+    assert ("Claim" in text) is (claim is not None)
+
+
+def test_the_page_of_a_release_without_a_leak_proves_nothing():
+    holdout_page = pytest.importorskip("epsaudit.tools.reporting.holdout_page")
+    rng = np.random.default_rng(5)
+    page = holdout_page.render_holdout(audit_holdout(rng.random(300), rng.random(300), epsilon=1.0, seed=1))
+    assert "does not prove" in page
+    assert "reveals who" not in page

@@ -1,0 +1,46 @@
+"""A page on one audit of a release with a holdout, for readers who decide about a release and know no statistics.
+
+It stands beside the page of results because its readers differ: it says in words and odds what was certified, what
+that means, and what it cannot show.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from importlib.metadata import version
+from importlib.resources import files
+
+from markupsafe import Markup
+from scipy.special import expit
+
+from epsaudit.audits.holdout import HoldoutResult
+from epsaudit.text import SYMBOLS, nearest, visible
+from epsaudit.tools.reporting.templating import template_environment
+
+ODDS_TABLE = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
+"""Values of epsilon that the page explains by the share of right guesses."""
+
+
+def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
+    """Return the HTML page of one result; ``file`` is the name of the result file in the command that verifies it."""
+    environment = template_environment(autoescape=True)
+    environment.filters |= {"plain": nearest, "visible": visible, "grouped": "{:,}".format}
+    css = files("epsaudit.tools.reporting").joinpath("templates", "report.css").read_text(encoding="utf-8").strip()
+    epsilon = result.lower_bound if result.claim.symbol == "epsilon" else None
+    best = result.best
+    page: str = environment.get_template("holdout.html").render(
+        result=result,
+        symbol=SYMBOLS[result.claim.symbol],
+        leaks=result.lower_bound > 0.0,
+        hundred=round(100 * result.accuracy) if best.guesses else None,
+        share=best.guesses / result.pairs,
+        odds=[(one, 100 * float(expit(one))) for one in ODDS_TABLE],
+        certified=None if not epsilon or result.adjacency != "substitution" else 100 * float(expit(epsilon)),
+        verify=shlex.join(["epsaudit", "verify", file]),
+        version=version("epsaudit"),
+        css=Markup(css),
+        css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
+    )
+    return page
