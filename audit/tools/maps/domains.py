@@ -1,0 +1,169 @@
+"""Descriptions of domains, and members of them that tend to break code: bounds, largest numbers, ties, empty data.
+
+Needs Python 3.8 and no package, because it runs in the environment of the audited library.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, List, NamedTuple, Optional, Tuple, Union  # noqa: UP035  # Python 3.8 may run this
+
+MAX_DRAWN_SIZE = 7
+"""Largest number of records of most drawn members. Small members break most code, and are simple to read."""
+LONG_SIZE = 200
+"""Number of records of a few drawn members, for code that treats long data in another way."""
+TEXTS = ("", "a", "b", "A", "0", "é", "\u0000", "a b", "x" * 40, "\U0001f642")
+"""Texts that domains of text contain."""
+BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": -8, "u16": -16, "u32": -32, "u64": -64, "usize": -64}
+"""Number of bits of integer types; negative for types without a sign."""
+
+
+class Atom(NamedTuple):
+    """A domain of single values.
+
+    ``kind`` is 'int', 'float', 'str', 'bool', or a name in `BITS`; a plain 'int' has 64 bits. ``low`` and ``high`` are
+    inclusive bounds or None, ``nan`` says whether NaN is a member, ``null`` whether None is, and ``categories`` lists
+    the members if there are few.
+    """
+
+    kind: str
+    low: Any = None
+    high: Any = None
+    nan: bool = False
+    null: bool = False
+    categories: Tuple[Any, ...] = ()  # noqa: UP006
+
+
+class Vector(NamedTuple):
+    """A domain of lists of values of one atom; ``size`` is the number of values, or None for any number."""
+
+    atom: Atom
+    size: Optional[int] = None  # noqa: UP045
+
+
+class Mapping(NamedTuple):
+    """A domain of dictionaries."""
+
+    key: Atom
+    value: Atom
+
+
+Domain = Union[Atom, Vector, Mapping]  # noqa: UP007
+
+
+def float_limits(kind: str) -> Tuple[float, float]:  # noqa: UP006
+    """Return the smallest and the largest finite number of a floating-point type."""
+    most = struct.unpack("f", b"\xff\xff\x7f\x7f")[0] if kind == "f32" else 1.7976931348623157e308
+    return -most, most
+
+
+def is_float(atom: Atom) -> bool:
+    """Return whether the values of an atom are floating-point numbers."""
+    return atom.kind in ("float", "f32", "f64")
+
+
+def is_number(atom: Atom) -> bool:
+    """Return whether the values of an atom are numbers."""
+    return is_float(atom) or atom.kind == "int" or atom.kind in BITS
+
+
+def limits(atom: Atom) -> Tuple[Any, Any]:  # noqa: UP006
+    """Return the smallest and the largest finite member of an atom of numbers."""
+    if is_float(atom):
+        low, high = float_limits(atom.kind)
+    else:
+        bits = BITS.get(atom.kind, 64)
+        low, high = (0, 2**-bits - 1) if bits < 0 else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    return (low if atom.low is None else atom.low), (high if atom.high is None else atom.high)
+
+
+def contains(domain: Domain, value: Any) -> bool:
+    """Return whether a value is a member of a domain."""
+    if isinstance(domain, Vector):
+        if not isinstance(value, (list, tuple)) or (domain.size is not None and len(value) != domain.size):
+            return False
+        return all(contains(domain.atom, one) for one in value)
+    if isinstance(domain, Mapping):
+        is_dict = isinstance(value, dict)
+        return is_dict and all(contains(domain.key, k) and contains(domain.value, v) for k, v in value.items())
+    if value is None:
+        return domain.null
+    if domain.categories:
+        return value in domain.categories
+    if not is_number(domain):
+        return isinstance(value, {"str": str, "bool": bool}.get(domain.kind, object))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if isinstance(value, float) and value != value:
+        return domain.nan
+    if not is_float(domain) and not isinstance(value, int):
+        return False
+    low, high = limits(domain)
+    unbounded = is_float(domain) and domain.low is None and domain.high is None
+    return bool(low <= value <= high) or (unbounded and abs(value) == math.inf)
+
+
+def special_values(atom: Atom) -> List[Any]:  # noqa: UP006
+    """Return members of an atom at which code tends to break, in the order in which they read most simply."""
+    if atom.categories:
+        found = list(atom.categories)
+    elif atom.kind == "bool":
+        found = [False, True]
+    elif not is_number(atom):
+        found = list(TEXTS)
+    else:
+        low, high = limits(atom)
+        near = [low, high, (low / 2 + high / 2) if is_float(atom) else (low + high) // 2]
+        if is_float(atom):
+            near = [float(one) for one in near]
+            near += [_next_float(low, 1), _next_float(high, -1), -0.0, 0.1, 0.3, 5e-324, 2.0**53, -(2.0**53), 1e16]
+            near += [math.inf, -math.inf]
+            simple: List[Any] = [0.0, 1.0, -1.0, 2.0, 3.0, 0.5]  # noqa: UP006
+        else:
+            near += [low + 1, high - 1, 2**53, 2**53 + 1]
+            simple = [0, 1, -1, 2, 3, 9]
+        found = [one for one in simple + near if contains(atom, one)]
+    if atom.nan:
+        found.append(math.nan)
+    if atom.null:
+        found.append(None)
+    return found
+
+
+def _next_float(value: float, direction: int) -> float:
+    """Return the next larger or smaller floating-point number."""
+    if value != value or abs(value) == math.inf:
+        return value
+    if value == 0.0:
+        return direction * 5e-324
+    bits = struct.unpack("q", struct.pack("d", value))[0]
+    return float(struct.unpack("d", struct.pack("q", bits + (direction if value > 0.0 else -direction)))[0])
+
+
+def draw_value(atom: Atom, rng: Any) -> Any:
+    """Draw a member of an atom: usually a special one, sometimes a random number."""
+    special = special_values(atom)
+    if atom.categories or not is_number(atom) or rng.random() < 0.75:
+        # simple values come first and are drawn more often, so that ties occur
+        return special[int(len(special) * rng.random() ** 2)]
+    low, high = limits(atom)
+    if is_float(atom):
+        low, high = max(low, -1e6), min(high, 1e6)
+        return low + (high - low) * rng.random() if low < high else special[0]
+    low, high = max(low, -1000), min(high, 1000)
+    return rng.randrange(low, high + 1) if low <= high else special[0]
+
+
+def draw_member(domain: Domain, rng: Any) -> Any:
+    """Draw a member of a domain."""
+    if isinstance(domain, Atom):
+        return draw_value(domain, rng)
+    if isinstance(domain, Mapping):
+        return {draw_value(domain.key, rng): draw_value(domain.value, rng) for _ in range(rng.randrange(5))}
+    size = domain.size
+    if size is None:
+        size = LONG_SIZE if rng.random() < 0.01 else rng.randrange(MAX_DRAWN_SIZE + 1)
+    if size and rng.random() < 0.1:
+        return [draw_value(domain.atom, rng)] * size
+    return [draw_value(domain.atom, rng) for _ in range(size)]

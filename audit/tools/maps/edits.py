@@ -1,0 +1,111 @@
+"""Neighbours of a member of a domain: paths of single edits of the input metric.
+
+The number of edits is an upper bound on the distance, so a stability map has to allow for it. Needs Python 3.8 and no
+package, because it runs in the environment of the audited library.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, List, Tuple  # noqa: UP035  # Python 3.8 may run this
+
+from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float
+from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistance, distance, name_of
+
+MAX_EDITS = 8
+"""Largest number of edits of a path."""
+STEPS = (1, 2, 3, 0.5, 0.25, 1e-9, 1e9)
+"""Sizes of steps in metrics of numbers."""
+
+
+def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any) -> Any:
+    """Return a member of the domain at the end of a path of ``edits`` edits from ``x``, or None if it left the domain.
+
+    Under a metric of multisets, the order of the records is changed as well.
+    """
+    name = name_of(metric)
+    if name in DATASET_METRICS:
+        if not isinstance(domain, Vector):
+            raise UndefinedDistance("%s is not defined on the domain %r" % (name, domain))
+        y = _edit_dataset(list(x), domain, name, edits, rng)
+    elif name == "DiscreteDistance":
+        y = draw_value(domain, rng) if isinstance(domain, Atom) else None
+    else:
+        y = _edit_numbers(x, domain, name, edits, rng)
+    return y if y is not None and contains(domain, y) else None
+
+
+def _edit_dataset(y: List[Any], domain: Vector, name: str, edits: int, rng: Any) -> List[Any]:  # noqa: UP006
+    """Return a list with records inserted, deleted or replaced; a replaced record counts twice unless it counts once."""
+    replaces = name in ("ChangeOneDistance", "HammingDistance")
+    for _ in range(edits if replaces or domain.size is None else edits // 2):
+        if replaces or domain.size is not None:
+            if y:
+                y[rng.randrange(len(y))] = draw_value(domain.atom, rng)
+        elif y and rng.random() < 0.5:
+            y.pop(rng.randrange(len(y)))
+        else:
+            y.insert(rng.randrange(len(y) + 1), draw_value(domain.atom, rng))
+    if name in ("SymmetricDistance", "ChangeOneDistance") and rng.random() < 0.3:
+        rng.shuffle(y)
+    return y
+
+
+def _edit_numbers(x: Any, domain: Domain, name: str, edits: int, rng: Any) -> Any:
+    """Return a number, vector or dictionary with some components moved."""
+    atom = domain if isinstance(domain, Atom) else domain.atom if isinstance(domain, Vector) else domain.value
+
+    def moved(value: Any) -> Any:
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
+            return value
+        step = rng.choice(STEPS) * rng.choice((-1, 1))
+        return float(Fraction(value) + Fraction(step)) if is_float(atom) else value + (int(step) or 1)
+
+    if isinstance(domain, Atom):
+        return moved(x)
+    if isinstance(domain, Vector):
+        y = list(x)
+        places = range(len(y)) if name == "LInfDistance" and rng.random() < 0.5 else None
+        for place in places if places is not None else [rng.randrange(len(y)) for _ in range(edits) if y]:
+            y[place] = moved(y[place])
+        return y
+    found = dict(x)
+    for _ in range(edits):
+        chosen = rng.choice([*found, draw_value(domain.key, rng)])
+        found[chosen] = moved(found.get(chosen, 0))
+    return found
+
+
+def input_distance(metric: str, x: Any, y: Any, edits: int) -> Any:
+    """Return the exact input distance if it can be computed, and otherwise the number of edits."""
+    try:
+        return distance(metric, x, y)
+    except UndefinedDistance:
+        return edits
+
+
+def pieces(x: Any, y: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
+    """Return smaller or simpler pairs than (x, y), to be tried in order: for lists, without a record that both share."""
+    found: List[Tuple[Any, Any]] = []  # noqa: UP006
+    if isinstance(x, list) and isinstance(y, list):
+        for place, one in enumerate(x):
+            for other in [at for at, value in enumerate(y) if value is one or value == one][:3]:
+                found.append((x[:place] + x[place + 1 :], y[:other] + y[other + 1 :]))
+        found += [(x[:place] + x[place + 1 :], y) for place in range(len(x))]
+        found += [(x, y[:place] + y[place + 1 :]) for place in range(len(y))]
+    return found
+
+
+def simpler(x: Any, y: Any, atom: Atom, values: List[Any]) -> List[Tuple[Any, Any]]:  # noqa: UP006
+    """Return pairs in which one value is replaced, in both lists, by a simpler one."""
+    if not (isinstance(x, list) and isinstance(y, list)):
+        return []
+    found = []
+    for old in {repr(one): one for one in x + y}.values():
+        for new in values[:4]:
+            if repr(new) == repr(old):
+                break
+            swap = lambda part, old=old, new=new: [new if repr(one) == repr(old) else one for one in part]  # noqa: E731
+            found.append((swap(x), swap(y)))
+    return found

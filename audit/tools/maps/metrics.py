@@ -1,0 +1,170 @@
+"""Exact distances between datasets and between outputs, by the names that libraries give to metrics.
+
+Numbers are compared as fractions, so that no rounding makes a distance too large. Needs Python 3.8 and no package,
+because it runs in the environment of the audited library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from typing import Any, Callable, Dict, List, Tuple, Union  # noqa: UP035  # Python 3.8 may run this
+
+Distance = Union[int, float, Fraction, Tuple[Any, ...]]  # noqa: UP006, UP007
+Exact = Union[int, float, Fraction]  # noqa: UP007
+
+
+class UndefinedDistance(Exception):
+    """Two values for which a metric defines no distance, such as vectors of unequal length under L1."""
+
+
+def key(value: Any) -> Any:
+    """Return a hashable stand-in for a value; equal values have equal stand-ins.
+
+    0.0 and -0.0 are equal, and NaN equals NaN, so that no distance comes from the signs of zeros.
+    """
+    if isinstance(value, (list, tuple)):
+        return tuple(map(key, value))
+    if isinstance(value, dict):
+        return frozenset((key(name), key(part)) for name, part in value.items())
+    if isinstance(value, float):
+        return "nan" if value != value else value + 0.0
+    return (type(value).__name__, value) if isinstance(value, bool) else value
+
+
+def symmetric(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+    """Return how many records must be added or removed to make the multisets equal."""
+    first, second = Counter(map(key, x)), Counter(map(key, y))
+    return sum(((first - second) + (second - first)).values())
+
+
+def insert_delete(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+    """Return how many records must be inserted or deleted to make the lists equal, order included."""
+    first, second = list(map(key, x)), list(map(key, y))
+    row = [0] * (len(second) + 1)
+    for one in first:  # row[j] is the length of the longest common subsequence with the first j records
+        before = 0
+        for j, other in enumerate(second):
+            before, row[j + 1] = row[j + 1], before + 1 if one == other else max(row[j + 1], row[j])
+    return len(first) + len(second) - 2 * row[-1]
+
+
+def change_one(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+    """Return how many records must be changed to make the multisets equal."""
+    if len(x) != len(y):
+        raise UndefinedDistance("datasets of unequal size have no distance under ChangeOne")
+    return symmetric(x, y) // 2
+
+
+def hamming(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+    """Return at how many positions two lists differ."""
+    if len(x) != len(y):
+        raise UndefinedDistance("lists of unequal length have no Hamming distance")
+    return sum(key(one) != key(other) for one, other in zip(x, y))
+
+
+def discrete(x: Any, y: Any) -> int:
+    """Return 0 for equal values and 1 for others."""
+    return int(key(x) != key(y))
+
+
+def absolute(x: Any, y: Any) -> Exact:
+    """Return the exact distance of two numbers; it is infinite if one of them is NaN or they are infinite and differ."""
+    if key(x) == key(y):
+        return 0
+    if any(isinstance(one, float) and not math.isfinite(one) for one in (x, y)):
+        return math.inf
+    return abs(Fraction(x) - Fraction(y))
+
+
+def differences(x: Any, y: Any) -> List[Exact]:  # noqa: UP006
+    """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0."""
+    if isinstance(x, dict) and isinstance(y, dict):
+        return [absolute(x.get(name, 0), y.get(name, 0)) for name in {**x, **y}]
+    if len(x) != len(y):
+        raise UndefinedDistance("vectors of unequal length have no distance under this metric")
+    return [absolute(one, other) for one, other in zip(x, y)]
+
+
+def l1(x: Any, y: Any) -> Exact:
+    """Return the sum of the distances of the components."""
+    return sum(differences(x, y))
+
+
+def l2_squared(x: Any, y: Any) -> Exact:
+    """Return the sum of the squared distances of the components."""
+    return sum(one * one for one in differences(x, y))
+
+
+def l_infinity(x: Any, y: Any) -> Exact:
+    """Return the largest distance of the components."""
+    return max(differences(x, y), default=0)
+
+
+def l01_infinity(x: Any, y: Any) -> Tuple[Exact, ...]:  # noqa: UP006
+    """Return the number of components that differ, the sum of their distances, and the largest of them."""
+    found = differences(x, y)
+    return sum(one != 0 for one in found), sum(found), max(found, default=0)
+
+
+DATASET_METRICS: Dict[str, Callable[[Any, Any], Exact]] = {  # noqa: UP006
+    "SymmetricDistance": symmetric,
+    "InsertDeleteDistance": insert_delete,
+    "ChangeOneDistance": change_one,
+    "HammingDistance": hamming,
+}
+"""Metrics of datasets, in which an edit of a record is at distance 1 (or 2 for a replaced record)."""
+METRICS: Dict[str, Callable[[Any, Any], Distance]] = {  # noqa: UP006
+    **DATASET_METRICS,
+    "DiscreteDistance": discrete,
+    "AbsoluteDistance": absolute,
+    "L1Distance": l1,
+    "LInfDistance": l_infinity,
+    "L01InfDistance": l01_infinity,
+}
+"""Metrics by the beginning of their names. L2 is compared by squares; see `exceeds`."""
+
+
+def name_of(metric: str) -> str:
+    """Return the name in `METRICS` of a metric as a library prints it; raise `UndefinedDistance` if there is none.
+
+    >>> name_of("L1Distance(i32)")
+    'L1Distance'
+    """
+    for one in (*METRICS, "L2Distance"):
+        if metric.startswith(one):
+            return one
+    raise UndefinedDistance("there is no exact distance for the metric " + metric)
+
+
+def distance(metric: str, x: Any, y: Any) -> Distance:
+    """Return the exact distance of two values; for L2 the floating-point number above it."""
+    name = name_of(metric)
+    if name == "L2Distance":
+        squared = l2_squared(x, y)
+        return math.inf if squared == math.inf else math.sqrt(squared)
+    return METRICS[name](x, y)
+
+
+def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
+    """Return whether the exact distance of two values is larger than ``allowed``, a number or a tuple of numbers."""
+    if name_of(metric) == "L2Distance":
+        return _is_more(l2_squared(x, y), _squared(allowed))
+    found = distance(metric, x, y)
+    if isinstance(found, tuple):
+        return any(_is_more(one, most) for one, most in zip(found, allowed))
+    return _is_more(found, allowed)
+
+
+def _squared(allowed: Any) -> Any:
+    if isinstance(allowed, float) and not math.isfinite(allowed):
+        return allowed
+    return Fraction(allowed) ** 2 if allowed >= 0 else -1
+
+
+def _is_more(found: Any, allowed: Any) -> bool:
+    """Return whether a number exceeds another one exactly; NaN allows nothing."""
+    if allowed != allowed:
+        return bool(found > 0)
+    return bool(found > (Fraction(allowed) if math.isfinite(allowed) else allowed))

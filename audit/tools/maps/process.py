@@ -1,0 +1,121 @@
+"""The audited object: in this process, or in a process of another environment that is asked by lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from epsaudit import serve
+from epsaudit.errors import AuditError, cause_of
+from epsaudit.running.served import python_of
+from epsaudit.tools.maps.child import answer, from_wire, to_wire
+from epsaudit.tools.maps.subject import UnreadableDomain, read_subject
+
+START_SCRIPT = """import sys, types
+folder = sys.argv.pop(1)
+for name in ("epsaudit", "epsaudit.claims", "epsaudit.tools", "epsaudit.tools.maps"):
+    sys.modules[name] = module = types.ModuleType(name)
+    module.__path__ = [folder + name[len("epsaudit"):].replace(".", "/")]
+from epsaudit.tools.maps.child import main
+main()"""
+"""The program that runs in an environment without epsaudit. It imports the modules that need no package by their path,
+and nothing else of epsaudit."""
+
+
+class Subject(Protocol):
+    """An object of a library that answers requests; see `epsaudit.tools.maps.child.answer`."""
+
+    def ask(self, what: str, **request: Any) -> Any:
+        """Return the answer; raise `AuditError` if the object or its process cannot give one."""
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+
+
+class OwnSubject:
+    """An object in this process."""
+
+    def __init__(self, original: Any) -> None:
+        self._original = original
+        try:
+            self._subject = read_subject(original)
+        except (UnreadableDomain, TypeError) as error:
+            raise AuditError(f"The object cannot be audited: {error}.") from None
+
+    def ask(self, what: str, **request: Any) -> Any:
+        try:
+            return answer(self._subject, self._original, {"what": what, **request})
+        except Exception as error:  # libraries raise exceptions of their own
+            raise AuditError(f"The object raised {type(error).__name__}: {str(error)[:300]}") from error
+
+    def close(self) -> None:
+        pass
+
+
+class ServedSubject:
+    """An object that ``module:make`` makes in another environment, in a process of its own."""
+
+    def __init__(self, make: str, environment: str | None, timeout: float = 600.0) -> None:
+        self._make, self._timeout = make, timeout
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
+        folder = str(Path(serve.__file__).parent)
+        words = [python_of(environment), "-c", START_SCRIPT, folder, make]
+        try:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True
+            )
+        except OSError as error:
+            raise AuditError(f"{words[0]} cannot be run ({error.strerror or error}).") from None
+        self._read()
+
+    def ask(self, what: str, **request: Any) -> Any:
+        assert self._process.stdin is not None
+        if "data" in request:
+            request["data"] = to_wire(request["data"])
+        try:
+            print(json.dumps({"what": what, **request}), file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            raise AuditError(f"{self._make} ended its process. {self._cause()}") from None
+        return self._read()
+
+    def _read(self) -> Any:
+        output = self._process.stdout
+        assert output is not None
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(output, selectors.EVENT_READ)
+            if not waiting.select(self._timeout):
+                self.close()
+                raise AuditError(f"{self._make} was silent for {self._timeout:g} seconds.")
+        line = output.readline()
+        if not line:
+            raise AuditError(f"{self._make} ended its process. {self._cause()}")
+        said = json.loads(line)
+        if "error" in said:
+            raise AuditError(f"{self._make}: {said['error']}")
+        return from_wire(said["answer"])
+
+    def _cause(self) -> str:
+        """Return what the process said on standard error."""
+        self._process.wait()
+        self._errors.seek(0)
+        cause = cause_of(self._errors.read().decode("utf-8", "replace"))
+        return f"Its standard error says: {cause!r}." if cause else ""
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def sampler(subject: Subject) -> Any:
+    """Return a function of an input and a number that draws outputs of independent calls."""
+
+    def sample(data: Any, number: int) -> Sequence[Any]:
+        found: list[Any] = subject.ask("sample", data=data, number=number)
+        return found
+
+    return sample

@@ -1,0 +1,119 @@
+"""The result of an audit of a map: what was disproved, with the pair, and what was tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from epsaudit.errors import clipped
+from epsaudit.results.result import AuditResult
+from epsaudit.text import percent
+from epsaudit.tools.maps.search import Finding
+from epsaudit.tools.maps.strassen import ImpossibleCoupling
+
+MAX_SHOWN = 200
+"""Largest number of characters of an input or output that is printed."""
+
+
+@dataclass(frozen=True)
+class MapAudit:
+    """What an audit of a transformation or measurement found."""
+
+    name: str
+    """What was audited, such as 'module:make'."""
+    input_metric: str
+    output_metric: str
+    """Metric of the outputs; empty for a measurement."""
+    pairs: int
+    """Number of pairs of neighbours that were tried."""
+    findings: tuple[Finding, ...] = ()
+    """Disproofs, which need no statistics."""
+    is_random: bool = False
+    """Whether equal inputs gave different outputs. Then the map is about a coupling."""
+    coupling: ImpossibleCoupling | None = None
+    """A certificate that the claimed coupling does not exist."""
+    measured: tuple[AuditResult, ...] = ()
+    """Audits of a measurement, one for each distance of inputs."""
+    notes: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def refuted(self) -> bool:
+        """Whether something that the library states is false."""
+        return bool(self.findings or self.coupling or any(one.violates_claim for one in self.measured))
+
+    @property
+    def verdict(self) -> str:
+        """'refuted', or 'not refuted', which is no proof."""
+        return "refuted" if self.refuted else "not refuted"
+
+    def __str__(self) -> str:
+        about = f"{self.input_metric} to {self.output_metric or 'a privacy loss'}"
+        lines = [f"{self.name}: {self.verdict} ({about}; {self.pairs:,} pairs of neighbours)"]
+        for finding in self.findings:
+            lines.append(f"  {finding.kind}: {finding.sentence}")
+            lines += [f"    {label:<9} {_shown(value)}" for label, value in _facts(finding)]
+        if self.coupling is not None:
+            lines.append(f"  coupling, at {percent(self.coupling.confidence)} confidence: {self.coupling}")
+        elif self.is_random and self.output_metric:
+            lines.append("  equal inputs give different outputs, so the map is about a coupling; none was refuted")
+        for one in self.measured:
+            lines.append(f"  {one.sentence()}")
+            if one.violates_claim:
+                lines += [f"    {label:<9} {_shown(text, raw=True)}" for label, text in one.lines()[:3]]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON object with everything that was found; inputs and outputs are written as Python text."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "input_metric": self.input_metric,
+            "output_metric": self.output_metric,
+            "pairs": self.pairs,
+            "is_random": self.is_random,
+            "findings": [
+                {"kind": one.kind, "sentence": one.sentence, **{label: repr(value) for label, value in _facts(one)}}
+                for one in self.findings
+            ],
+            "coupling": None if self.coupling is None else str(self.coupling),
+            "measured": [one.to_dict() for one in self.measured],
+            "notes": list(self.notes),
+            "seed": self.seed,
+        }
+
+    def script(self, make: str) -> str:
+        """Return a script that shows the first finding with the library alone; ``make`` is 'module:make'."""
+        module, _, function = make.partition(":")
+        lines = ["import math  # for values such as math.nan", f"from {module} import {function}", ""]
+        lines += [f"made = {function}()"]
+        for finding in [one for one in self.findings if one.kind != "map"][:1]:
+            lines += [f"x = {_code(finding.x)}", f"y = {_code(finding.y)}", f"# {finding.sentence}"]
+            lines += ["for data in (x, y):", "    print(made(data))"]
+        return "\n".join(lines) + "\n"
+
+
+def _facts(finding: Finding) -> list[tuple[str, Any]]:
+    """Return the labelled values of a finding."""
+    if finding.kind == "map":
+        return []
+    if finding.kind == "domain":
+        return [("x", finding.x), ("output", finding.outputs[0])]
+    labels = ("x", "y", "output", "output'")
+    return list(zip(labels, (finding.x, finding.y, *finding.outputs), strict=True))
+
+
+def _shown(value: Any, raw: bool = False) -> str:
+    return clipped(value if raw else repr(value), MAX_SHOWN)
+
+
+def _code(value: Any) -> str:
+    """Return Python code for a value; NaN and infinite numbers have no literals."""
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"nan": "math.nan", "inf": "math.inf", "-inf": "-math.inf"}[repr(value)]
+    if isinstance(value, list):
+        return f"[{', '.join(map(_code, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_code(name)}: {_code(one)}" for name, one in value.items()) + "}"
+    return repr(value)

@@ -1,0 +1,138 @@
+"""The test of a claimed coupling: a set of outputs that is likelier on x than its neighbourhood is on x'.
+
+Theorem 17 of docs/explanation/theory.md. The set is chosen on training runs and certified on fresh ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import coo_array
+
+from epsaudit.bounds.certificates import clopper_pearson_lower, clopper_pearson_upper
+from epsaudit.tools.maps.search import key_of
+
+TRAINING_RUNS = 400
+"""Number of runs on each input that choose the set."""
+MAX_DISTINCT = 250
+"""Largest number of distinct outputs of each input in the linear program; rarer outputs are left out."""
+Sampler = Callable[[Any, int], Sequence[Any]]
+"""A function of an input and a number that returns that many outputs, of independent calls."""
+
+
+@dataclass(frozen=True)
+class ImpossibleCoupling:
+    """A set of outputs that disproves a coupling, with its counts in fresh runs."""
+
+    x: Any
+    """The input whose outputs are in the set too often."""
+    y: Any
+    """The neighbour whose outputs are near the set too rarely."""
+    outputs: tuple[Any, ...]
+    """The set."""
+    distance: Any
+    """The distance that the map allows."""
+    inside: int
+    """Number of runs on x with an output in the set."""
+    near: int
+    """Number of runs on y with an output within the distance of the set."""
+    runs: int
+    """Number of runs on each input."""
+    confidence: float
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(repr, self.outputs[:3])) + ", ..." * (len(self.outputs) > 3)
+        return (
+            f"{self.inside:,} of {self.runs:,} outputs on {self.x!r} are in {{{shown}}}, and only {self.near:,} of "
+            f"{self.runs:,} on {self.y!r} are within {self.distance} of it: no coupling has that distance"
+        )
+
+
+@dataclass(frozen=True)
+class _Set:
+    """A candidate set of outputs with its gap on the training runs."""
+
+    gap: float
+    outputs: tuple[Any, ...]
+    keys: frozenset[Any]
+
+
+def choose_set(first: Sequence[Any], second: Sequence[Any], is_near: Callable[[Any, Any], bool]) -> _Set:
+    """Return the set of outputs of ``first`` whose share most exceeds the share of ``second`` near to it."""
+    ones, others = (_distinct(part) for part in (first, second))
+    p = np.array([count for _, count in ones]) / len(first)
+    q = np.array([count for _, count in others]) / len(second)
+    near = [(i, j) for i, (one, _) in enumerate(ones) for j, (other, _) in enumerate(others) if is_near(one, other)]
+    rows = np.repeat(np.arange(len(near)), 2)
+    columns = np.array([(i, len(p) + j) for i, j in near], dtype=int).reshape(-1)
+    matrix = coo_array((np.tile([1.0, -1.0], len(near)), (rows, columns)), shape=(len(near), len(p) + len(q)))
+    bounds = {"A_ub": matrix, "b_ub": np.zeros(len(near))} if near else {}
+    found = linprog(np.concatenate([-p, q]), bounds=(0.0, 1.0), method="highs", **bounds)
+    inside = found.x[: len(p)] > 0.5
+    outputs = tuple(one for (one, _), chosen in zip(ones, inside, strict=True) if chosen)
+    return _Set(-float(found.fun), outputs, frozenset(map(key_of, outputs)))
+
+
+def refute_coupling(
+    sample: Sampler,
+    pairs: Sequence[tuple[Any, Any, Any]],
+    exceeds: Callable[[Any, Any, Any], bool],
+    runs: int,
+    confidence: float,
+) -> ImpossibleCoupling | None:
+    """Return a certificate that no coupling has the claimed distance, or None.
+
+    Parameters
+    ----------
+    sample : Sampler
+        Draws outputs.
+    pairs : sequence of (x, y, allowed)
+        Inputs, with the distance of outputs that the map allows. The best pair and direction are chosen on training
+        runs.
+    exceeds : callable
+        ``exceeds(output, other, allowed)`` says whether two outputs are farther apart than allowed.
+    runs : int
+        Number of fresh runs on each input.
+    confidence : float
+        Confidence of a refutation.
+    """
+    best: tuple[float, Any, Any, Any, _Set] | None = None
+    for x, y, allowed in pairs:
+        drawn = sample(x, TRAINING_RUNS), sample(y, TRAINING_RUNS)
+
+        def is_near(one: Any, other: Any, allowed: Any = allowed) -> bool:
+            return not exceeds(one, other, allowed)
+
+        for first, second, outputs in ((x, y, drawn), (y, x, drawn[::-1])):
+            chosen = choose_set(*outputs, is_near)
+            if chosen.outputs and (best is None or chosen.gap > best[0]):
+                best = chosen.gap, first, second, allowed, chosen
+    if best is None:
+        return None
+    _, x, y, allowed, chosen = best
+    inside = sum(key_of(one) in chosen.keys for one in sample(x, runs))
+    known: dict[Any, bool] = {}
+    near = 0
+    for one in sample(y, runs):
+        name = key_of(one)
+        if name not in known:
+            known[name] = any(not exceeds(other, one, allowed) for other in chosen.outputs)
+        near += known[name]
+    alpha = (1.0 - confidence) / 2.0
+    if clopper_pearson_lower(inside, runs, alpha) <= clopper_pearson_upper(near, runs, alpha):
+        return None
+    return ImpossibleCoupling(x, y, chosen.outputs, allowed, inside, near, runs, confidence)
+
+
+def _distinct(outputs: Sequence[Any]) -> list[tuple[Any, int]]:
+    """Return the most frequent distinct outputs with their counts."""
+    counts = Counter(map(key_of, outputs))
+    first: dict[Any, Any] = {}
+    for one in outputs:
+        first.setdefault(key_of(one), one)
+    return [(first[name], count) for name, count in counts.most_common(MAX_DISTINCT)]

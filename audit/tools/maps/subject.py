@@ -1,0 +1,89 @@
+"""What a library states about a transformation or measurement: domains, metrics, the function, and the map.
+
+OpenDP's objects are read as they are. Other libraries give an object with the same names, or an `Adapter` of functions.
+Needs Python 3.8 and no package, because it runs in the environment of the audited library.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, NamedTuple, Optional  # noqa: UP035  # Python 3.8 may run this
+
+from epsaudit.tools.maps.domains import Atom, Domain, Mapping, Vector
+
+NUMBERS = {"true": True, "false": False, "True": True, "False": False}
+
+
+class UnreadableDomain(Exception):
+    """A domain that is none of atoms, lists of atoms, and dictionaries of atoms."""
+
+
+class Adapter(NamedTuple):
+    """A transformation or measurement of a library that states its privacy in other words than OpenDP.
+
+    ``domain`` describes the inputs. ``input_metric`` and ``output_metric`` are names of metrics (see
+    `epsaudit.tools.maps.metrics.METRICS`). ``call`` is the function, and ``map`` gives the largest distance of outputs,
+    or the loss, for a distance of inputs. ``member``, if given, says whether an output is in the output domain.
+    """
+
+    domain: Domain
+    input_metric: str
+    call: Callable[[Any], Any]
+    map: Callable[[Any], Any]
+    output_metric: str = ""
+    member: Optional[Callable[[Any], bool]] = None  # noqa: UP045
+
+
+def read_subject(subject: Any) -> Adapter:
+    """Return an object of a library as an `Adapter`.
+
+    Raises `UnreadableDomain` if its input domain is of a kind that cannot be generated, and `TypeError` if the object
+    has no domain, metric or map.
+    """
+    if isinstance(subject, Adapter):
+        return subject
+    if not all(hasattr(subject, name) for name in ("input_domain", "input_metric", "map")):
+        raise TypeError(
+            "%r has no input_domain, input_metric and map; give an object that has them, or an Adapter."
+            % type(subject).__name__
+        )
+    domain = subject.input_domain
+    if not isinstance(domain, (Atom, Vector, Mapping)):
+        domain = parse_domain(str(domain))
+    metric, output = str(subject.input_metric), getattr(subject, "output_metric", None)
+    member = getattr(getattr(subject, "output_domain", None), "member", None)
+    call = subject if callable(subject) else subject.invoke
+    return Adapter(domain, metric, call, subject.map, "" if output is None else str(output), member)
+
+
+def parse_domain(text: str) -> Domain:
+    """Return the domain that OpenDP prints.
+
+    >>> parse_domain("VectorDomain(AtomDomain(bounds=[-4, 9], T=i32), size=5)")
+    Vector(atom=Atom(kind='i32', low=-4, high=9, nan=False, null=False, categories=()), size=5)
+    """
+    text = text.strip()
+    found = re.match(r"VectorDomain\((.*?)(?:, size=(\d+))?\)$", text)
+    if found:
+        return Vector(_parse_atom(found.group(1)), None if found.group(2) is None else int(found.group(2)))
+    found = re.match(r"MapDomain \{ key_domain: (.*), value_domain: (.*) \}$", text)
+    if found:
+        return Mapping(_parse_atom(found.group(1)), _parse_atom(found.group(2)))
+    return _parse_atom(text)
+
+
+def _parse_atom(text: str) -> Atom:
+    null = text.startswith("OptionDomain(")
+    found = re.match(r"(?:OptionDomain\()?AtomDomain\((.*?)\)+$", text)
+    if not found:
+        raise UnreadableDomain("the domain %s is none of atoms, lists of atoms, and dictionaries of atoms" % text)
+    said = found.group(1)
+    kind = re.search(r"T=(\w+)", said)
+    bounds = re.search(r"bounds=\[([^,\]]+), ([^\]]+)\]", said)
+    if kind is None:
+        raise UnreadableDomain("the domain %s does not say the type of its values" % text)
+    name = {"String": "str", "bool": "bool"}.get(kind.group(1), kind.group(1))
+    number = float if name in ("f32", "f64") else int
+    low, high = (number(one) for one in bounds.groups()) if bounds else (None, None)
+    nan = name in ("f32", "f64") and ("nan=true" in said or "nullable=true" in said)
+    return Atom(name, low, high, nan, null)
