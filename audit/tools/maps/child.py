@@ -10,14 +10,14 @@ import math
 import os
 import random
 import sys
-from typing import Any, Dict, List, Tuple  # noqa: UP035  # Python 3.8 may run this
+from typing import Any
 
 from epsaudit import serve
 from epsaudit.claims import stated
-from epsaudit.tools.maps.domains import draw_member
+from epsaudit.tools.maps.domains import MAX_DRAWN_SIZE, draw_member
 from epsaudit.tools.maps.edits import draw_neighbour, input_distance
-from epsaudit.tools.maps.metrics import UndefinedDistance
-from epsaudit.tools.maps.search import CachedMap, search
+from epsaudit.tools.maps.metrics import UndefinedDistanceError
+from epsaudit.tools.maps.search import CachedMap, accepted, search
 from epsaudit.tools.maps.subject import Adapter, read_subject
 
 MAX_TRIES = 4_000
@@ -51,34 +51,39 @@ def from_wire(value: Any) -> Any:
         if kind == "float":
             return float(held)
         parts = [from_wire(one) for one in held]
-        return tuple(parts) if kind == "tuple" else {name: one for name, one in parts}
+        return tuple(parts) if kind == "tuple" else dict(parts)
     return value
 
 
-def draw_pairs(subject: Adapter, distance: int, number: int, seed: int) -> List[Tuple[Any, Any]]:  # noqa: UP006
-    """Return pairs of members at exactly a distance, the shortest ones of all that were drawn."""
-    rng, found = random.Random(seed), {}  # type: ignore[var-annotated]
+def draw_pairs(subject: Adapter, distance: int, number: int, seed: int) -> list[tuple[Any, Any]]:
+    """Return pairs of members at exactly a distance, of all sizes that were drawn but the largest."""
+    rng = random.Random(seed)
+    found: dict[str, tuple[Any, Any]] = {}
     for _ in range(MAX_TRIES):
         x = draw_member(subject.domain, rng)
         y = draw_neighbour(x, subject.domain, subject.input_metric, distance, rng)
         if y is None:
             continue
+        if not (accepted(subject, x) and accepted(subject, y)):
+            continue
         exact = input_distance(subject.input_metric, x, y, distance)
-        if exact == distance:
+        if exact == distance and not (isinstance(x, list) and len(x) > MAX_DRAWN_SIZE):
             found.setdefault(repr((x, y)), (x, y))
-    return [found[name] for name in sorted(found, key=len)[:number]]
+    by_size = sorted(found, key=len)
+    chosen = {round(at * (len(by_size) - 1) / max(number - 1, 1)) for at in range(number)} if by_size else set()
+    return [found[by_size[at]] for at in sorted(chosen)]
 
 
-def answer(subject: Adapter, original: Any, request: Dict[str, Any]) -> Any:  # noqa: UP006
+def answer(subject: Adapter, original: Any, request: dict[str, Any]) -> Any:
     """Return the answer to one request."""
     what = request["what"]
     if what == "search":
         found = search(subject, request["pairs"], request["seed"], seconds=request.get("seconds", math.inf))
-        return found._replace(findings={kind: tuple(one) for kind, one in found.findings.items()})
+        return ({kind: tuple(one) for kind, one in found.findings.items()}, *found[1:])
     if what == "pairs":
         try:
             return draw_pairs(subject, request["distance"], request["number"], request["seed"])
-        except UndefinedDistance:
+        except UndefinedDistanceError:
             return []
     if what == "sample":
         data = from_wire(request["data"])
@@ -94,24 +99,58 @@ def answer(subject: Adapter, original: Any, request: Dict[str, Any]) -> Any:  # 
     }
 
 
+class Made:
+    """One object, which answers all requests."""
+
+    def __init__(self, original: Any) -> None:
+        self._original, self._subject = original, read_subject(original)
+
+    def __call__(self, request: dict[str, Any]) -> Any:
+        """Return the answer to a request."""
+        return answer(self._subject, self._original, request)
+
+
+class Constructors:
+    """All constructors of OpenDP: requests build their objects and choose the one that answers further requests."""
+
+    def __init__(self) -> None:
+        from epsaudit.tools.maps.opendp_constructors import Library
+
+        self._library, self._built = Library(), {}  # type: Library, dict[str, Any]
+        self._chosen: Any = None
+
+    def __call__(self, request: dict[str, Any]) -> Any:
+        """Return the answer to a request."""
+        if request["what"] == "names":
+            return self._library.names()
+        if request["what"] == "build":
+            self._built = self._library.build(request["name"])
+            return list(self._built)
+        if request["what"] == "choose":
+            self._chosen = Made(self._built[request["label"]])
+            return None
+        return self._chosen(request)
+
+
 def main() -> None:
     """Make the object and answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # text that a library prints must not become part of an answer
     sys.path.insert(0, os.getcwd())
+    respond: Any = None
     try:
-        original = serve.import_function(sys.argv[1])()
-        subject = read_subject(original)
+        respond = Constructors() if sys.argv[1] == "opendp" else Made(serve.import_function(sys.argv[1])())
+        said: Any = {"answer": "ready"}
     except SystemExit as error:
-        print(json.dumps({"error": str(error)}), file=answers, flush=True)
-        return
+        said = {"error": str(error)}
     except Exception as error:  # libraries raise exceptions of their own
-        print(json.dumps({"error": "%s: %s" % (type(error).__name__, error)}), file=answers, flush=True)
+        said = {"error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(said), file=answers, flush=True)
+    if respond is None:
         return
-    print(json.dumps({"answer": to_wire(answer(subject, original, {"what": "about"}))}), file=answers, flush=True)
     for line in sys.stdin:
         try:
-            said = {"answer": to_wire(answer(subject, original, json.loads(line)))}
+            said = {"answer": to_wire(respond(json.loads(line)))}
         except Exception as error:
-            said = {"error": "%s: %s" % (type(error).__name__, str(error)[:300])}
+            said = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
         print(json.dumps(said), file=answers, flush=True)

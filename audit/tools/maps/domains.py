@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any, List, NamedTuple, Optional, Tuple, Union  # noqa: UP035  # Python 3.8 may run this
+from typing import Any, NamedTuple, Union
 
 MAX_DRAWN_SIZE = 7
 """Largest number of records of most drawn members. Small members break most code, and are simple to read."""
@@ -32,14 +32,14 @@ class Atom(NamedTuple):
     high: Any = None
     nan: bool = False
     null: bool = False
-    categories: Tuple[Any, ...] = ()  # noqa: UP006
+    categories: tuple[Any, ...] = ()
 
 
 class Vector(NamedTuple):
     """A domain of lists of values of one atom; ``size`` is the number of values, or None for any number."""
 
     atom: Atom
-    size: Optional[int] = None  # noqa: UP045
+    size: int | None = None
 
 
 class Mapping(NamedTuple):
@@ -49,10 +49,10 @@ class Mapping(NamedTuple):
     value: Atom
 
 
-Domain = Union[Atom, Vector, Mapping]  # noqa: UP007
+Domain = Union[Atom, Vector, Mapping]  # noqa: UP007  # Python 3.8 may run this
 
 
-def float_limits(kind: str) -> Tuple[float, float]:  # noqa: UP006
+def float_limits(kind: str) -> tuple[float, float]:
     """Return the smallest and the largest finite number of a floating-point type."""
     most = struct.unpack("f", b"\xff\xff\x7f\x7f")[0] if kind == "f32" else 1.7976931348623157e308
     return -most, most
@@ -68,7 +68,7 @@ def is_number(atom: Atom) -> bool:
     return is_float(atom) or atom.kind == "int" or atom.kind in BITS
 
 
-def limits(atom: Atom) -> Tuple[Any, Any]:  # noqa: UP006
+def limits(atom: Atom) -> tuple[Any, Any]:
     """Return the smallest and the largest finite member of an atom of numbers."""
     if is_float(atom):
         low, high = float_limits(atom.kind)
@@ -104,7 +104,7 @@ def contains(domain: Domain, value: Any) -> bool:
     return bool(low <= value <= high) or (unbounded and abs(value) == math.inf)
 
 
-def special_values(atom: Atom) -> List[Any]:  # noqa: UP006
+def special_values(atom: Atom) -> list[Any]:
     """Return members of an atom at which code tends to break, in the order in which they read most simply."""
     if atom.categories:
         found = list(atom.categories)
@@ -119,7 +119,7 @@ def special_values(atom: Atom) -> List[Any]:  # noqa: UP006
             near = [float(one) for one in near]
             near += [_next_float(low, 1), _next_float(high, -1), -0.0, 0.1, 0.3, 5e-324, 2.0**53, -(2.0**53), 1e16]
             near += [math.inf, -math.inf]
-            simple: List[Any] = [0.0, 1.0, -1.0, 2.0, 3.0, 0.5]  # noqa: UP006
+            simple: list[Any] = [0.0, 1.0, -1.0, 2.0, 3.0, 0.5]
         else:
             near += [low + 1, high - 1, 2**53, 2**53 + 1]
             simple = [0, 1, -1, 2, 3, 9]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, List, Tuple  # noqa: UP035  # Python 3.8 may run this
+from typing import Any
 
 from epsaudit.tools.maps.domains import Atom, Domain, Vector, contains, draw_value, is_float
-from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistance, distance, name_of
+from epsaudit.tools.maps.metrics import DATASET_METRICS, UndefinedDistanceError, distance, name_of
 
 MAX_EDITS = 8
 """Largest number of edits of a path."""
@@ -27,8 +27,8 @@ def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any) ->
     name = name_of(metric)
     if name in DATASET_METRICS:
         if not isinstance(domain, Vector):
-            raise UndefinedDistance("%s is not defined on the domain %r" % (name, domain))
-        y = _edit_dataset(list(x), domain, name, edits, rng)
+            raise UndefinedDistanceError(f"{name} is not defined on the domain {domain!r}")
+        y: Any = _edit_dataset(list(x), domain, name, edits, rng)
     elif name == "DiscreteDistance":
         y = draw_value(domain, rng) if isinstance(domain, Atom) else None
     else:
@@ -36,8 +36,8 @@ def draw_neighbour(x: Any, domain: Domain, metric: str, edits: int, rng: Any) ->
     return y if y is not None and contains(domain, y) else None
 
 
-def _edit_dataset(y: List[Any], domain: Vector, name: str, edits: int, rng: Any) -> List[Any]:  # noqa: UP006
-    """Return a list with records inserted, deleted or replaced; a replaced record counts twice unless it counts once."""
+def _edit_dataset(y: list[Any], domain: Vector, name: str, edits: int, rng: Any) -> list[Any]:
+    """Return a list with records inserted, deleted or replaced; a replaced one may count twice."""
     replaces = name in ("ChangeOneDistance", "HammingDistance")
     for _ in range(edits if replaces or domain.size is None else edits // 2):
         if replaces or domain.size is not None:
@@ -81,14 +81,18 @@ def input_distance(metric: str, x: Any, y: Any, edits: int) -> Any:
     """Return the exact input distance if it can be computed, and otherwise the number of edits."""
     try:
         return distance(metric, x, y)
-    except UndefinedDistance:
+    except UndefinedDistanceError:
         return edits
 
 
-def pieces(x: Any, y: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
-    """Return smaller or simpler pairs than (x, y), to be tried in order: for lists, without a record that both share."""
-    found: List[Tuple[Any, Any]] = []  # noqa: UP006
+def pieces(x: Any, y: Any) -> list[tuple[Any, Any]]:
+    """Return smaller pairs than (x, y), to be tried in order: for lists, without chunks or single records."""
+    found: list[tuple[Any, Any]] = []
     if isinstance(x, list) and isinstance(y, list):
+        size = min(len(x), len(y)) // 2
+        while size > 1:  # chunks at the same places, large ones first
+            found += [(x[:at] + x[at + size :], y[:at] + y[at + size :]) for at in range(0, len(x), size)]
+            size //= 2
         for place, one in enumerate(x):
             for other in [at for at, value in enumerate(y) if value is one or value == one][:3]:
                 found.append((x[:place] + x[place + 1 :], y[:other] + y[other + 1 :]))
@@ -97,7 +101,7 @@ def pieces(x: Any, y: Any) -> List[Tuple[Any, Any]]:  # noqa: UP006
     return found
 
 
-def simpler(x: Any, y: Any, atom: Atom, values: List[Any]) -> List[Tuple[Any, Any]]:  # noqa: UP006
+def simpler(x: Any, y: Any, atom: Atom, values: list[Any]) -> list[tuple[Any, Any]]:
     """Return pairs in which one value is replaced, in both lists, by a simpler one."""
     if not (isinstance(x, list) and isinstance(y, list)):
         return []
@@ -106,6 +110,6 @@ def simpler(x: Any, y: Any, atom: Atom, values: List[Any]) -> List[Tuple[Any, An
         for new in values[:4]:
             if repr(new) == repr(old):
                 break
-            swap = lambda part, old=old, new=new: [new if repr(one) == repr(old) else one for one in part]  # noqa: E731
-            found.append((swap(x), swap(y)))
+            first, second = ([new if repr(one) == repr(old) else one for one in part] for part in (x, y))
+            found.append((first, second))
     return found

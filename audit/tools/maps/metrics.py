@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import Any, Callable, Dict, List, Tuple, Union  # noqa: UP035  # Python 3.8 may run this
+from typing import Any  # the tables below are evaluated, and Python 3.8 may run this
 
-Distance = Union[int, float, Fraction, Tuple[Any, ...]]  # noqa: UP006, UP007
-Exact = Union[int, float, Fraction]  # noqa: UP007
+Exact = Any
+"""An int, a Fraction, or an infinite float."""
+Distance = Any
+"""An exact number, or a tuple of several for metrics with several numbers."""
 
 
-class UndefinedDistance(Exception):
+class UndefinedDistanceError(Exception):
     """Two values for which a metric defines no distance, such as vectors of unequal length under L1."""
 
 
@@ -33,13 +35,13 @@ def key(value: Any) -> Any:
     return (type(value).__name__, value) if isinstance(value, bool) else value
 
 
-def symmetric(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+def symmetric(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be added or removed to make the multisets equal."""
     first, second = Counter(map(key, x)), Counter(map(key, y))
     return sum(((first - second) + (second - first)).values())
 
 
-def insert_delete(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+def insert_delete(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be inserted or deleted to make the lists equal, order included."""
     first, second = list(map(key, x)), list(map(key, y))
     row = [0] * (len(second) + 1)
@@ -50,18 +52,18 @@ def insert_delete(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
     return len(first) + len(second) - 2 * row[-1]
 
 
-def change_one(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+def change_one(x: list[Any], y: list[Any]) -> int:
     """Return how many records must be changed to make the multisets equal."""
     if len(x) != len(y):
-        raise UndefinedDistance("datasets of unequal size have no distance under ChangeOne")
+        raise UndefinedDistanceError("datasets of unequal size have no distance under ChangeOne")
     return symmetric(x, y) // 2
 
 
-def hamming(x: List[Any], y: List[Any]) -> int:  # noqa: UP006
+def hamming(x: list[Any], y: list[Any]) -> int:
     """Return at how many positions two lists differ."""
     if len(x) != len(y):
-        raise UndefinedDistance("lists of unequal length have no Hamming distance")
-    return sum(key(one) != key(other) for one, other in zip(x, y))
+        raise UndefinedDistanceError("lists of unequal length have no Hamming distance")
+    return sum(key(one) != key(other) for one, other in zip(x, y))  # noqa: B905  # Python 3.8 has no strict=
 
 
 def discrete(x: Any, y: Any) -> int:
@@ -70,7 +72,7 @@ def discrete(x: Any, y: Any) -> int:
 
 
 def absolute(x: Any, y: Any) -> Exact:
-    """Return the exact distance of two numbers; it is infinite if one of them is NaN or they are infinite and differ."""
+    """Return the exact distance of two numbers; infinite for NaN and for infinite numbers that differ."""
     if key(x) == key(y):
         return 0
     if any(isinstance(one, float) and not math.isfinite(one) for one in (x, y)):
@@ -78,13 +80,13 @@ def absolute(x: Any, y: Any) -> Exact:
     return abs(Fraction(x) - Fraction(y))
 
 
-def differences(x: Any, y: Any) -> List[Exact]:  # noqa: UP006
+def differences(x: Any, y: Any) -> list[Exact]:
     """Return the exact distances of the components of two vectors, or of two dictionaries, where absent means 0."""
     if isinstance(x, dict) and isinstance(y, dict):
         return [absolute(x.get(name, 0), y.get(name, 0)) for name in {**x, **y}]
     if len(x) != len(y):
-        raise UndefinedDistance("vectors of unequal length have no distance under this metric")
-    return [absolute(one, other) for one, other in zip(x, y)]
+        raise UndefinedDistanceError("vectors of unequal length have no distance under this metric")
+    return [absolute(one, other) for one, other in zip(x, y)]  # noqa: B905  # Python 3.8 has no strict=
 
 
 def l1(x: Any, y: Any) -> Exact:
@@ -102,20 +104,20 @@ def l_infinity(x: Any, y: Any) -> Exact:
     return max(differences(x, y), default=0)
 
 
-def l01_infinity(x: Any, y: Any) -> Tuple[Exact, ...]:  # noqa: UP006
+def l01_infinity(x: Any, y: Any) -> tuple[Exact, ...]:
     """Return the number of components that differ, the sum of their distances, and the largest of them."""
     found = differences(x, y)
     return sum(one != 0 for one in found), sum(found), max(found, default=0)
 
 
-DATASET_METRICS: Dict[str, Callable[[Any, Any], Exact]] = {  # noqa: UP006
+DATASET_METRICS = {
     "SymmetricDistance": symmetric,
     "InsertDeleteDistance": insert_delete,
     "ChangeOneDistance": change_one,
     "HammingDistance": hamming,
 }
 """Metrics of datasets, in which an edit of a record is at distance 1 (or 2 for a replaced record)."""
-METRICS: Dict[str, Callable[[Any, Any], Distance]] = {  # noqa: UP006
+METRICS = {
     **DATASET_METRICS,
     "DiscreteDistance": discrete,
     "AbsoluteDistance": absolute,
@@ -127,7 +129,7 @@ METRICS: Dict[str, Callable[[Any, Any], Distance]] = {  # noqa: UP006
 
 
 def name_of(metric: str) -> str:
-    """Return the name in `METRICS` of a metric as a library prints it; raise `UndefinedDistance` if there is none.
+    """Return the name in `METRICS` of a metric as a library prints it; raise `UndefinedDistanceError` if there is none.
 
     >>> name_of("L1Distance(i32)")
     'L1Distance'
@@ -135,7 +137,7 @@ def name_of(metric: str) -> str:
     for one in (*METRICS, "L2Distance"):
         if metric.startswith(one):
             return one
-    raise UndefinedDistance("there is no exact distance for the metric " + metric)
+    raise UndefinedDistanceError("there is no exact distance for the metric " + metric)
 
 
 def distance(metric: str, x: Any, y: Any) -> Distance:
@@ -153,7 +155,7 @@ def exceeds(metric: str, x: Any, y: Any, allowed: Any) -> bool:
         return _is_more(l2_squared(x, y), _squared(allowed))
     found = distance(metric, x, y)
     if isinstance(found, tuple):
-        return any(_is_more(one, most) for one, most in zip(found, allowed))
+        return any(_is_more(one, most) for one, most in zip(found, allowed))  # noqa: B905  # Python 3.8 has no strict=
     return _is_more(found, allowed)
 
 

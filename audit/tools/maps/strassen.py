@@ -19,7 +19,7 @@ from epsaudit.tools.maps.search import key_of
 
 TRAINING_RUNS = 400
 """Number of runs on each input that choose the set."""
-MAX_DISTINCT = 250
+MAX_DISTINCT = 80
 """Largest number of distinct outputs of each input in the linear program; rarer outputs are left out."""
 Sampler = Callable[[Any, int], Sequence[Any]]
 """A function of an input and a number that returns that many outputs, of independent calls."""
@@ -71,11 +71,12 @@ def choose_set(first: Sequence[Any], second: Sequence[Any], is_near: Callable[[A
     rows = np.repeat(np.arange(len(near)), 2)
     columns = np.array([(i, len(p) + j) for i, j in near], dtype=int).reshape(-1)
     matrix = coo_array((np.tile([1.0, -1.0], len(near)), (rows, columns)), shape=(len(near), len(p) + len(q)))
-    bounds = {"A_ub": matrix, "b_ub": np.zeros(len(near))} if near else {}
-    found = linprog(np.concatenate([-p, q]), bounds=(0.0, 1.0), method="highs", **bounds)
-    inside = found.x[: len(p)] > 0.5
+    limits: dict[str, Any] = {"A_ub": matrix, "b_ub": np.zeros(len(near))} if near else {}
+    found = linprog(np.concatenate([-p, q]), bounds=(0.0, 1.0), method="highs", **limits)
+    solution = np.asarray(found.x)
+    inside = solution[: len(p)] > 0.5
     outputs = tuple(one for (one, _), chosen in zip(ones, inside, strict=True) if chosen)
-    return _Set(-float(found.fun), outputs, frozenset(map(key_of, outputs)))
+    return _Set(float(p @ solution[: len(p)] - q @ solution[len(p) :]), outputs, frozenset(map(key_of, outputs)))
 
 
 def refute_coupling(

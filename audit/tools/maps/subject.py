@@ -7,14 +7,12 @@ Needs Python 3.8 and no package, because it runs in the environment of the audit
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, NamedTuple, Optional  # noqa: UP035  # Python 3.8 may run this
+from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
 
 from epsaudit.tools.maps.domains import Atom, Domain, Mapping, Vector
 
-NUMBERS = {"true": True, "false": False, "True": True, "False": False}
 
-
-class UnreadableDomain(Exception):
+class UnreadableDomainError(Exception):
     """A domain that is none of atoms, lists of atoms, and dictionaries of atoms."""
 
 
@@ -23,7 +21,8 @@ class Adapter(NamedTuple):
 
     ``domain`` describes the inputs. ``input_metric`` and ``output_metric`` are names of metrics (see
     `epsaudit.tools.maps.metrics.METRICS`). ``call`` is the function, and ``map`` gives the largest distance of outputs,
-    or the loss, for a distance of inputs. ``member``, if given, says whether an output is in the output domain.
+    or the loss, for a distance of inputs. ``member``, if given, says whether an output is in the output domain, and
+    ``accepts`` whether an input is in the input domain, where this is narrower than ``domain``.
     """
 
     domain: Domain
@@ -31,29 +30,31 @@ class Adapter(NamedTuple):
     call: Callable[[Any], Any]
     map: Callable[[Any], Any]
     output_metric: str = ""
-    member: Optional[Callable[[Any], bool]] = None  # noqa: UP045
+    member: Callable[[Any], bool] | None = None
+    accepts: Callable[[Any], bool] | None = None
 
 
 def read_subject(subject: Any) -> Adapter:
     """Return an object of a library as an `Adapter`.
 
-    Raises `UnreadableDomain` if its input domain is of a kind that cannot be generated, and `TypeError` if the object
-    has no domain, metric or map.
+    Raises `UnreadableDomainError` if its input domain is of a kind that cannot be generated, and `TypeError` if the
+    object has no domain, metric or map.
     """
     if isinstance(subject, Adapter):
         return subject
     if not all(hasattr(subject, name) for name in ("input_domain", "input_metric", "map")):
         raise TypeError(
-            "%r has no input_domain, input_metric and map; give an object that has them, or an Adapter."
-            % type(subject).__name__
+            f"{type(subject).__name__!r} has no input_domain, input_metric and map; give an object that has them, or "
+            "an Adapter"
         )
     domain = subject.input_domain
+    accepts = getattr(domain, "member", None)
     if not isinstance(domain, (Atom, Vector, Mapping)):
         domain = parse_domain(str(domain))
     metric, output = str(subject.input_metric), getattr(subject, "output_metric", None)
     member = getattr(getattr(subject, "output_domain", None), "member", None)
     call = subject if callable(subject) else subject.invoke
-    return Adapter(domain, metric, call, subject.map, "" if output is None else str(output), member)
+    return Adapter(domain, metric, call, subject.map, "" if output is None else str(output), member, accepts)
 
 
 def parse_domain(text: str) -> Domain:
@@ -76,12 +77,12 @@ def _parse_atom(text: str) -> Atom:
     null = text.startswith("OptionDomain(")
     found = re.match(r"(?:OptionDomain\()?AtomDomain\((.*?)\)+$", text)
     if not found:
-        raise UnreadableDomain("the domain %s is none of atoms, lists of atoms, and dictionaries of atoms" % text)
+        raise UnreadableDomainError(f"the domain {text} is none of atoms, lists of atoms, and dictionaries of atoms")
     said = found.group(1)
     kind = re.search(r"T=(\w+)", said)
     bounds = re.search(r"bounds=\[([^,\]]+), ([^\]]+)\]", said)
     if kind is None:
-        raise UnreadableDomain("the domain %s does not say the type of its values" % text)
+        raise UnreadableDomainError(f"the domain {text} does not say the type of its values")
     name = {"String": "str", "bool": "bool"}.get(kind.group(1), kind.group(1))
     number = float if name in ("f32", "f64") else int
     low, high = (number(one) for one in bounds.groups()) if bounds else (None, None)
