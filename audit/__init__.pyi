@@ -11,6 +11,7 @@ from .results.result import AuditResult
 from .running.functions import black_box, vectorized
 from .running.programs import command
 from .running.protocols import Mechanism, OutputDistribution
+from .tools.maps import MapAudit, audit_map
 from .tools.tracing import Trace, trace
 from .tools.tracing.alignment.all_pairs import AllPairsBound, bound_above_all
 from .tools.tracing.alignment.bound import UpperBound, bound_above
@@ -28,6 +29,7 @@ __all__ = [
     "GaussianDP",
     "HoldoutResult",
     "ManyRunsResult",
+    "MapAudit",
     "MaxChange",
     "Mechanism",
     "OneRunResult",
@@ -42,6 +44,7 @@ __all__ = [
     "UpperBound",
     "audit",
     "audit_holdout",
+    "audit_map",
     "audit_one_run",
     "audit_scores",
     "audit_sequentially",

@@ -11,6 +11,8 @@ from scipy.stats import binom
 from toy_maps import CASES
 
 from epsaudit import AuditError
+from epsaudit.tools.cli import AS_EXPECTED, BAD_INPUT, SURPRISED
+from epsaudit.tools.cli.main import main
 from epsaudit.tools.maps import Adapter, Atom, Vector, audit_map
 from epsaudit.tools.maps.domains import contains, draw_member, special_values
 from epsaudit.tools.maps.edits import draw_neighbour
@@ -18,6 +20,7 @@ from epsaudit.tools.maps.metrics import UndefinedDistanceError, distance, exceed
 from epsaudit.tools.maps.strassen import choose_set, refute_coupling
 from epsaudit.tools.maps.subject import parse_domain
 
+pytest_plugins = ["pytester"]
 FALSE_ALARM = 1e-6
 
 
@@ -215,3 +218,45 @@ def test_an_object_is_made_and_audited_in_another_process(tmp_path, monkeypatch)
 def test_an_adapter_needs_no_library():
     doubled = Adapter(Atom("int", 0, 99), "AbsoluteDistance", lambda x: 2 * x, lambda d: d, "AbsoluteDistance")
     assert audit_map(doubled, seed=1, pairs=200).refuted
+
+
+MINE = """
+from epsaudit.tools.maps import Adapter, Atom, Vector
+
+def made(slope):
+    return Adapter(Vector(Atom("int", 0, 9)), "SymmetricDistance", sum, lambda d: slope * d, "AbsoluteDistance")
+
+def leaky():
+    return made(5)
+
+def sound():
+    return made(9)
+"""
+
+
+def test_the_command_audits_an_object_and_writes_a_script(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    assert main(["map", "mine.py:leaky", "--seed", "1", "--pairs", "300", "--script", "shown.py"]) == SURPRISED
+    assert "outputs are at distance 9 where the map allows 5" in capsys.readouterr().out
+    assert "from mine import leaky" in (tmp_path / "shown.py").read_text()
+    assert main(["map", "mine.py:sound", "--seed", "1", "--pairs", "300", "--json"]) == AS_EXPECTED
+    assert '"verdict": "not refuted"' in capsys.readouterr().out
+    assert main(["map", "mine.py:sound", "--all"]) == BAD_INPUT
+    assert main(["map", "mine.py:sound", "--checkpoint", "a"]) == BAD_INPUT
+
+
+def test_the_fixture_fails_with_the_pair(pytester):
+    pytester.makepyfile(mine=MINE)
+    pytester.makepyfile("""
+        import mine
+
+        def test_leaky(privacy_audit):
+            privacy_audit.map(mine.leaky(), pairs=300)
+
+        def test_sound(privacy_audit):
+            assert not privacy_audit.map(mine.sound(), pairs=300).refuted
+    """)
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*outputs are at distance 9 where the map allows 5*"])

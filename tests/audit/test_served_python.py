@@ -113,12 +113,15 @@ TRACING_MODULES = {
     "alignment/checks", "alignment/discrete", "alignment/library_calls", "alignment/noise_laws",
     "alignment/recorded_pair", "alignment/run", "alignment/tracked",
 }  # fmt: skip
-SERVED = served_modules(Path("tools/tracing/child.py"))
+MAP_MODULES = {"child", "domains", "edits", "metrics", "opendp_constructors", "search", "subject"}
+SERVED = sorted({*served_modules(Path("tools/tracing/child.py")), *served_modules(Path("tools/maps/child.py"))})
 
 
 def test_what_is_served_is_known():
     assert set(SERVED) == {
-        "serve.py", *(f"tools/tracing/{name}.py" for name in TRACING_MODULES)
+        *("serve.py", "claims/stated.py"),
+        *(f"tools/tracing/{name}.py" for name in TRACING_MODULES),
+        *(f"tools/maps/{name}.py" for name in MAP_MODULES),
     }  # fmt: skip
 
 

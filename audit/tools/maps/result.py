@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from epsaudit.errors import clipped
@@ -85,7 +86,8 @@ class MapAudit:
 
     def script(self, make: str) -> str:
         """Return a script that shows the first finding with the library alone; ``make`` is 'module:make'."""
-        module, _, function = make.partition(":")
+        module, _, function = make.rpartition(":")
+        module = Path(module).stem if module.endswith(".py") else module
         lines = ["import math  # for values such as math.nan", f"from {module} import {function}", ""]
         lines += [f"made = {function}()"]
         for finding in [one for one in self.findings if one.kind != "map"][:1]:

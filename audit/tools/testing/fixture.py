@@ -29,6 +29,7 @@ from epsaudit.tools.testing import frozen
 from epsaudit.tools.testing.plugin import ALARM, CERTIFIED, CURRENT_TEST, PROPERTY, RUNS, SECONDS, option
 
 if TYPE_CHECKING:
+    from epsaudit.tools.maps import MapAudit
     from epsaudit.tools.tracing import Trace
     from epsaudit.tools.tracing.alignment.bound import UpperBound
 from epsaudit.tools.testing.outcomes import audit_outcome, frozen_outcome
@@ -198,6 +199,38 @@ class PrivacyAudit:
             lines += [("allowed", f"a bound may leave out a probability of {max_delta:g}")] * worst.within_claim
             said = "\n".join(f"    {label:<10} {text}" for label, text in lines)
             pytest.fail(f"{worst.name} has no upper bound within its claim.\n\n{said}", pytrace=False)
+        return found
+
+    def map(self, subject: Any, *, pairs: int = 3_000, trials: int = 20_000) -> MapAudit:
+        """Fail the test if an input disproves what a library states about a transformation or a measurement.
+
+        The audit is that of `epsaudit.audit_map`. What one pair of a deterministic transformation disproves is no false
+        alarm. A coupling, or the loss of a measurement, is wrongly refuted with probability at most 1e-6.
+
+        Parameters
+        ----------
+        subject : object
+            An object with an input domain, metrics and a map, or an `epsaudit.tools.maps.Adapter`.
+        pairs : int
+            Number of pairs of neighbours that are tried.
+        trials : int
+            Number of runs on each input, where the outputs are random.
+
+        Returns
+        -------
+        MapAudit
+        """
+        from epsaudit.tools.maps import audit_map  # imported only if it is needed
+
+        __tracebackhide__ = True
+        current = self._config.stash[CURRENT_TEST]
+        seed = derive_seed(current.item.nodeid, 0, int(option(self._config, "seed") or 0))
+        try:
+            found = audit_map(subject, pairs=pairs, trials=trials, seed=seed)
+        except AuditError as error:
+            raise without_internals(error) from error.__cause__
+        if found.refuted:
+            pytest.fail(str(found), pytrace=False)
         return found
 
     def _run_trace(
