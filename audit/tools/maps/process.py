@@ -28,6 +28,8 @@ main()"""
 and nothing else of epsaudit."""
 
 
+OWN_START_SCRIPT = "from epsaudit.tools.maps.child import main; main()"
+"""The program that runs in the environment of epsaudit."""
 FASTER = {"RUST_BACKTRACE": "0", "RUST_LIB_BACKTRACE": "0"}
 """Variables of the environment. Without them, each error of OpenDP takes 25 ms, because it describes its stack."""
 
@@ -68,7 +70,8 @@ class ServedSubject:
         self._make, self._timeout = make, timeout
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the process
         folder = str(Path(serve.__file__).parent)
-        words = [python_of(environment), "-c", START_SCRIPT, folder, make]
+        start = [OWN_START_SCRIPT] if environment is None else [START_SCRIPT, folder]
+        words = [python_of(environment), "-c", *start, make]
         try:
             self._process = subprocess.Popen(
                 words,
