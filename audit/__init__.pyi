@@ -11,6 +11,7 @@ from .results.result import AuditResult
 from .running.functions import black_box, vectorized
 from .running.programs import command
 from .running.protocols import Mechanism, OutputDistribution
+from .tools.holdout import audit_tables
 from .tools.maps import MapAudit, audit_map
 from .tools.tracing import Trace, trace
 from .tools.tracing.alignment.all_pairs import AllPairsBound, bound_above_all
@@ -48,6 +49,7 @@ __all__ = [
     "audit_one_run",
     "audit_scores",
     "audit_sequentially",
+    "audit_tables",
     "black_box",
     "bound_above",
     "bound_above_all",

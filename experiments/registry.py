@@ -26,6 +26,7 @@ STUDIES = (
     ("scores", ["scores"], "studies", ""),
     ("league", ["league"], "studies", ""),
     ("training", ["training"], "studies", ""),
+    ("holdout", ["holdout"], "studies", ""),
     (
         "composition",
         ["composition", "interactive", "conversions"],

@@ -8,9 +8,9 @@ import numpy as np
 
 from epsaudit.audits.holdout import HoldoutResult, audit_holdout
 from epsaudit.claims.definitions import Claim, claim_given
-from epsaudit.errors import AuditError
+from epsaudit.errors import AuditError, needs
 from epsaudit.results import result as results
-from epsaudit.running.files import refuse_unwritable
+from epsaudit.running.files import refuse_unwritable, write_whole
 from epsaudit.running.provenance import typed
 from epsaudit.running.streams import entropy
 from epsaudit.text import lower
@@ -31,6 +31,7 @@ def holdout(
     confidence: float,
     seed: int | None,
     out: Path | None,
+    page: Path | None,
     as_json: bool,
     quiet: bool,
     numbers: dict[str, float],
@@ -43,7 +44,10 @@ def holdout(
             "Give two files of scores, of the train part and of the holdout, or all of --train, --holdout and "
             f"--release; {', '.join(there[:-1])}{' and ' * (len(there) > 1)}{there[-1]} were given."
         )
-    refuse_unwritable(out)
+    refuse_unwritable(out, page)
+    if page is not None:
+        with needs("tools"):
+            from epsaudit.tools.reporting.holdout_page import render_holdout
     claim = claim_given(None, **numbers)
     seed = entropy(seed)
     chosen, groups = _split_names(columns), _split_names(strata)
@@ -68,6 +72,8 @@ def holdout(
     if out is not None:
         with typed(recorded_command(seed)):
             results.save([result], out)
+    if page is not None:
+        write_whole(page, render_holdout(result, "holdout.json" if out is None else out.name))
     print_json(as_json, {**result.to_dict(), "reach": result.reach})
     return SURPRISED if result.violates_claim else AS_EXPECTED
 

@@ -6,6 +6,7 @@ parameter is tried with, and combinations that OpenDP refuses are left out.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import itertools
 import random
@@ -22,9 +23,7 @@ class Library:
     """OpenDP with its features enabled, and the arguments that constructors are tried with."""
 
     def __init__(self) -> None:
-        import opendp.prelude as dp  # type: ignore[import-not-found,unused-ignore]  # of the other environment
-
-        self.dp = dp
+        self.dp = dp = importlib.import_module("opendp.prelude")  # of the other environment
         for feature in FEATURES[:-1]:
             try:
                 dp.enable_features(feature)
