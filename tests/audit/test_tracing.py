@@ -15,6 +15,7 @@ from epsaudit import ApproxDP, AuditError, PureDP, trace
 from epsaudit.experiments.traced_functions import CASES
 from epsaudit.tools.cli.main import main
 from epsaudit.tools.tracing import mechanism, primitives
+from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS
 from epsaudit.tools.tracing.suspicion import (
     ALIGNED,
     BRANCHES,
@@ -441,3 +442,8 @@ def test_events_that_dp_accounting_composes_must_not_depend_on_data():
 def test_a_parameter_that_depends_on_data_needs_no_claim():
     found = trace(lambda data, rng: rng.normal(sum(data), np.std(data)), ONE_MORE)
     assert found.verdict == PARAMETER
+
+
+def test_each_law_of_the_table_of_samplers_is_noise_that_can_be_shifted_or_is_listed():
+    laws = {law for calls in primitives.SAMPLERS.values() for law, _ in calls.values()}
+    assert laws == {*LAWS} - {ANSWER} | {primitives.UNIFORM, primitives.SAMPLED, "other"}

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 SAMPLED = "sampled"
 """The law under which the table lists draws that sample, shuffle or randomise records. A proof may allow one draw for
 each record, so that the number and the parameters of such draws are listed and not judged."""
+UNIFORM = "uniform"
+"""The law of uniform draws, which sample or randomise records as well."""
 
 
 def _read_table(text: str) -> dict[str, tuple[str, str]]:
@@ -40,14 +42,17 @@ SAMPLERS = {
         normal: normal loc scale size, standard_normal size dtype out, randn *
         exponential: exponential scale size, standard_exponential size dtype method out
         geometric: geometric p size
-        other: gumbel loc scale size, logistic loc scale size, gamma shape scale size, standard_gamma shape size
+        gumbel: gumbel loc scale size
+        logistic: logistic loc scale size
+        other: gamma shape scale size, standard_gamma shape size
         other: poisson lam size, standard_t df size, standard_cauchy size, multivariate_normal mean cov size
         other: dirichlet alpha size, beta alpha beta size, chisquare df size, f dfnum dfden size, pareto shape size
         other: lognormal mean sigma size, negative_binomial n p size, noncentral_chisquare df nonc size
         other: noncentral_f dfnum dfden nonc size, power shape size, rayleigh scale size, wald mean scale size
         other: triangular left mode right size, vonmises mu kappa size, weibull shape size, zipf shape size
         other: logseries p size, multivariate_hypergeometric colors nsample size method
-        sampled: uniform low high size, random size dtype out, random_sample size, rand *, bytes length
+        uniform: uniform low high size, random size dtype out, random_sample size, rand *
+        sampled: bytes length
         sampled: integers low high size dtype endpoint, randint low high size dtype, binomial n p size
         sampled: multinomial n pvals size, hypergeometric ngood nbad nsample size
         sampled: choice a size replace p axis shuffle, permutation x axis, permuted x axis, shuffle x axis"""),
@@ -55,13 +60,15 @@ SAMPLERS = {
         normal: gauss mu sigma, normalvariate mu sigma
         exponential: expovariate lambd
         other: gammavariate alpha beta
-        sampled: random, uniform low high, getrandbits k, randbytes n, randrange start stop step, randint low high
+        uniform: random, uniform low high
+        sampled: getrandbits k, randbytes n, randrange start stop step, randint low high
         sampled: choice a, choices a p, sample x k, shuffle x"""),
     "secrets": _read_table("sampled: randbits k, token_bytes n, randbelow n"),
     "os": _read_table("sampled: urandom n"),
     "torch": _read_table("""
         normal: normal mean std size, randn *, randn_like like
-        sampled: rand *, rand_like like, bernoulli p, randint low high size, randperm n"""),
+        uniform: rand *
+        sampled: rand_like like, bernoulli p, randint low high size, randperm n"""),
     "torch.Tensor": _read_table("""
         normal: normal_ mean std
         exponential: exponential_ lambd
@@ -71,8 +78,9 @@ SAMPLERS = {
         normal: normal key size dtype
         laplace: laplace key size dtype
         exponential: exponential key size dtype
-        other: gumbel key size dtype
-        sampled: uniform key size dtype low high, bernoulli key p size, randint key size low high dtype
+        gumbel: gumbel key size dtype
+        uniform: uniform key size dtype low high
+        sampled: bernoulli key p size, randint key size low high dtype
         sampled: choice key a size replace p, permutation key x"""),
     "dpmm.models.base.utils": _read_table("laplace: laplace_noise scale size\nnormal: gaussian_noise sigma size"),
 }

@@ -77,7 +77,7 @@ def sampler_handler(name: str, law: str, argument_names: str) -> Handler:
         centre = next((named.pop(alias) for alias in ("loc", "mu", "mean") if alias in named), None)
         fills_tensor, ignored = name.endswith("_"), ("out", "self", "key", "random_state")
         fixed = {key: value for key, value in named.items() if value is not None and key not in ignored}
-        kind = "sample" if law == primitives.SAMPLED else "draw"
+        kind = "sample" if law in (primitives.SAMPLED, primitives.UNIFORM) else "draw"
         fills = fills_tensor or named.get("out") is not None
         states = {"law": law, **({"filled": True} if fills else {})}
         answer = recorder.drawn(kind, name, (lambda: make().clone()) if fills_tensor else make, centre, states, fixed)

@@ -65,7 +65,7 @@ class GenuineRun(Listener):
         centre, states, fixed = fields
         with paused():
             answer = make()
-            law, _, centre = noise_law(name, states["law"], 0.0 if centre is None else centre, fixed)
+            law, _, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if law is None:
                 known = discrete_law(name, make, fixed)
                 log_probability = known.log_probability(answer) if known.known else 0.0

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from epsaudit.tools.tracing.alignment.aligned import other_losses
-from epsaudit.tools.tracing.alignment.noise_laws import UNIFORM
 from epsaudit.tools.tracing.alignment.paths import DISTRIBUTIONS, PathRun, interval_probability
 from epsaudit.tools.tracing.alignment.run import COMPARE, Draw, Event
 from epsaudit.tools.tracing.alignment.shifts import Shift, largest_loss, stretch_or_shift
+from epsaudit.tools.tracing.primitives import UNIFORM
 
 
 class Reduced(NamedTuple):

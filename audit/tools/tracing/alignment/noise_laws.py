@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from epsaudit.tools.tracing.primitives import UNIFORM
+
 
 class NoiseLaw(NamedTuple):
     """A law with a scale. ``draw(rng, scale)`` draws a number, and ``log_density(z, scale)`` is its log density."""
@@ -88,10 +90,9 @@ LAWS = {
         continuous=False,
     ),
 }
-"""The laws by name. The scale of the geometric law is 1 / log(1 / (1 - p)), so that a shift by k costs k / scale."""
+"""The laws by name, as the table of samplers names them. The scale of the geometric law is 1 / log(1 / (1 - p)), so
+that a shift by k costs k / scale."""
 ANSWER = "answer"
 """The law of an answer of a mechanism that is private by itself, which an alignment keeps."""
-UNIFORM = "uniform"
-"""The law on (0, 1), which an alignment stretches from one interval to another instead of shifting it."""
 FIXED = (UNIFORM, ANSWER)
-"""Laws of numbers that are not shifted."""
+"""Laws of numbers that are not shifted. A uniform draw is stretched from one interval to another instead."""

@@ -16,9 +16,10 @@ from typing import Any
 from scipy import stats
 
 from epsaudit.tools.tracing.alignment.discrete import DiscreteLaw
-from epsaudit.tools.tracing.alignment.noise_laws import LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.noise_laws import LAWS
 from epsaudit.tools.tracing.alignment.run import COMPARE, AlignmentRun, Draw, Parted, Runner, ordered
 from epsaudit.tools.tracing.alignment.tracked import Terms
+from epsaudit.tools.tracing.primitives import UNIFORM
 
 MAX_PATHS = 4096
 """[time] Largest number of paths on one dataset; a path takes some 0.2 ms."""

@@ -24,9 +24,10 @@ from epsaudit.tools.tracing.alignment.library_calls import (
     known_call,
     step_of,
 )
-from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.noise_laws import ANSWER, LAWS
 from epsaudit.tools.tracing.alignment.tracked import Terms, TrackedNumber, released, track
 from epsaudit.tools.tracing.listening import Listener, paused
+from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.recorder import call_stack, is_audited
 from epsaudit.tools.tracing.runs import Call, places_of, running, streams_to_lists
 
@@ -291,7 +292,7 @@ class AlignmentRun(Listener):
         if {*fixed} - {"scale", "size"}:
             self.doubt = f"{name} is called with further arguments"
         with paused():
-            law, scale, centre = noise_law(name, states["law"], 0.0 if centre is None else centre, fixed)
+            law, scale, centre = noise_law(states["law"], 0.0 if centre is None else centre, fixed)
             if "filled" in states:
                 raise Parted(f"{name} fills an array of its own")
             if law is None:
@@ -423,16 +424,13 @@ def equal_sums(one: float, other: float, size: float) -> bool:
     return abs(one - other) <= ROUNDING * max(abs(one), abs(other), size)
 
 
-def noise_law(name: str, listed: str, centre: Any, fixed: dict[str, Any]) -> tuple[str | None, Any, Any]:
-    """Return law, scale and centre of a sampler; the law is None for a discrete draw."""
-    short, scale = name.rpartition(".")[2], fixed.get("scale", 1.0)
+def noise_law(listed: str, centre: Any, fixed: dict[str, Any]) -> tuple[str | None, Any, Any]:
+    """Return law, scale and centre of a sampler with a law of the table; the law is None for a discrete draw."""
     if listed == "geometric":
-        return "geometric", -1.0 / np.log1p(-np.asarray(released(fixed["p"]), float)), centre
-    if short in LAWS or listed in LAWS:
-        return (short if short in LAWS else listed), scale, centre
-    if short in ("random", "random_sample", "rand", "uniform"):
-        return UNIFORM, 1.0, centre
-    return None, 1.0, centre
+        return listed, -1.0 / np.log1p(-np.asarray(released(fixed["p"]), float)), centre
+    if listed in LAWS:
+        return listed, fixed.get("scale", 1.0), centre
+    return (UNIFORM if listed == UNIFORM else None), 1.0, centre
 
 
 def shape_of(size: Any, centre: Any, scale: Any) -> tuple[int, ...] | None:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog, nnls
 
-from epsaudit.tools.tracing.alignment.noise_laws import FIXED, LAWS, UNIFORM
+from epsaudit.tools.tracing.alignment.noise_laws import FIXED, LAWS
 from epsaudit.tools.tracing.alignment.run import COMPARE, ROUNDING, Draw, Event, equal_sums
+from epsaudit.tools.tracing.primitives import UNIFORM
 
 SOLVER_TOLERANCE = 1e-9
 """[formula] Absolute tolerance of the solvers for a condition; HiGHS guarantees 1e-7 by default and is asked for
