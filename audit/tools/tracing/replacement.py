@@ -95,7 +95,7 @@ def math_handler(recorder: Any, original: Any, arguments: Any, keywords: Any) ->
 
 
 def sum_handler(_: Any, original: Any, arguments: Any, keywords: Any) -> Any:
-    """Answer `math.fsum`, which would release each tracked number by itself: they are added to the sum of the others."""
+    """Answer `math.fsum`, which would release each tracked number: they are added to the sum of the others."""
     numbers = list(arguments[0])
     tracked = [one for one in numbers if type(one).__name__ == "TrackedNumber"]
     others = [one for one in numbers if type(one).__name__ != "TrackedNumber"] if tracked else numbers
