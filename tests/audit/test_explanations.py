@@ -13,7 +13,7 @@ from epsaudit.tools.tracing.alignment.explanation import explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
 from epsaudit.tools.tracing.alignment.run import runner
 from epsaudit.tools.tracing.process import call_of
-from epsaudit.tools.tracing.suspicion import MOVES
+from epsaudit.tools.tracing.suspicion import BUDGET, MOVES
 
 PAIR = (1.0, 3.0)
 TENTH = PureDP(0.1)
@@ -175,3 +175,12 @@ def test_the_place_of_a_sum_in_another_function_is_named():
 
     found = trace(shared_noise, PAIR, claim=TENTH)
     assert (found.suspicions[0].line, found.verdict) == (line(added), MOVES)
+
+
+def test_code_without_a_file_has_no_place():
+    names = {}
+    exec("def added(x, rng):\n    return x + rng.laplace(), x + rng.laplace()", names)
+    found = trace(names["added"], PAIR, claim=PureDP(3.0))
+    assert (found.verdict, found.suspicions[0].where, found.cheapest) == (BUDGET, "?:0", 4.0)
+    found = bound_above(names["added"], PAIR, claim=PureDP(3.0))
+    assert (found.file, found.line, found.cheapest) == ("", 0, 4.0)

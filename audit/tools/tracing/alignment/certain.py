@@ -323,18 +323,24 @@ def loss_of_shifts(claim: Claim, shifts: Sequence[tuple[str, float, float]]) -> 
 
     It is the exact value, unless there are mechanisms that state a loss in zCDP: their rho is added.
     """
-    from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
-
     rho = sum(amount for law, _, amount in shifts if law == CONCENTRATED)
     if rho:
         rest = [one for one in shifts if one[0] != CONCENTRATED]
         return loss_of_concentrated(claim, rho, rest)
+    return _loss_of_noise(claim, tuple((law, scale, abs(by)) for law, scale, by in shifts))
+
+
+@lru_cache(256)
+def _loss_of_noise(claim: Claim, shifts: tuple[tuple[str, float, float], ...]) -> float | None:
+    """Return the exact value of the claim's parameter; both directions of a pair ask for the same one."""
+    from epsaudit.mechanisms.laws import LaplaceLaw, NormalLaw
+
     classes: dict[str, Any] = {"laplace": LaplaceLaw, "normal": NormalLaw}
     if not shifts:
         return 0.0
     if any(law not in classes for law, _, _ in shifts):
         return None
-    return exact_loss(claim, [(classes[law](0.0, scale), classes[law](abs(by), scale)) for law, scale, by in shifts])
+    return exact_loss(claim, [(classes[law](0.0, scale), classes[law](by, scale)) for law, scale, by in shifts])
 
 
 def loss_of_concentrated(claim: Claim, rho: float, shifts: Sequence[tuple[str, float, float]]) -> float | None:

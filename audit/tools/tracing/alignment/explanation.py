@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from epsaudit.claims.definitions import Claim
@@ -21,7 +20,7 @@ from epsaudit.tools.tracing.alignment.run import RAISES, RETURN, AlignmentRun, D
 from epsaudit.tools.tracing.alignment.shifts import Shift, stretch_or_shift
 from epsaudit.tools.tracing.comparison import difference_in_words
 from epsaudit.tools.tracing.losses import exceeds
-from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED
+from epsaudit.tools.tracing.suspicion import BRANCHES, BUDGET, MOVES, PARAMETER, RELEASED, Suspicion
 
 EXPLAINED_RUNS = 20
 """[chosen] Number of runs in each direction among which one without an alignment within the claim is searched."""
@@ -226,7 +225,7 @@ class _Prefixes:
             for number, (one, other) in enumerate(zip(draws, draws_prime, strict=True))
             if shift.amounts[number] or one.scale != other.scale
         ]
-        groups = [list(group) for _, group in itertools.groupby(paying, lambda number: sites[number])]
+        groups = [list(group) for _, group in itertools.groupby(paying, lambda number: sites[number] or number)]
         for group in groups:
             amounts = tuple(shift.amounts[number] for number in group)
             mine, theirs = [draws[number] for number in group], [draws_prime[number] for number in group]
@@ -236,7 +235,7 @@ class _Prefixes:
                 return Explanation(kind, reason, sites[group[0]], cost, True)
         if not paying:  # stretches of uniform draws
             return self._explain_others()
-        lines = sorted({f"{Path(sites[group[0]][0][0]).name}:{sites[group[0]][0][1]}" for group in groups})
+        lines = sorted({Suspicion("", "", sites[group[0]]).where for group in groups})
         reason = f"{len(paying)} draws of noise have to move ({clipped(', '.join(lines), QUOTED)})"
         return Explanation(
             BUDGET, f"{reason}: together this costs {symbol} {cost:.6g} where {self.claim} is claimed",
