@@ -36,11 +36,13 @@ from epsaudit.tools.tracing.alignment.checks import (
 )
 from epsaudit.tools.tracing.alignment.explanation import EXPLAINED_RUNS, explained
 from epsaudit.tools.tracing.alignment.many_pairs import in_processes
+from epsaudit.tools.tracing.alignment.matching import matched_epsilon
 from epsaudit.tools.tracing.alignment.paths import SAMPLED_RUNS, Side, require_enumerated_paths
 from epsaudit.tools.tracing.alignment.run import AlignmentRun, Parted, runner
 from epsaudit.tools.tracing.alignment.sampled import Sample, excess, sample, upper_mean
 from epsaudit.tools.tracing.alignment.time_limit import TimeLimit
 from epsaudit.tools.tracing.losses import EXCESS_TOLERANCE, exceeds
+from epsaudit.tools.tracing.primitives import UNIFORM
 from epsaudit.tools.tracing.process import call_of
 from epsaudit.tools.tracing.runs import Call
 
@@ -343,7 +345,7 @@ class PairBound:
         by_paths = self._certain_by_paths()
         if by_paths is not None and self._within(by_paths.value) and not by_paths.delta:
             return self._verified(by_paths)
-        others = [] if by_paths is None else [self._certain_by_output()]
+        others = [] if by_paths is None else [self._certain_by_output(), self._certain_by_matching()]
         if by_paths is not None and not isinstance(self.claim, PureDP):
             others.append(self._certain_by_paths(equal=True))
         candidates = [one for one in (exact, by_paths, *others) if one is not None and one.delta <= MAX_LEFT_OUT]
@@ -416,6 +418,14 @@ class PairBound:
             return self._combine([path_losses_by_output(*both) for both in self.directions])
         except Parted:
             return None
+
+    def _certain_by_matching(self) -> CertainBound | None:
+        """Return a bound for which discrete draws may have other outcomes on x' than on x; None without such draws."""
+        mine, theirs = (side.paths() for side in self.sides)
+        if not any(path.choices or any(one.law == UNIFORM for one in path.draws) for path in (*mine, *theirs)):
+            return None
+        epsilon = max(0.0, matched_epsilon(mine, theirs), matched_epsilon(theirs, mine))
+        return CertainBound(_in_parameter(self.claim, epsilon), 0.0, max(len(mine), len(theirs)))
 
     def _combine(self, both: list[list[PathLoss]]) -> CertainBound:
         """Return the larger bound of both directions."""

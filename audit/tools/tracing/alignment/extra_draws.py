@@ -48,7 +48,7 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
             events.append(one._replace(terms=terms))
         elif one.kind != COMPARE or any(draw not in removed for draw, _ in one.terms):
             return None
-    form = _renumbered_form(path.form, renumber)
+    form = renumbered_form(path.form, renumber)
     if form is None:
         return None
     draws = tuple(one for number, one in enumerate(path.draws) if number not in removed)
@@ -62,14 +62,14 @@ def reduce_path(path: PathRun, start: int, count: int) -> Reduced | None:
     return Reduced(key, tuple(events), draws, log_probability, path)
 
 
-def _renumbered_form(form: Any, renumber: Any) -> Any:
+def renumbered_form(form: Any, renumber: Any) -> Any:
     """Return the form of an output with other numbers of draws; None if a removed draw is in it."""
     if isinstance(form, tuple) and len(form) == 2 and form[0] == "noisy":
         terms = renumber(form[1])
         return None if terms is None else ("noisy", terms)
     if not isinstance(form, tuple):
         return form
-    parts = tuple(_renumbered_form(one, renumber) for one in form)
+    parts = tuple(renumbered_form(one, renumber) for one in form)
     return None if any(new is None and old is not None for new, old in zip(parts, form, strict=True)) else parts
 
 
