@@ -2,5 +2,6 @@
 
 The theorem is in docs/explanation/theory.md, in the section on alignments. `epsaudit.tools.tracing.alignment.bound` is
 the entry point. `tracked` has the numbers that know their draws, `run` one recorded or replayed run, `shifts` the
-linear program, `sampled` the statistical bound, `paths` and `certain` the bound without confidence.
+linear program, `sampled` the statistical bound, `paths` and `certain` the bound without confidence. `explanation` says
+why a pair has no alignment within its claim, and `recorded_pair` records the runs that a trace explains.
 """
