@@ -13,6 +13,7 @@ from epsaudit.running.files import write_whole
 from epsaudit.tools.cli import AS_EXPECTED, SURPRISED, Words, print_json, printer
 from epsaudit.tools.cli.targets import read_function
 from epsaudit.tools.maps import audit_map
+from epsaudit.tools.maps.accountants import audit_accountants
 from epsaudit.tools.maps.every_constructor import audit_constructors
 
 
@@ -30,7 +31,10 @@ def audit_maps(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Audit one object, or all constructors of OpenDP. Returns 1 if something that the library states is false."""
+    """Audit one object, all constructors of OpenDP, or all accountants.
+
+    Returns 1 if something that the library states is false.
+    """
     environment, make = read_function(words, "map")
     show = printer(quiet or as_json)
     if all_constructors:
@@ -55,6 +59,8 @@ def audit_maps(
         show("\n" + ", ".join(f"{number} {verdict}" for verdict, number in sorted(verdicts.items())))
         print_json(as_json, [one.row() for one in found])
         return SURPRISED if verdicts["refuted"] else AS_EXPECTED
+    if make == "accountants":
+        return _audit_accountants(environment, show, pairs, seconds, seed, as_json)
     if checkpoint is not None:
         raise AuditError("--checkpoint is for --all; one object is audited in seconds.")
     result = audit_map(
@@ -71,6 +77,21 @@ def audit_maps(
         write_whole(script, result.script(make))
     print_json(as_json, result.to_dict())
     return SURPRISED if result.refuted else AS_EXPECTED
+
+
+def _audit_accountants(
+    environment: str | None, show: Any, sequences: int, seconds: float | None, seed: int | None, as_json: bool
+) -> int:
+    """Audit all accountants of an environment; ``sequences`` is the number of sequences of events."""
+    found = []
+    limit = 600.0 if seconds is None else seconds
+    for one in audit_accountants(environment, sequences=sequences, seconds=limit, seed=seed):
+        found.append(one)
+        show(str(one))
+    if not found:
+        raise AuditError("The environment has no accountant that is known here.")
+    print_json(as_json, [one.to_dict() for one in found])
+    return SURPRISED if any(one.refuted for one in found) else AS_EXPECTED
 
 
 def _say_progress(done: int, number: int, name: Any) -> None:

@@ -132,6 +132,17 @@ class Constructors:
         return self._chosen(request)
 
 
+def make_respondent(name: str) -> Any:
+    """Return what answers requests: all constructors of OpenDP, all accountants, or the object of 'module:make'."""
+    if name == "opendp":
+        return Constructors()
+    if name == "accountants":
+        from epsaudit.tools.maps.library_accountants import Accountants
+
+        return Accountants()
+    return Made(serve.import_function(name)())
+
+
 def main() -> None:
     """Make the object and answer requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -139,7 +150,7 @@ def main() -> None:
     sys.path.insert(0, os.getcwd())
     respond: Any = None
     try:
-        respond = Constructors() if sys.argv[1] == "opendp" else Made(serve.import_function(sys.argv[1])())
+        respond = make_respondent(sys.argv[1])
         said: Any = {"answer": "ready"}
     except SystemExit as error:
         said = {"error": str(error)}

@@ -1,0 +1,195 @@
+"""What accountants of released libraries state about a sequence of events: one small function for each accountant.
+
+Needs Python 3.8 and, for each accountant, its library; it runs in the environment of that library.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, NamedTuple  # noqa: UP035  # Python 3.8 may run this
+
+from epsaudit.tools.maps.events import Event, Events
+
+
+class Accountant(NamedTuple):
+    """A function of events and a delta that states a loss.
+
+    ``state(parts, delta)`` composes the events of each part, and then the parts, and returns an epsilon, or an epsilon
+    and the delta at which the epsilon holds, where the accountant chooses this delta itself. ``kinds`` are the kinds of
+    events that the accountant knows. It may raise an exception for a sequence that it refuses.
+    """
+
+    state: Callable[[Any, float], Any]
+    kinds: tuple[str, ...]
+
+
+def google(kind: str, replace: bool = False) -> Accountant:
+    """Return an accountant of dp-accounting, 'rdp' or 'pld', for added or replaced records.
+
+    The noise of `dp_accounting.GaussianDpEvent` is a multiple of the bound on a record's norm. A replaced record moves
+    the sum by up to twice this bound, so that noise for sensitivity 1 has twice the multiplier.
+    """
+    import dp_accounting
+    from dp_accounting import pld, rdp
+
+    make = {"rdp": rdp.RdpAccountant, "pld": pld.PLDAccountant}[kind]
+    relations = dp_accounting.NeighboringRelation
+    relation = relations.REPLACE_ONE if replace else relations.ADD_OR_REMOVE_ONE
+
+    def event_of(one: Event) -> Any:
+        noise = dp_accounting.GaussianDpEvent(2.0 * one.noise if replace else one.noise)
+        if one.kind == "laplace":
+            return dp_accounting.LaplaceDpEvent(one.noise)
+        return noise if one.kind == "gaussian" else dp_accounting.PoissonSampledDpEvent(one.rate, noise)
+
+    def state(parts: Any, delta: float) -> float:
+        accountant = make(neighboring_relation=relation)
+        for events in parts:
+            if len(parts) == 1:
+                for one in events:
+                    accountant.compose(event_of(one), one.repeats)
+            else:
+                nested = [dp_accounting.SelfComposedDpEvent(event_of(one), one.repeats) for one in events]
+                accountant.compose(dp_accounting.ComposedDpEvent(nested))
+        return float(accountant.get_epsilon(delta))
+
+    return Accountant(state, ("gaussian",) if replace else ("gaussian", "laplace", "subsampled"))
+
+
+def opacus(kind: str) -> Accountant:
+    """Return an accountant of Opacus, 'rdp', 'prv' or 'gdp'."""
+    from opacus.accountants import create_accountant  # type: ignore[import-not-found,unused-ignore]
+
+    def state(parts: Any, delta: float) -> float:
+        accountant = create_accountant(mechanism=kind)
+        for events in parts:
+            for one in events:
+                for _ in range(one.repeats):
+                    accountant.step(noise_multiplier=one.noise, sample_rate=one.rate)
+        return float(accountant.get_epsilon(delta=delta))
+
+    return Accountant(state, ("gaussian", "subsampled"))
+
+
+def opendp(kind: str) -> Accountant:
+    """Return the composition of OpenDP, in 'pure' or 'zcdp'."""
+    import opendp.prelude as dp  # type: ignore[import-not-found,unused-ignore]
+
+    dp.enable_features("contrib")
+    compose = getattr(dp.c, "make_composition", None) or dp.c.make_basic_composition
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+
+    def measurement_of(one: Event) -> Any:
+        if one.kind == "gaussian":
+            return dp.m.make_gaussian(*space, scale=one.noise)
+        made = dp.m.make_laplace(*space, scale=one.noise)
+        return made if kind == "pure" else dp.c.make_pureDP_to_zCDP(made)
+
+    def state(parts: Any, delta: float) -> float:
+        nested = [compose([measurement_of(one) for one in events for _ in range(one.repeats)]) for events in parts]
+        whole = nested[0] if len(nested) == 1 else compose(nested)
+        if kind == "pure":
+            return float(whole.map(1.0))
+        return float(dp.c.make_zCDP_to_approxDP(whole).map(1.0).epsilon(delta))
+
+    return Accountant(state, ("laplace",) if kind == "pure" else ("gaussian", "laplace"))
+
+
+def diffprivlib() -> Accountant:
+    """Return the accountant of diffprivlib."""
+    from diffprivlib import BudgetAccountant  # type: ignore[import-not-found,unused-ignore]
+
+    def state(parts: Any, delta: float) -> tuple[float, float]:
+        accountant = BudgetAccountant(slack=delta)
+        for events in parts:
+            for one in events:
+                for _ in range(one.repeats):
+                    accountant.spend(one.noise, one.failure)
+        epsilon, whole = accountant.total()
+        return float(epsilon), float(whole)
+
+    return Accountant(state, ("pure", "approximate"))
+
+
+def smartnoise(kind: str) -> Accountant:
+    """Return an odometer of smartnoise-sql: 'equal', for copies of one release, or 'different'."""
+    import importlib
+    import importlib.util
+    import sys
+    import types
+
+    for name in ("snsql", "snsql.sql"):  # their own imports need databases
+        if name not in sys.modules:
+            found = importlib.util.find_spec(name)
+            if found is None:
+                raise ImportError(name)
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__path__ = list(found.submodule_search_locations or ())
+            sys.modules[name].Privacy = None  # type: ignore[attr-defined]
+    odometer = importlib.import_module("snsql.sql.odometer")
+    privacy = importlib.import_module("snsql.sql.privacy").Privacy
+
+    def equal(parts: Any, delta: float) -> tuple[float, float]:
+        (one,) = {event._replace(repeats=1) for events in parts for event in events}
+        made = odometer.Odometer(privacy(epsilon=one.noise, delta=one.failure))
+        made.spend(sum(event.repeats for events in parts for event in events))
+        epsilon, whole = made.spent
+        return float(epsilon), float(whole)
+
+    def different(parts: Any, delta: float) -> tuple[float, float]:
+        made = odometer.OdometerHeterogeneous(None)
+        for events in parts:
+            for one in events:
+                for _ in range(one.repeats):
+                    made.spend(privacy(epsilon=one.noise, delta=one.failure))
+        epsilon, whole = made.spent
+        return float(epsilon), float(whole)
+
+    return Accountant(equal if kind == "equal" else different, ("approximate",))
+
+
+ACCOUNTANTS: dict[str, Callable[[], Accountant]] = {
+    "dp-accounting RDP": lambda: google("rdp"),
+    "dp-accounting PLD": lambda: google("pld"),
+    "dp-accounting RDP, replace-one": lambda: google("rdp", replace=True),
+    "dp-accounting PLD, replace-one": lambda: google("pld", replace=True),
+    "Opacus RDP": lambda: opacus("rdp"),
+    "Opacus PRV": lambda: opacus("prv"),
+    "Opacus GDP": lambda: opacus("gdp"),
+    "OpenDP pure DP": lambda: opendp("pure"),
+    "OpenDP zCDP": lambda: opendp("zcdp"),
+    "diffprivlib BudgetAccountant": diffprivlib,
+    "smartnoise Odometer": lambda: smartnoise("equal"),
+    "smartnoise OdometerHeterogeneous": lambda: smartnoise("different"),
+}
+"""Accountants by name. One whose library is not installed raises `ImportError`. jax-privacy states losses by
+dp-accounting."""
+
+
+class Accountants:
+    """The accountants of an environment, which answer requests."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Accountant] = {}
+        for name, make in ACCOUNTANTS.items():
+            try:
+                self._made[name] = make()
+            except Exception:  # a library that is not installed, or another version of it
+                continue
+
+    def __call__(self, request: dict[str, Any]) -> Any:
+        """Return the names and kinds of events, or the epsilon and delta that an accountant states, or None."""
+        if request["what"] == "names":
+            return [(name, one.kinds) for name, one in self._made.items()]
+        parts = [tuple(Event(*one) for one in events) for events in request["parts"]]
+        return stated(self._made[request["name"]], parts, request["delta"])
+
+
+def stated(accountant: Accountant, parts: list[Events], delta: float) -> tuple[float, float] | None:
+    """Return the epsilon and delta that an accountant states, or None if it refuses the sequence."""
+    try:
+        said = accountant.state(parts, delta)
+    except Exception:  # libraries raise exceptions of their own
+        return None
+    epsilon, whole = said if isinstance(said, tuple) else (said, delta)
+    return None if math.isnan(epsilon) else (float(epsilon), float(whole))

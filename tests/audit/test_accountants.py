@@ -1,0 +1,215 @@
+"""Audits of accountants: every planted fault is found with a small sequence, and no sound twin is flagged."""
+
+import itertools
+import math
+import random
+
+import pytest
+
+from epsaudit.tools.cli import BAD_INPUT, SURPRISED
+from epsaudit.tools.cli.main import main
+from epsaudit.tools.maps.accountants import audit_accountant, audit_accountants, judge
+from epsaudit.tools.maps.events import Event, draw_events, size_of, smaller_events
+from epsaudit.tools.maps.least_loss import least_epsilon
+from epsaudit.tools.maps.library_accountants import ACCOUNTANTS, Accountant, stated
+
+GAUSSIAN, PURE, APPROXIMATE = ("gaussian",), ("pure",), ("approximate",)
+
+
+def squares(parts, count=lambda one: one.repeats):
+    return math.fsum(count(one) / one.noise**2 for events in parts for one in events)
+
+
+def of_rho(rho, delta, log=math.log):
+    return rho + 2.0 * math.sqrt(rho * log(1.0 / delta))
+
+
+def concentrated(parts, delta):
+    return of_rho(squares(parts) / 2.0, delta)
+
+
+def forgets_last(parts, delta):
+    return concentrated([events[:-1] or events for events in parts], delta)
+
+
+def halves(parts, delta):
+    return of_rho(squares(parts, lambda one: max(one.repeats // 2, 1)) / 2.0, delta)
+
+
+def basic(parts, delta):
+    return math.fsum(one.noise * one.repeats for events in parts for one in events)
+
+
+def decreases(parts, delta):
+    return 10.0 * basic(parts, delta) / max(sum(map(len, parts)) - 1, 1) ** 2 + basic(parts, delta)
+
+
+def depends_on_order(parts, delta):
+    return concentrated(parts, delta) + 1.0 / parts[0][0].noise
+
+
+def charges_parts(parts, delta):
+    return concentrated(parts, delta) + len(parts)
+
+
+def charges_events(parts, delta):
+    return concentrated(parts, delta) + 0.5 * sum(map(len, parts))
+
+
+def wrong_logarithm(parts, delta):
+    return of_rho(squares(parts) / 2.0, delta, math.log10)
+
+
+def upside_down(parts, delta):
+    return concentrated(parts, 1e-12) + 10.0 * math.sqrt(delta)
+
+
+def failures(parts, delta):
+    events = [one for part in parts for one in part for _ in range(one.repeats)]
+    return basic(parts, delta), 1.0 - math.prod(1.0 - one.failure for one in events)
+
+
+def forgets_failures(parts, delta):
+    return basic(parts, delta), max(one.failure for part in parts for one in part)
+
+
+FAULTS = {
+    "halves repetitions": (halves, concentrated, GAUSSIAN, "loss"),
+    "forgets the last event": (forgets_last, concentrated, GAUSSIAN, "loss"),
+    "converts by a wrong logarithm": (wrong_logarithm, concentrated, GAUSSIAN, "loss"),
+    "forgets failures": (forgets_failures, failures, APPROXIMATE, "loss"),
+    "decreases": (decreases, basic, PURE, "growth"),
+    "depends on the order": (depends_on_order, concentrated, GAUSSIAN, "order"),
+    "charges each part": (charges_parts, concentrated, GAUSSIAN, "splitting"),
+    "charges each event": (charges_events, concentrated, GAUSSIAN, "repetition"),
+    "grows with delta": (upside_down, concentrated, GAUSSIAN, "conversion"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_and_a_sound_twin_is_not_flagged(name):
+    faulty, sound, kinds, kind = FAULTS[name]
+    found = audit_accountant(Accountant(faulty, kinds), sequences=12, seed=1)
+    assert kind in {one.kind for one in found.findings}, str(found)
+    assert found.refuted == (kind == "loss")
+    assert found.verdict == ("refuted" if kind == "loss" else "inconsistent")
+    assert audit_accountant(Accountant(sound, kinds), sequences=12, seed=1).findings == ()
+
+
+def test_the_smallest_sequence_is_reported():
+    found = {
+        one.kind: one for one in audit_accountant(Accountant(wrong_logarithm, GAUSSIAN), sequences=10, seed=1).findings
+    }
+    assert found["loss"].events == (Event("gaussian", 1.0),)
+    assert found["loss"].epsilon < found["loss"].compared[0]
+    assert "is stated for Gaussian noise 1; no epsilon below" in str(found["loss"])
+
+
+def exact_delta(losses, epsilon):
+    """Hockey-stick divergence of a product of finite laws, by enumeration of the outcomes."""
+    total = 0.0
+    for outcome in itertools.product(*losses):
+        p, q = (math.prod(one[side] for one in outcome) for side in (0, 1))
+        total += max(p - math.exp(epsilon) * q, 0.0)
+    return total
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3, 0.05])
+def test_pure_and_approximate_events_agree_with_enumeration(delta):
+    events = (Event("pure", 1.0, 3), Event("approximate", 0.3, 2, failure=1e-3), Event("pure", 0.5))
+
+    def table(one):
+        p = 1.0 / (1.0 + math.exp(-one.noise))
+        kept, f = 1.0 - one.failure, one.failure
+        return [(kept * p, kept * (1 - p)), (kept * (1 - p), kept * p), (f, 0.0), (0.0, f)]
+
+    losses = [table(one) for one in events for _ in range(one.repeats)]
+    least = least_epsilon(events, delta)
+    if math.isinf(least):
+        assert exact_delta(losses, 50.0) > delta
+        return
+    assert exact_delta(losses, least) >= delta
+    assert exact_delta(losses, least + 1e-3) <= delta
+
+
+def test_bounds_are_below_what_is_known_of_densities():
+    """Bounds by convolution are just below the exact value of Gaussian noise, and never above the basic composition."""
+    gaussian = (Event("gaussian", 2.0, 3),)
+    beside = least_epsilon((*gaussian, Event("pure", 1e-6)), 1e-5)
+    assert 0.999 * least_epsilon(gaussian, 1e-5) < beside < least_epsilon(gaussian, 1e-5) + 2e-6
+    assert 2.99 < least_epsilon((Event("laplace", 1.0, 3),), 1e-6) < 3.0
+    sampled = least_epsilon((Event("subsampled", 1.0, 3, 0.1),), 1e-6)
+    assert 2.6 < sampled < least_epsilon((Event("gaussian", 1.0, 3),), 1e-6)
+    assert least_epsilon((Event("approximate", 1.0, failure=0.01),), 1e-3) == math.inf
+    assert least_epsilon(gaussian, 1e-10) == 0.0
+    assert least_epsilon(gaussian, 1.0) == 0.0
+
+
+def test_smaller_sequences_are_smaller():
+    rng = random.Random(3)
+    kinds = ("gaussian", "laplace", "subsampled", "pure", "approximate")
+    seen = set()
+    for _ in range(50):
+        events = draw_events(kinds, rng)
+        seen |= {one.kind for one in events}
+        assert all(size_of(one) < size_of(events) for one in smaller_events(events))
+        assert all(map(str, events))
+    assert seen == set(kinds)
+
+
+def test_an_accountant_that_refuses_everything_is_not_audited():
+    def refuse(parts, delta):
+        raise ValueError("not these")
+
+    found = audit_accountant(Accountant(refuse, PURE), sequences=5, seed=1)
+    assert found.verdict == "not audited"
+    assert audit_accountant(Accountant(lambda parts, delta: math.nan, PURE), sequences=5, seed=1).sequences == 0
+
+
+SMALL = (
+    (Event("gaussian", 2.0, 3), Event("laplace", 2.0)),
+    (Event("subsampled", 2.0, 10, 0.1), Event("gaussian", 4.0)),
+)
+
+
+@pytest.mark.parametrize("events", SMALL)
+@pytest.mark.parametrize("name", ["dp-accounting PLD", "dp-accounting RDP"])
+def test_dp_accounting_is_not_flagged(name, events):
+    accountant = ACCOUNTANTS[name]()
+    assert list(judge(lambda parts, delta: stated(accountant, parts, delta), events, 1e-5)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["dp-accounting PLD", "dp-accounting RDP"])
+@pytest.mark.parametrize("seed", range(2))
+def test_dp_accounting_is_not_flagged_for_many_sequences(name, seed):
+    found = audit_accountant(ACCOUNTANTS[name](), name=name, sequences=15, seed=seed)
+    assert found.findings == (), str(found)
+
+
+def test_dp_accounting_forgets_that_a_replaced_record_moves_a_sum_by_twice_its_bound():
+    """Known: google/differential-privacy#378, for the Renyi accountant only."""
+    replace = ACCOUNTANTS["dp-accounting RDP, replace-one"]()
+    found = {one.kind: one for one in audit_accountant(replace, sequences=1, seed=2).findings}
+    assert found["loss"].events == (Event("gaussian", 1.0),)
+    known = ACCOUNTANTS["dp-accounting PLD, replace-one"]()
+    assert known.state([(Event("gaussian", 1.0),)], 1e-5) >= least_epsilon((Event("gaussian", 1.0),), 1e-5)
+
+
+def test_accountants_of_an_environment_are_audited_in_its_process(capsys):
+    found = {one.name: one for one in audit_accountants(None, sequences=1, seed=2)}
+    assert set(found) == {name for name in ACCOUNTANTS if name.startswith("dp-accounting")}
+    assert found["dp-accounting RDP"].verdict == "not refuted"
+    assert found["dp-accounting RDP, replace-one"].verdict == "refuted"
+    assert found["dp-accounting RDP"].to_dict()["sequences"] == 1
+
+
+def test_the_command_audits_accountants(monkeypatch, capsys):
+    def few(environment, *, sequences, seconds, seed):
+        yield audit_accountant(Accountant(halves, GAUSSIAN), name="halves", sequences=5, seed=seed)
+
+    monkeypatch.setattr("epsaudit.tools.cli.mapping.audit_accountants", few)
+    assert main(["map", "accountants", "--seed", "1"]) == SURPRISED
+    assert "halves: refuted (5 sequences of events)" in capsys.readouterr().out
+    monkeypatch.setattr("epsaudit.tools.cli.mapping.audit_accountants", lambda *args, **kwargs: iter(()))
+    assert main(["map", "accountants"]) == BAD_INPUT
