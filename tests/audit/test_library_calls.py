@@ -236,6 +236,15 @@ def test_a_declared_mechanism_has_the_norm_that_it_states():
         assert upper(lambda d, noisy=noisy: noisy([len(d), len(d)]), PureDP(3.0)).upper_bound == pytest.approx(exact)
 
 
+def test_an_input_that_is_no_number_has_no_bound():
+    @mechanism(input="total", sensitivity=1.0, epsilon=1.0)
+    def noisy(total):
+        return random.gauss(0.0, 1.0)
+
+    for value in (None, math.nan, math.inf, "text"):
+        assert upper(lambda d, value=value: noisy(value if len(d) == 3 else 1.0)).upper_bound == math.inf
+
+
 def by_distance(scale):
     return lambda moved: moved / scale
 

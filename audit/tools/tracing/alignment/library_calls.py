@@ -155,7 +155,9 @@ class Step(NamedTuple):
         if self.key != other.key:
             return math.inf
         moved = self.distance(self.numbers, other.numbers)
-        return moved if moved in (0.0, math.inf) else self.loss(moved)
+        if not moved < math.inf:  # also if it is NaN
+            return math.inf
+        return 0.0 if moved == 0.0 else self.loss(moved)
 
 
 class UnknownLossError(Exception):
