@@ -178,10 +178,12 @@ class CopyTest:
     def test(self, laws: OutputLaws, outputs: tuple[Outputs, Outputs]) -> None:
         """Test training outputs of a pair, and note what is remarkable.
 
-        Raises `AuditError` if numbers come from a pool that was drawn beforehand, or if all outputs are equal and
-        copies answer otherwise.
+        Raises `AuditError` if every run returned None, if numbers come from a pool that was drawn beforehand, or if all
+        outputs are equal and copies answer otherwise.
         """
         constant = [_is_constant(side) for side in outputs]
+        if all(constant) and all(side[0] is None for side in outputs):
+            raise AuditError(f"{self.mechanism.name} returned None in every run; is a return missing?")
         self.notes[id(laws)] = (CONSTANT,) * all(constant)
         if not isinstance(self.mechanism, FunctionMechanism):
             return

@@ -96,3 +96,12 @@ def test_what_varies_is_audited(function, how):
 @pytest.mark.parametrize("how", [pytest.param(sequentially, marks=pytest.mark.slow), at_once])
 def test_one_pair_that_runs_is_enough(how):
     assert not how(lambda data, rng: 1 / (data < 2), 600, [DatasetPair(2, 3), PAIR]).violates_claim
+
+
+@pytest.mark.parametrize("audited", [audit, audit_sequentially])
+def test_a_forgotten_return_is_named(audited):
+    def forgets(data, rng):
+        rng.laplace()
+
+    with pytest.raises(AuditError, match="forgets returned None in every run; is a return missing"):
+        audited(forgets, [([1], [1, 2])], epsilon=1.0, trials=2_000, seed=1)
