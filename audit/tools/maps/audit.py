@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 from epsaudit.audits.fixed import audit
@@ -26,6 +27,7 @@ def audit_subject(
     asked: Subject, name: str, pairs: int, seconds: float, trials: int, confidence: float, seed: int
 ) -> MapAudit:
     """Return what an audit of an object finds; see `epsaudit.tools.maps.audit_map` for the arguments."""
+    ends = time.monotonic() + seconds
     about = asked.ask("about")
     limit = {} if seconds == math.inf else {"seconds": seconds}
     found, tried, is_random, notes = asked.ask("search", pairs=pairs, seed=seed, **limit)
@@ -41,7 +43,7 @@ def audit_subject(
         "seed": seed,
     }
     if not about["output_metric"]:
-        return MapAudit(**result, measured=tuple(_measure(asked, name, trials, confidence, seed)))
+        return MapAudit(**result, measured=tuple(_measure(asked, name, trials, confidence, seed, ends)))
     if not is_random:
         return MapAudit(**result)
     tested = [
@@ -64,10 +66,15 @@ def _pairs(asked: Subject, distance: int, number: int, seed: int) -> list[tuple[
     return found
 
 
-def _measure(asked: Subject, name: str, trials: int, confidence: float, seed: int) -> Any:
-    """Audit a measurement at each distance, with the loss that its map states there as the claim."""
+def _measure(asked: Subject, name: str, trials: int, confidence: float, seed: int, ends: float) -> Any:
+    """Audit a measurement at each distance, with the loss that its map states there as the claim, until the time ends.
+
+    The smallest distance is always audited.
+    """
     sample = sampler(asked)
     for distance in MEASURED_DISTANCES:
+        if distance > MEASURED_DISTANCES[0] and time.monotonic() > ends:
+            return
         pairs = _pairs(asked, distance, MEASURED_PAIRS, seed)
         if not pairs:
             continue

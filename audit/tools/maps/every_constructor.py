@@ -91,6 +91,8 @@ def _audit_constructor(
         for place, label in enumerate(labels):
             library.ask("choose", label=label)
             left = share - (time.monotonic() - started)
+            if left < -share:
+                break  # audits of measurements took longer than their share
             limit = max(left / (len(labels) - place), 0.2)
             try:
                 result = audit_subject(library, label, 10**6, limit, trials, confidence, seed)
