@@ -113,7 +113,9 @@ TRACING_MODULES = {
     "alignment/checks", "alignment/discrete", "alignment/library_calls", "alignment/noise_laws",
     "alignment/recorded_pair", "alignment/run", "alignment/tracked",
 }  # fmt: skip
-MAP_MODULES = {"child", "domains", "edits", "metrics", "opendp_constructors", "search", "subject"}
+MAP_MODULES = {
+    "child", "domains", "edits", "events", "library_accountants", "metrics", "opendp_constructors", "search", "subject"
+}  # fmt: skip
 SERVED = sorted({*served_modules(Path("tools/tracing/child.py")), *served_modules(Path("tools/maps/child.py"))})
 
 
