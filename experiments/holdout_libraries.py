@@ -1,8 +1,8 @@
 """Certified leakage of synthetic tables that released libraries make with differential privacy, by a holdout.
 
-A table of statsmodels, answers of a survey, is split at random. PrivBayes of DataSynthesizer, and PrivBayes, MST and
-AIM of dpmm make a table from the train part at epsilon 1 and 10, each in an environment of its own. The claims are for
-adding or removing a record. Expected: no bound exceeds its claim.
+A table of statsmodels, answers of a survey, is split at random. PrivBayes of DataSynthesizer at epsilon 1 and 10, and
+PrivBayes and MST of dpmm at epsilon 1, make a table from the train part, each in an environment of its own. The claims
+are for adding or removing a record. Expected: no bound exceeds its claim.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def synthesizers() -> Iterator[Synthesizer]:
     )
     for epsilon in (1.0, 10.0):
         yield Synthesizer(data_synthesizer, "PrivBayes", DATA_SYNTHESIZER, epsilon)
-        yield Synthesizer(dpmm, "PrivBayes", DPMM, epsilon)
-        yield Synthesizer(dpmm, "MST", DPMM, epsilon, DELTA)
-        yield Synthesizer(dpmm, "AIM", DPMM, epsilon, DELTA)
+    # AIM at epsilon 10 needs more than ten minutes
+    yield Synthesizer(dpmm, "PrivBayes", DPMM, 1.0)
+    yield Synthesizer(dpmm, "MST", DPMM, 1.0, DELTA)
 
 
 def main(out: Path, seed: int = 0, quick: bool = False) -> str:
