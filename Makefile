@@ -20,7 +20,7 @@ test: $(VENV)/installed
 slow: $(VENV)/installed
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "(slow or hypothesis) and not libraries" --hypothesis-profile=weekly
 
-# Everything under results/ and the main table, in half an hour on two cores; `make libraries` installs released
+# Everything under results/ and the main table, in 29 minutes on two cores; `make libraries` installs released
 # libraries and audits and hunts them.
 results: $(VENV)/installed
 	$(BIN)/epsaudit experiment run all --seed $(SEED)
