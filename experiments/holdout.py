@@ -245,9 +245,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     data = [name for name in tables() if not quick or name == "breast cancer"]
     made = [(release, name) for release in releases for name in data if release.only in ("", name)]
     tasks = [(release, name, seed + split) for release, name in made for split in range(splits)]
-    found = on_all_cores(
-        lambda task: audit_release(*task), tasks, cost=lambda task: (task[1] == "digits", task[0].name)
-    )
+    found = on_all_cores(lambda task: audit_release(*task), tasks, cost=lambda task: task[1] == "digits")
     rows = [
         summarise(release, name, [one for task, one in zip(tasks, found, strict=True) if task[:2] == (release, name)])
         for release, name in made
@@ -286,8 +284,11 @@ def audit_release(release: Release, name: str, seed: int) -> dict[str, float]:
         names=names,
         seed=seed,
     )
-    right = found.accuracy if found.best.guesses else float("nan")
-    return {"certified": found.lower_bound, "guessed": found.best.guesses / found.pairs, "right": right}
+    return {
+        "certified": found.lower_bound,
+        "guessed": found.best.guesses / found.pairs,
+        "right": found.accuracy,
+    }
 
 
 def _columns(table: Floats) -> dict[str, Floats]:
@@ -323,7 +324,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     axes = figure.subplots()
     for place, (data, colour, marker) in enumerate((("digits", VERMILION, "o"), ("breast cancer", BLUE, "s"))):
         mine = [row for row in rows if row["data"] == data]
-        at = np.array([-names.index(row["release"]) - 0.18 * (2 * place - 1) * -1.0 for row in mine])
+        at = np.array([0.18 * (2 * place - 1) - names.index(row["release"]) for row in mine])
         axes.hlines(at, [row["least"] for row in mine], [row["most"] for row in mine], color=colour, linewidth=0.8)
         axes.plot([row["certified"] for row in mine], at, marker, color=colour, markersize=3.5, label=data)
     claimed = {row["release"]: row["claimed"] for row in rows if row["claimed"] is not None}

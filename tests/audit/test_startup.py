@@ -12,6 +12,7 @@ STEPS = [  # in this order: each imports what those before it do, and more
     *((f"main({words})", ("rich", *HEAVY)) for words in (["--help"], ["audit", "--help"])),
     ("main(['list'])", ("rich", *SMALL)),
     ("main(['audit', 'laplace', '--trials', '10000', '--seed', '1'])", SMALL),
+    ("import epsaudit.audits.verify", SMALL),  # with the results of all kinds of audits
 ]
 
 

@@ -21,7 +21,6 @@ from epsaudit.audits.holdout.result import HoldoutResult
 from epsaudit.audits.holdout.substitution import check_adjacency, under_substitution
 from epsaudit.audits.holdout.transforms import transforms
 from epsaudit.audits.one_run.audit import check_terms
-from epsaudit.audits.one_run.rules import Signs, count_guesses
 from epsaudit.bounds.one_run import GuessBound, tested_claim
 from epsaudit.claims.definitions import Claim, GaussianDP, PureDP, claim_given
 from epsaudit.errors import AuditError
@@ -127,29 +126,24 @@ def audit_holdout(
         raise AuditError(f"There are {len(pairs.coins)} pairs of records; at least {MIN_PAIRS} are needed.")
     closed = ~pairs.opened
     size = int(closed.sum())
-    by_curve = isinstance(under_substitution(stated, relation), GaussianDP)
-    terms = check_terms(stated, "planned" if by_curve else "signs", "auto", confidence, size)
-    substitution = tested_claim(under_substitution(stated, relation), size, confidence)
-    bound = GuessBound(substitution, terms["method"], confidence, terms["rule"].decided_by_output)
+    is_planned = isinstance(stated, GaussianDP)  # theorem 8 needs a number of guesses that is fixed beforehand
+    terms = check_terms(stated, "planned" if is_planned else "signs", "auto", confidence, size)
+    tested = tested_claim(under_substitution(stated, relation), size, confidence)
+    bound = GuessBound(tested, terms["method"], confidence, terms["rule"].decided_by_output)
     table = list(transforms(np.concatenate([train, holdout]), labels))
     values = np.stack([one.values for one in table], axis=1) if table else np.zeros((len(train) + len(holdout), 1))
     differences = pairs.differences(values[: len(train)], values[len(train) :])
     known = np.where(pairs.coins[:, None], differences, -differences)[pairs.opened]
     attack = learn(known, differences[closed], [one.name for one in table] or ["score"], bound)
-    coins = pairs.coins[closed]
-    if isinstance(terms["rule"], Signs):
-        guesses = attack.guesses(differences[closed])
-        counts = (count_guesses(coins, guesses > 0.0, guesses < 0.0),)
-    else:
-        counts = tuple(terms["rule"].count(coins, attack.scores(differences[closed]), bound))
+    scores = attack.scores(differences[closed]) if is_planned else attack.guesses(differences[closed])
     result = HoldoutResult(
         mechanism=name,
         canaries=size,
-        counts=counts,
+        counts=tuple(terms["rule"].count(pairs.coins[closed], scores, bound)),
         opened=int(pairs.opened.sum()),
         train=len(train),
         holdout=len(holdout),
-        attack=attack.words if isinstance(terms["rule"], Signs) else attack.words_of_score,
+        attack=attack.words_of_score if is_planned else attack.words,
         adjacency=relation,
         claimed=asked is not None,
         seed=seed,

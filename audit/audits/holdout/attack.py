@@ -80,12 +80,28 @@ class Attack:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A score with the values of the opened pairs, first record minus second record in the train part."""
+    """A score of pairs.
+
+    Attributes
+    ----------
+    weights : array of shape (transforms,)
+        Weights of the differences.
+    opened : array of shape (opened pairs,)
+        Scores of the opened pairs, train record minus holdout record. If the weights were learnt, the score of a pair
+        is that of weights which were learnt without the fold of the pair.
+    closed : array of shape (other pairs,)
+        Scores of the other pairs, first record minus second record.
+    label : str
+        The score as text.
+    gain : float
+        Factor by which the predicted bound must exceed the best one so far.
+    """
 
     weights: Floats
     opened: Floats
     closed: Floats
     label: str
+    gain: float = 1.0
 
 
 def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBound) -> Attack:
@@ -108,8 +124,7 @@ def learn(opened: Floats, closed: Floats, names: Sequence[str], bound: GuessBoun
         if len(thresholds) == 0:
             continue
         merits = _predict(accuracy, guessed, 1.0 - bound.confidence)
-        least = best * COMBINED_GAIN if best > 0.0 and " + " in candidate.label else best
-        if merits.max() > least:
+        if merits.max() > best * (candidate.gain if best > 0.0 else 1.0):
             best, chosen = float(merits.max()), (candidate, thresholds, accuracy, guessed, merits)
     if chosen is None:
         return Attack(np.zeros(opened.shape[1]), math.inf, "no score differs between the records of a pair")
@@ -153,7 +168,7 @@ def _candidates(opened: Floats, closed: Floats, names: Sequence[str]) -> Iterato
         own = np.empty(len(design))
         own[order] = values[::2]
         weights = weights * scale
-        yield _Candidate(weights, own, closed @ weights, _describe_sum(weights * spread, names))
+        yield _Candidate(weights, own, closed @ weights, _describe_sum(weights * spread, names), COMBINED_GAIN)
 
 
 def _describe_sum(importance: Floats, names: Sequence[str]) -> str:

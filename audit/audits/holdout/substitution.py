@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -15,21 +15,22 @@ from epsaudit.errors import AuditError
 
 Adjacency = Literal["substitution", "add-remove"]
 """The neighbouring relation of the claim about a release."""
+ADJACENCIES: tuple[Adjacency, ...] = ("substitution", "add-remove")
 FACTORS: dict[type[Claim], float] = {PureDP: 2.0, ApproxDP: 2.0, GaussianDP: 2.0, ZCDP: 4.0}
 """[formula] Factors between the parameter for substitution and the parameter for adding or removing a record."""
 
 
 def check_adjacency(adjacency: str, claim: Claim) -> Adjacency:
     """Return the relation; raise `AuditError` if it is unknown, or if the claim cannot be converted."""
-    known = next((one for one in get_args(Adjacency) if one == adjacency), None)
+    known = next((one for one in ADJACENCIES if one == adjacency), None)
     if known is None:
-        raise AuditError(f"adjacency is {adjacency!r}; it must be 'substitution' or 'add-remove'.")
+        raise AuditError(f"adjacency is {adjacency!r}; it must be {' or '.join(map(repr, ADJACENCIES))}.")
     if known == "add-remove" and type(claim) not in FACTORS:
         raise AuditError(
             f"{claim} for adding or removing a record has no conversion to the substitution of a record here. Give "
             "the claim for substitution, or claim.approximate(delta)."
         )
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def under_substitution(claim: Claim, adjacency: Adjacency) -> Claim:

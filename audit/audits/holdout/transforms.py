@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 MAX_ATOMS = 4
 """[chosen] Largest number of repeated values of a column that have a transform of their own."""
@@ -34,7 +33,7 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
     copy in a release, for example, has the distance 0.
     """
     for name, column in zip(names, scores.T, strict=True):
-        values, counts = np.unique(column, return_counts=True)
+        values, place_of, counts = np.unique(column, return_inverse=True, return_counts=True)
         if len(values) == 1:
             continue
         if np.all(np.isfinite(values)):
@@ -43,9 +42,11 @@ def transforms(scores: NDArray[np.float64], names: Sequence[str]) -> Iterator[Tr
             if not np.all(np.isfinite(values)):
                 yield Transform(f"rank of {name}", (column == values[1]).astype(float))
             continue
-        yield Transform(f"rank of {name}", rankdata(column) / len(column))
-        yield Transform(f"log rank of {name} from below", np.log(rankdata(column, "min")))
-        yield Transform(f"log rank of {name} from above", -np.log(rankdata(-column, "min")))
+        at_most = np.cumsum(counts)
+        below, above = at_most - counts, len(column) - at_most
+        yield Transform(f"rank of {name}", ((below + (counts + 1) / 2.0) / len(column))[place_of])
+        yield Transform(f"log rank of {name} from below", np.log(below + 1.0)[place_of])
+        yield Transform(f"log rank of {name} from above", -np.log(above + 1.0)[place_of])
         most = np.argsort(-counts, kind="stable")[:MAX_ATOMS]
         for place in most[counts[most] >= MIN_ATOM_COUNT]:
             yield Transform(f"whether {name} is {values[place] + 0.0:g}", (column == values[place]).astype(float))
