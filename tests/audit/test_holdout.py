@@ -341,6 +341,15 @@ def test_the_page_for_a_board_says_what_was_certified(claim):
     assert ("Claim" in text) is (claim is not None)
 
 
+@pytest.mark.parametrize(("claim", "certain"), [(PureDP(1.0), True), (ApproxDP(1.0, 1e-5), False), (ZCDP(0.01), False)])
+def test_the_page_states_a_share_of_right_guesses_only_where_no_delta_allows_more(claim, certain):
+    holdout_page = pytest.importorskip("epsaudit.tools.reporting.holdout_page")
+    rng = np.random.default_rng(6)
+    result = audit_holdout(rng.random(400), rng.random(400) + 0.9, claim=claim, seed=1)
+    assert result.lower_bound > 0.0
+    assert ("right guesses of 100 leads to" in holdout_page.render_holdout(result)) is certain
+
+
 def test_the_page_of_a_release_without_a_leak_proves_nothing():
     holdout_page = pytest.importorskip("epsaudit.tools.reporting.holdout_page")
     rng = np.random.default_rng(5)

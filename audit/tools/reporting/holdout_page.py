@@ -16,6 +16,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from epsaudit.audits.holdout import HoldoutResult
+from epsaudit.claims.definitions import PureDP
 from epsaudit.text import SYMBOLS, nearest, visible
 from epsaudit.tools.reporting.templating import template_environment
 
@@ -28,8 +29,9 @@ def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
     environment = template_environment(autoescape=True)
     environment.filters |= {"plain": nearest, "visible": visible, "grouped": "{:,}".format}
     css = files("epsaudit.tools.reporting").joinpath("templates", "report.css").read_text(encoding="utf-8").strip()
-    epsilon = result.lower_bound if result.claim.symbol == "epsilon" else None
     best = result.best
+    # with a delta, more guesses may be right than epsilon alone allows
+    is_pure = isinstance(result.claim, PureDP) and result.adjacency == "substitution"
     page: str = environment.get_template("holdout.html").render(
         result=result,
         symbol=SYMBOLS[result.claim.symbol],
@@ -37,7 +39,7 @@ def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
         hundred=round(100 * result.accuracy) if best.guesses else None,
         share=best.guesses / result.pairs,
         odds=[(one, 100 * float(expit(one))) for one in ODDS_TABLE],
-        certified=None if not epsilon or result.adjacency != "substitution" else 100 * float(expit(epsilon)),
+        certified=100 * float(expit(result.lower_bound)) if is_pure and result.lower_bound > 0.0 else None,
         verify=shlex.join(["epsaudit", "verify", file]),
         version=version("epsaudit"),
         css=Markup(css),
