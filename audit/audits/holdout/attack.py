@@ -26,7 +26,10 @@ than on others. Scores of forests, networks and synthetic tables with 200, 600 a
 with 0.5 in place of 1.5 the mean bounds are 1.26, 1.76 and 2.13 in place of 1.22, 1.83 and 2.19, and copies of a tenth
 of 600 records certify 1.92 in place of 2.48; with 4 the means are 1.17, 1.76 and 2.10."""
 PENALTIES = (3.0, 30.0)
-"""[measured] Ridge penalties of the logistic regression on standardised differences."""
+"""[measured] Ridge penalties of the logistic regression on standardised differences. Three score columns of forests,
+networks, synthetic tables and normal laws, with 200, 600 and 2,000 records in each part, 10 seeds: mean bounds are
+1.39, 1.94 and 2.41, and within 1 % of this with 1 and 10, 10 and 100, or 30 and 300. Of fifteen normal columns, which
+each tell little, the means are 0.82, 1.69 and 2.64; 1.17, 1.79 and 2.76 with 10 and 100."""
 MIN_OPENED_TO_COMBINE = 40
 """[chosen] Smallest number of opened pairs from which a combination of scores is learnt."""
 N_FOLDS = 5

@@ -87,7 +87,7 @@ def _audit_scores(
     confidence: float,
     seed: int,
 ) -> HoldoutResult:
-    """Audit two files of scores. All columns are scores, except those that name strata."""
+    """Audit two files of scores. Columns that name strata are not scores; all other columns are."""
     selected = (*columns, *(name for name in strata if name not in columns)) if columns else None
     tables = read_tables(dict(zip(("train", "holdout"), files, strict=True)), selected)
     names = [name for name in tables["train"].names if name not in strata]

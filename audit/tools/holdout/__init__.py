@@ -1,7 +1,7 @@
 """Audits of released tables, such as synthetic data, with a holdout: read tables, check them, score them, audit them.
 
-The scores are those that an attacker can compute who has the release and all records, but does not know which of them
-are in train. `epsaudit.audits.holdout` guesses from them, and proves the bound.
+An attacker can compute the scores from the release and all records, without knowing which records are in train.
+`epsaudit.audits.holdout` guesses from the scores, and its theorem gives the bound.
 """
 
 from __future__ import annotations

@@ -7,13 +7,14 @@ depends on them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from epsaudit.audits.holdout.pairs import Strata
 from epsaudit.audits.score_checks import MIN_CHANCE
 from epsaudit.errors import QUOTED, AuditError, clipped
 from epsaudit.tools.holdout.encoding import Ints, find_distinct
@@ -33,10 +34,6 @@ class Difference:
 
     p_value: float
     sentence: str
-
-
-Strata = tuple[Sequence[str], Sequence[str]]
-"""The stratum of every train record and of every holdout record."""
 
 
 def check_tables(train: Table, holdout: Table, release: Table, strata: Strata | None = None) -> list[str]:

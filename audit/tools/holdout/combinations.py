@@ -18,7 +18,7 @@ from epsaudit.tools.holdout.tables import Floats
 MAX_COMBINATIONS = 200
 """[time] Number of pairs of columns, and of triples of columns, whose combinations are counted."""
 QUERIES = 100
-"""[time] Number of random sets of columns of which the agreeing records are counted."""
+"""[time] Number of random sets of columns. For each set, the records that agree on it are counted."""
 MAX_CELLS = 1 << 20
 """[memory] Number of possible combinations up to which each has a counter of its own."""
 HASH_SEED = 64

@@ -20,7 +20,7 @@ TREE_WORK = 200_000_000
 MAX_TREE_COLUMNS = 300
 """[time] Number of columns that the tree joins. Of more columns, random ones are joined."""
 MIN_TREE_ROWS = 1000
-"""[chosen] Smallest number of records from which a mutual information is computed, if there are so many."""
+"""[chosen] Smallest number of records from which a mutual information is computed. Smaller tables use all records."""
 
 
 def marginal_scores(encoded: Encoded, rng: np.random.Generator) -> dict[str, Floats]:

@@ -29,8 +29,8 @@ MAX_PRINCIPAL_ROWS = 20_000
 BLOCK, STEP = 256, 2048
 """[time] Numbers of records and of rows of the reference in one matrix product, whose result stays in the cache."""
 GROUP, GROUPS = 16, 16
-"""[measured] Size of the groups of rows of which first only the nearest row is compared, and number of groups whose
-rows are candidates. The 16 nearest rows in the embedding are therefore always candidates. Among 20,000 rows of 10
+"""[measured] Size of the groups of rows, and number of groups whose rows are candidates: the groups with the nearest
+rows. The 16 nearest rows in the embedding are therefore always candidates. Among 20,000 rows of 10
 columns, the closest row was found for 98 % of 200 records, and for 93 % with 8 groups. Among 10,000 rows of 50
 independent columns, which have no near neighbours, the distance found was 5 % too large on average, and 7 % with 8
 groups."""

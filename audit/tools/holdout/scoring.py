@@ -1,4 +1,4 @@
-"""Scores of pooled records against a release, without knowledge of which records are in train."""
+"""Scores of pooled records against a release. No score depends on the part of a record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def score_records(
 ) -> tuple[Floats, tuple[str, ...], tuple[str, ...]]:
     """Score records against a release.
 
-    The scores are a function of the set of records, of the set of records of the release, and of the seed. Since
-    neither the order of the records nor their parts enter, these are scores that an attacker can compute who knows all
-    records, but not which of them are in train. Equal records have equal scores.
+    The scores are a function of the set of records, of the set of records of the release, and of the seed. They depend
+    neither on the order of the records nor on their parts, so that an attacker can compute them without knowing which
+    records are in train. Equal records have equal scores.
 
     Parameters
     ----------
