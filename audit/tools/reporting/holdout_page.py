@@ -6,19 +6,15 @@ that means, and what it cannot show.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 from importlib.metadata import version
-from importlib.resources import files
 
-from markupsafe import Markup
 from scipy.special import expit
 
 from epsaudit.audits.holdout import HoldoutResult
 from epsaudit.claims.definitions import PureDP
 from epsaudit.text import SYMBOLS, nearest, visible
-from epsaudit.tools.reporting.templating import template_environment
+from epsaudit.tools.reporting.templating import embedded, template_environment
 
 ODDS_TABLE = (0.0, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0)
 """Values of epsilon that the page explains by the share of right guesses."""
@@ -28,7 +24,7 @@ def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
     """Return the HTML page of one result; ``file`` is the name of the result file in the command that verifies it."""
     environment = template_environment(autoescape=True)
     environment.filters |= {"plain": nearest, "visible": visible, "grouped": "{:,}".format}
-    css = files("epsaudit.tools.reporting").joinpath("templates", "report.css").read_text(encoding="utf-8").strip()
+    css, css_hash = embedded("report.css")
     best = result.best
     # with a delta, more guesses may be right than epsilon alone allows
     is_pure = isinstance(result.claim, PureDP) and result.adjacency == "substitution"
@@ -42,7 +38,7 @@ def render_holdout(result: HoldoutResult, file: str = "holdout.json") -> str:
         certified=100 * float(expit(result.lower_bound)) if is_pure and result.lower_bound > 0.0 else None,
         verify=shlex.join(["epsaudit", "verify", file]),
         version=version("epsaudit"),
-        css=Markup(css),
-        css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
+        css=css,
+        css_hash=css_hash,
     )
     return page

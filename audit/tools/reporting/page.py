@@ -6,9 +6,7 @@ and style, identified by their hashes. The paragraphs state only what the result
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
 import math
 import re
 import shlex
@@ -19,7 +17,6 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from epsaudit.audits.holdout import HoldoutResult
 from epsaudit.audits.many_runs import ManyRunsResult
@@ -33,7 +30,7 @@ from epsaudit.results.result import AuditResult, Result
 from epsaudit.text import SYMBOLS, latex, nearest, visible
 from epsaudit.tools.reporting.figures import add_kinks, certified_polygon
 from epsaudit.tools.reporting.tables import caption, privacy_definition
-from epsaudit.tools.reporting.templating import template_environment
+from epsaudit.tools.reporting.templating import embedded, template_environment
 from epsaudit.witnesses.learnt import Additive, Tree
 
 STRIP_WIDTH = 320.0
@@ -82,11 +79,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         ),  # JavaScript's
         "anchor": lambda place: "start" if place < 40.0 else "end" if place > STRIP_WIDTH - 40.0 else "middle",
     }
-    # these two files contain no text of a result, and escaping would break them
-    css, js = (
-        files("epsaudit.tools.reporting").joinpath("templates", name).read_text(encoding="utf-8").strip()
-        for name in ("report.css", "report.js")
-    )
+    (css, css_hash), (js, js_hash) = embedded("report.css"), embedded("report.js")
     page: str = environment.get_template("report.html").render(
         cards=[_card_values(result, file) for result in results],
         kinds=sorted({privacy_definition(result) for result in results}),
@@ -94,10 +87,10 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
         in_one_run=any(type(result) is OneRunResult for result in results),
         with_holdout=any(isinstance(result, HoldoutResult) for result in results),
         version=version("epsaudit"),
-        css=Markup(css),
-        js=Markup(js),
-        css_hash=base64.b64encode(hashlib.sha256(css.encode()).digest()).decode(),
-        js_hash=base64.b64encode(hashlib.sha256(js.encode()).digest()).decode(),
+        css=css,
+        js=js,
+        css_hash=css_hash,
+        js_hash=js_hash,
         width=STRIP_WIDTH,
         square=CURVE_SIZE,
     )
