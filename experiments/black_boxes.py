@@ -20,7 +20,7 @@ from epsaudit import AuditError, PureDP, audit, vectorized
 from epsaudit.experiments.black_box_functions import BOXES, Box
 from epsaudit.experiments.oracle import oracle_bound
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
-from epsaudit.tools.reporting.figures import BLUE, ONE_COLUMN, VERMILION, new_figure, place_legend_below, styled
+from epsaudit.tools.reporting.figures import ONE_COLUMN, STYLE, new_figure, place_legend_below, styled
 from epsaudit.tools.reporting.tables import Column, print_table
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def shares_of(found: Sequence[dict[str, Any]]) -> Figure:
     kinds = list(dict.fromkeys(row["kind"] for row in found))
     figure = new_figure(ONE_COLUMN, 3.0)
     axes = figure.add_subplot()
-    for leaks, below, colour, marker in ((True, 0.0, BLUE, "o"), (False, 0.4, VERMILION, "s")):
+    for leaks, below in ((True, 0.0), (False, 0.4)):
+        colour, marker = STYLE["violated" if leaks else "consistent"]  # the colours of all figures of verdicts
         for place, kind in enumerate(kinds):
             rows = [row for row in found if row["leaks"] is leaks and row["kind"] == kind]
             heights = place + below + np.linspace(-0.15, 0.15, len(rows))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -29,6 +30,7 @@ from epsaudit.bounds.counts import Counts
 from epsaudit.experiments.estimators import ESTIMATORS, ONE_RUN, SEQUENTIAL_TESTS, Estimator, OneRun
 from epsaudit.experiments.league_cases import LAWS, MST_PAIR, Case, cases, mst, mst_mu
 from epsaudit.experiments.oracle import oracle_bound, runs_to_refute
+from epsaudit.experiments.point_labels import label_points
 from epsaudit.experiments.scores import Law, delta_of
 from epsaudit.experiments.studies import on_all_cores, write_data, write_figure, write_json, write_table
 from epsaudit.running.files import write_whole
@@ -116,7 +118,7 @@ def main(out: Path, seed: int = 0, quick: bool = False) -> str:
     for name, rows in parts.items():
         write_json(out / f"{name}.json", {"seed": seed, "confidence": CONFIDENCE, "rows": rows})
     write_table(out, board, COLUMNS, f"Bounds at {CONFIDENCE:.0%}: greatest share above the truth, and what they show.")
-    write_figure(out / "coverage-power", draw_board(board))
+    write_figure(out / "coverage-power", draw_board(board, sets))
     write_whole(out / "page.md", page(board, parts))
     return answer(board, met, generator)
 
@@ -163,9 +165,22 @@ def count_above_truth(parts: Iterable[tuple[str, dict[str, list[float]]]]) -> It
         above, sets = int(np.sum(np.array(bounds) > truths[law] + 1e-9)), len(bounds)
         ends = float(clopper_pearson_lower(above, sets, 0.025)), float(clopper_pearson_upper(above, sets, 0.025))
         facts = {"law": law, "truth": truths[law], "estimator": name, "sets": sets, "above": above}
-        within = above <= int(binom.isf(EXCESS_PROBABILITY, sets, 1.0 - CONFIDENCE))
+        within = above <= tolerance(sets)
         shown = {"low": ends[0], "high": ends[1], "within": within, "median": float(np.median(bounds))}
         yield {**facts, "share": above / sets, **shown}
+
+
+def tolerance(sets: int) -> int:
+    """Return the largest number of bounds above the truth, of ``sets`` bounds, that counts as chance.
+
+    Valid bounds at the confidence of the study exceed it with probability at most `EXCESS_PROBABILITY`.
+
+    Examples
+    --------
+    >>> tolerance(500)
+    51
+    """
+    return int(binom.isf(EXCESS_PROBABILITY, sets, 1.0 - CONFIDENCE))
 
 
 def audit_bound(case: Case, runs: int, seed: int, confidence: float) -> float:
@@ -392,27 +407,31 @@ def answer(board: list[Row], met: list[Row], generator: list[Row]) -> str:
 
 
 @styled()
-def draw_board(board: list[Row], most: float = 1.5) -> Figure:
-    """Draw coverage against power, with one point per estimator, labelled by its number in the table."""
+def draw_board(board: list[Row], sets: int, most: float = 1.5) -> Figure:
+    """Draw coverage against power, with one point per estimator, labelled by its number in the table.
+
+    The coverage was measured with ``sets`` sets of outputs of each law. The grey band shows which shares above the
+    dotted line a valid bound may reach by chance.
+    """
     figure = new_figure(TWO_COLUMNS, 3.6)
     axes = figure.add_subplot()
     runs = next(f"{one:,} runs" for one in reversed(POWER) if not math.isnan(board[0][f"{one:,} runs"]))
+    drawn = {k: (row["share"], min(row[runs], most), row["within"]) for k, row in enumerate(board, 1)}
+    drawn = {k: row for k, row in drawn.items() if not math.isnan(row[0])}  # the audit of a mechanism has no share
     for within, colour, marker in ((True, BLUE, "o"), (False, VERMILION, "s")):
-        mine = [(k, r["share"], min(r[runs], most)) for k, r in enumerate(board, 1) if r["within"] is within]
+        mine = [(share, height) for share, height, kept in drawn.values() if kept is within]
         style = {"color": colour, "marker": marker, "linestyle": "none"}
-        axes.plot(*np.array(mine).T[1:], label="within the tolerance" if within else "beyond it", **style)
-        near: dict[tuple[float, float], list[tuple[int, float, float]]] = {}
-        for one in mine[: -1 if within else None]:  # the last point is the audit of a mechanism
-            near.setdefault((round(one[1], 1), round(one[2], 1)), []).append(one)
-        for some in near.values():  # one label for points that nearly cover each other
-            numbers, shares, heights = zip(*some, strict=True)
-            at = (statistics.mean(shares), max(heights))
-            said = ", ".join(map(str, numbers))
-            axes.annotate(said, at, (0, 4), textcoords="offset points", ha="center", fontsize=7)
+        axes.plot(*np.array(mine).reshape(-1, 2).T, label="within the tolerance" if within else "beyond it", **style)
+    limit, about = tolerance(sets) / sets, "a valid bound may get here by chance"
+    axes.axvspan(1.0 - CONFIDENCE, limit, facecolor="0.92", linewidth=0.0, zorder=0, label=about)
     axes.axvline(1.0 - CONFIDENCE, color="black", linewidth=0.8, linestyle=":")
     axes.set_xscale("symlog", linthresh=0.1)
     axes.set_xticks(ticks := (0.0, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), [f"{one:g}" for one in ticks])
     axes.set_yticks((0.0, 0.5, 1.0, most), ("0", "0.5", "1", f"{most:g} or more"))
+    axes.set(xlim=(-0.02, 2.6), ylim=(0.0, most + 0.1))
     axes.set(xlabel="bounds above the truth, on the worst law", ylabel=f"share of an oracle's bound, {runs}")
-    axes.legend()
+    legend = axes.legend(loc="lower right")
+    figure.draw_without_rendering()
+    line = Bbox(axes.transData.transform([(1.0 - CONFIDENCE, 0.0), (1.0 - CONFIDENCE, most)])).padded(2.0)
+    label_points(axes, {k: row[:2] for k, row in drawn.items()}, [line, legend.get_window_extent()])
     return figure

@@ -190,12 +190,13 @@ def draw_stated(rows: Sequence[dict[str, Any]]) -> Figure:
     axes = figure.add_subplot()
     for share, colour, marker, shift in zip(SHARES, (BLUE, VERMILION), ("o", "s"), (-0.15, 0.15), strict=True):
         axes.axvline(share, color=colour, linewidth=0.8, linestyle="--")
-        axes.plot([], [], color=colour, marker=marker, label=f"stated {share:g}, measured with a 95 % interval")
+        style = {"color": colour, "linestyle": "-"}  # otherwise each line takes the next style of the cycle
+        axes.plot([], [], marker=marker, label=f"stated {share:g}, measured with a 95 % interval", **style)
         for row in rows:
             if row["stated"] == share and row["rejected"] is not None:
                 caught, height = round(row["rejected"] * row["tests"]), names.index(row["name"]) + shift
                 limits = (clopper_pearson_lower, clopper_pearson_upper)
-                axes.plot([float(f(caught, row["tests"], 0.025)) for f in limits], [height] * 2, color=colour)
+                axes.plot([float(f(caught, row["tests"], 0.025)) for f in limits], [height] * 2, **style)
                 axes.plot(row["rejected"], height, color=colour, marker=marker, linestyle="none")
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
