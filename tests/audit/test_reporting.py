@@ -97,6 +97,22 @@ class TestTable:
         assert "not a proof" in tables.caption(results, 0.95)
         assert "lower bound" in tables.caption(results, 0.95)
 
+    def test_the_caption_has_no_quotation_marks_which_latex_would_print_as_two_apostrophes(self, results):
+        assert "An exact value is the true value" in tables.caption(results, 0.95)
+        for some in (results, results[:1]):
+            (title,) = re.findall(r"\\caption\{(.*)\}\\label", tables.results_to_latex(some, 0.95))
+            assert not set(title) & set("'\"`")
+
+    def test_the_caption_of_one_result_says_of_how_many_its_level_is(self, results):
+        alone = tables.caption(results[:1], 0.975)
+        assert alone.startswith(
+            "1 audit: 0 violated, 1 consistent (which is not a proof). 20k runs. The certified bound"
+        )
+        assert "Bonferroni" not in alone
+        selected = tables.caption(results[:1], 0.95, 2)
+        assert "at 97.5% on its own; all 2 bounds of the result file hold together at 95% (Bonferroni)." in selected
+        assert "on its own; all hold together at 95% (Bonferroni)." in tables.caption(results, 0.95, 2)
+
 
 class TestFigure:
     def test_each_result_is_drawn_at_its_share_of_the_claim(self, results):
@@ -224,6 +240,21 @@ class TestMethods:
         cited = {key for found in re.findall(r"\\cite\{([^}]*)\}", text) for key in found.split(",")}
         assert cited == set(re.findall(r"^@\w+\{(\w+),$", text, flags=re.MULTILINE))
         assert text.count("{") == text.count("}")
+
+    def test_a_level_that_is_not_the_one_asked_for_is_explained_by_the_number_of_audits(self, results):
+        """One of two audits holds at 97.5 %, which a reader of its paragraph alone would not understand."""
+        told = (
+            r" on its own, and all 2 bounds of the result file, of which this is one, hold together with 95\% (Bonferr"
+        )
+        assert rf"with 97.5\% confidence{told}oni~\cite{{dunn1961multiple}})." in methods(results[:1], 0.95, 2)
+        assert "Bonferroni" not in methods(results[:1], 0.975)
+        assert "on its own, and all 2 together with 95" in methods(results, 0.95)
+        assert "bounds of the result file, of which these are 2, together with 90" in methods(results, 0.9, 3)
+
+    def test_sequential_bounds_hold_together_too(self):
+        entries = [Entry(name, Laplace(1.0), PureDP(1.0)) for name in ("a", "b")]
+        stopped = list(suite.run_suite(entries, trials=1_000, n_jobs=1, stop_early=True))
+        assert "all 2 together with 95" in methods(stopped, 0.95)
 
 
 ERRORS = np.array([0.0, 1e-5, 0.01, 0.2, 0.5, 0.9, 1.0])
@@ -361,7 +392,9 @@ def test_only_some_results_keep_the_confidence_of_all(file, capsys):
     printed = capsys.readouterr().out
     assert "gaussian" not in printed
     assert "2 audits" in printed
-    assert "together at 95%" in printed
+    assert f"all {len(small.NAMES)} bounds of the result file hold together at 95%" in printed
+    assert main([*chosen[:-2], "--methods"]) == 0
+    assert f"all {len(small.NAMES)} bounds of the result file, of which this is one" in capsys.readouterr().out
     assert main([*chosen, "--csv"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["mechanism"] for row in rows] == ["laplace", "broken/laplace-half-noise"]

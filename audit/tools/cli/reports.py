@@ -33,20 +33,22 @@ def report(file: Path, *, only: Words, html: Path | None, figure: Path | None, k
     ending = "" if figure is None else figures.figure_format(figure)
     for name, target in asked.items():
         if name == "methods":
-            text = page.methods(kept, family)
+            text = page.methods(kept, family, len(everything))
         elif name == "csv":
             text = tables.to_csv([result.row() for result in kept])
         else:
-            text = (tables.results_to_latex if name == "latex" else tables.results_to_markdown)(kept, family)
+            text = (tables.results_to_latex if name == "latex" else tables.results_to_markdown)(
+                kept, family, len(everything)
+            )
         if target == "-":
             sys.stdout.write(text)
         else:
             write_whole(Path(target), text)
     if html is not None:
-        write_whole(html, page.render(kept, family, str(file)))
+        write_whole(html, page.render(kept, family, str(file), len(everything)))
     if figure is not None:
         if kind == "bounds":
-            drawn = figures.plot_certified_against_proven(kept, family)
+            drawn = figures.plot_certified_against_proven(kept, family, len(everything))
         elif len(kept) > 1:
             few = ", ".join([*(result.mechanism for result in kept[:3]), *["..."] * (len(kept) > 3)])
             raise AuditError(f"--kind {kind} draws one result; choose one by --only of {few}.")

@@ -146,8 +146,12 @@ def plot_result(result: Result) -> Figure:
     return plot_certified_against_proven([result], result.confidence)
 
 
-def plot_certified_against_proven(results: Sequence[Result], family_confidence: float) -> Figure:
+def plot_certified_against_proven(
+    results: Sequence[Result], family_confidence: float, audits: int | None = None
+) -> Figure:
     """Draw each result as a share of its claim: the certified bound, the one-sided interval and the exact value.
+
+    ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
 
     Results that are consistent with their claim have a linear axis, and results that violate it a logarithmic one.
     Values beyond an axis are drawn at its end. The figure is as wide as one column of a paper, unless names are long or
@@ -180,7 +184,8 @@ def plot_certified_against_proven(results: Sequence[Result], family_confidence: 
                 axes.set_xlabel("certified / proven")
             axes.tick_params(labelsize=6.5)
     about = f"Certified lower bounds on privacy loss, {describe_runs(results)} each;"
-    together = f"all hold together at {percent(family_confidence)} confidence"
+    which = f"all {audits} of the result file" if audits is not None and audits > len(results) else "all"
+    together = f"{which} hold together at {percent(family_confidence)} confidence"
     figure.suptitle(("\n" if width == ONE_COLUMN else " ").join([about, together]), fontsize=8)
     add_legend_entries(figure.axes[0], shown)
     place_legend_below(figure, 2 if width == ONE_COLUMN else 3)

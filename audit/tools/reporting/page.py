@@ -63,11 +63,13 @@ OWN_ENTRY = r"""@misc{epsaudit,
 }"""
 
 
-def render(results: Sequence[Result], family_confidence: float, file: str = "audit.json") -> str:
+def render(
+    results: Sequence[Result], family_confidence: float, file: str = "audit.json", audits: int | None = None
+) -> str:
     """Return the HTML page of results.
 
-    ``family_confidence`` is the confidence at which all bounds hold together. ``file`` is the name of the result file
-    in the commands that the page gives for reproducing a result.
+    ``file`` is the name of the result file in the commands that the page gives for reproducing a result.
+    ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
     """
     environment = template_environment(autoescape=True)
     environment.filters |= {
@@ -83,7 +85,7 @@ def render(results: Sequence[Result], family_confidence: float, file: str = "aud
     page: str = environment.get_template("report.html").render(
         cards=[_card_values(result, file) for result in results],
         kinds=sorted({privacy_definition(result) for result in results}),
-        caption=caption(results, family_confidence) if results else "There are no results.",
+        caption=caption(results, family_confidence, audits) if results else "There are no results.",
         in_one_run=any(type(result) is OneRunResult for result in results),
         with_holdout=any(isinstance(result, HoldoutResult) for result in results),
         version=version("epsaudit"),
@@ -140,9 +142,10 @@ def _svg_points(points: Floats) -> str:
     return " ".join(f"{round(CURVE_SIZE * x, 2):g},{round(CURVE_SIZE * (1.0 - y), 2):g}" for x, y in points)
 
 
-def methods(results: Sequence[Result], family_confidence: float) -> str:
+def methods(results: Sequence[Result], family_confidence: float, audits: int | None = None) -> str:
     """Return the methods paragraphs of a paper, followed by the BibTeX entries that they cite.
 
+    ``family_confidence`` and ``audits`` are explained in `epsaudit.tools.reporting.tables.caption`.
     Raises `AuditError` if there are no results.
     """
     if not results:
@@ -166,6 +169,7 @@ def methods(results: Sequence[Result], family_confidence: float) -> str:
         shares=[f"{100 * share:g}%" for share in sorted(shares)],
         others=sorted(filter(None, others), key=lambda found: results.index(found[0])),
         family=family_confidence,
+        audits=max(audits or 0, len(results)),
         symbols=SYMBOLS,
         names=lambda found: ", ".join(_latex_code(result.mechanism) for result in found),
         tool=lambda found: rf"epsaudit~{latex(_common_value(found, 'epsaudit'))}~\cite{{epsaudit}}",

@@ -163,17 +163,17 @@ def result_rows(results: Sequence[Result]) -> list[dict[str, Any]]:
     ]
 
 
-def results_to_latex(results: Sequence[Result], family: float) -> str:
-    """Return the table of results as LaTeX. ``family`` is the confidence at which all bounds hold together."""
-    return to_latex(result_rows(results), RESULT_COLUMNS, caption(results, family), label="tab:audit")
+def results_to_latex(results: Sequence[Result], family: float, audits: int | None = None) -> str:
+    """Return the table of results as LaTeX. ``family`` and ``audits`` are explained in `caption`."""
+    return to_latex(result_rows(results), RESULT_COLUMNS, caption(results, family, audits), label="tab:audit")
 
 
-def results_to_markdown(results: Sequence[Result], family: float) -> str:
+def results_to_markdown(results: Sequence[Result], family: float, audits: int | None = None) -> str:
     """Return the table of results as Markdown, followed by its caption.
 
-    ``family`` is the confidence of all bounds together.
+    ``family`` and ``audits`` are explained in `caption`.
     """
-    return f"{to_markdown(result_rows(results), RESULT_COLUMNS)}\n{caption(results, family)}\n"
+    return f"{to_markdown(result_rows(results), RESULT_COLUMNS)}\n{caption(results, family, audits)}\n"
 
 
 def privacy_definition(result: Result) -> str:
@@ -190,18 +190,31 @@ def privacy_definition(result: Result) -> str:
     }.get(name, name)
 
 
-def caption(results: Sequence[Result], family_confidence: float) -> str:
-    """Return the caption of a table of results: what the table shows, at what confidence, and what it does not show."""
-    violated = sum(result.violates_claim for result in results)
+def caption(results: Sequence[Result], family_confidence: float, audits: int | None = None) -> str:
+    """Return the caption of a table of results: what the table shows, at what confidence, and what it does not show.
+
+    ``family_confidence`` is the confidence at which the bounds of ``audits`` audits hold together. By default, these
+    are the given results. If the results were selected from a file, they are all audits of the file.
+    """
+    number, violated = len(results), sum(result.violates_claim for result in results)
     confidences = {percent(result.confidence) for result in results}
-    each = confidences.pop() if len(confidences) == 1 else "the stated confidence"
+    level = confidences.pop() if len(confidences) == 1 else "the stated confidence"
+    together = f"hold together at {percent(family_confidence)} (Bonferroni)."
     sentences = [
-        f"{len(results)} audits: {violated} violated, {len(results) - violated} consistent (which is not a proof).",
-        f"{describe_runs(results)} each. Every certified bound is a lower bound at {each} on its own;",
-        f"all hold together at {percent(family_confidence)} (Bonferroni).",
+        f"{number} audit{'s' * (number != 1)}: {violated} violated, {number - violated} consistent "
+        "(which is not a proof).",
+        f"{describe_runs(results)}{' each' * (number != 1)}.",
     ]
+    if number == 1:
+        sentences.append(f"The certified bound is a lower bound at {level}")
+    else:
+        sentences.append(f"Every certified bound is a lower bound at {level}")
+    if audits is not None and audits > number:
+        sentences[-1] += f" on its own; all {audits} bounds of the result file {together}"
+    else:
+        sentences[-1] += "." if number == 1 else f" on its own; all {together}"
     if any(result.exact is not None for result in results):
-        sentences.append("'exact' is the true value for the audited pair, where both output laws are known.")
+        sentences.append("An exact value is the true value for the audited pair, where both output laws are known.")
     if any(getattr(result, "interval", None) is not None for result in results):
         sentences.append(
             "An interval ends at an upper bound for the audited pair, which an alignment of the noise shows."
